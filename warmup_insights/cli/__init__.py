@@ -1,0 +1,66 @@
+"""The command line: one file per command, loaded only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.version import __version__
+
+# name -> (module, attribute, one line of help). The help is repeated here so that
+# `--help` imports none of the commands; a test compares it with their docstrings.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "buckets": (
+        "warmup_insights.cli.buckets",
+        "buckets",
+        "Generate, look up, lint and compare buckets without an engine.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.{attribute} is not a click command")
+        return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """List the commands with their one line of help, importing nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in COMMANDS])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, "--version", prog_name="warmup-insights")
+def cli() -> None:
+    """See what vLLM warm-up did: buckets, graph memory, captures and time."""
+
+
+def main() -> None:
+    """Run the command line; a known error is one sentence on stderr and exit code 1."""
+    try:
+        cli(standalone_mode=True)
+    except WarmupInsightsError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
