@@ -1,0 +1,130 @@
+"""The only place that parses and formats bytes, durations and times.
+
+Memory text of the HPU engines comes from `format_bytes`
+(vllm-gaudi `extension/profiler.py`): four significant digits, a blank, a binary unit.
+Upstream vLLM prints GiB with two decimals, and in a few older lines `GB` for 2**30.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timezone
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+TIB = 1024**4
+
+_FACTORS = {
+    "": 1, "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
+    "k": KIB, "m": MIB, "g": GIB, "t": TIB,
+}  # fmt: skip
+_SIZE = re.compile(r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?b?\s{0,4}", re.I)
+_DURATION = re.compile(
+    r"\s{0,4}(-?[0-9]{1,12}(?:\.[0-9]{1,12})?)\s{0,4}"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)?\s{0,4}",
+    re.I,
+)  # fmt: skip
+_CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{2})")
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in a size such as `14.97 GiB`, `504 MiB`, `-252 KiB` or `0 B`.
+
+    `GB` means 2**30 here, as it does in the engines. Raises ValueError.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a size: {text[:40]!r}")
+    return round(float(match[1]) * _FACTORS[(match[2] or "").lower()])
+
+
+def gib(value: float | str) -> int:
+    """Bytes in a number of GiB."""
+    return round(float(value) * GIB)
+
+
+def mib(value: float | str) -> int:
+    """Bytes in a number of MiB."""
+    return round(float(value) * MIB)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a duration such as `3.55 s`, `350 ms`, `2 min`, `49 secs` or `90`.
+
+    Raises ValueError.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a duration: {text[:40]!r}")
+    unit = (match[2] or "s").lower()
+    if unit.startswith("ms") or unit.startswith("milli"):
+        factor = 0.001
+    else:
+        factor = {"s": 1.0, "m": 60.0, "h": 3600.0}[unit[0]]
+    return float(match[1]) * factor
+
+
+def parse_clock(text: str) -> float:
+    """Seconds in the elapsed time of a progress bar, `MM:SS` or `H:MM:SS`.
+
+    Raises ValueError.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not an elapsed time: {text[:40]!r}")
+    return int(match[1] or 0) * 3600.0 + int(match[2]) * 60.0 + int(match[3])
+
+
+def format_bytes(value: float | None) -> str:
+    """A size with four significant digits, as the HPU engines print it; `?` for None."""
+    if value is None:
+        return "?"
+    size = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) <= KIB or unit == "TiB":
+            return f"{size:.4g} {unit}"
+        size /= KIB
+    raise AssertionError("unreachable")
+
+
+def format_duration(seconds: float | None) -> str:
+    """A duration for people: `350 ms`, `4.2 s`, `2 min 05 s`, `1 h 02 min`."""
+    if seconds is None:
+        return "?"
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_count(value: float | None) -> str:
+    """A count with thousands separators; `?` for None."""
+    return "?" if value is None else f"{value:,}"
+
+
+def format_percent(value: float | None) -> str:
+    """A percentage with one decimal; `?` for None."""
+    return "?" if value is None or math.isnan(value) else f"{value:.1f} %"
+
+
+def format_time(epoch_s: float | None) -> str:
+    """A UTC time to the second; `?` for None."""
+    if epoch_s is None:
+        return "?"
+    return datetime.fromtimestamp(epoch_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def isoformat(epoch_s: float | None) -> str | None:
+    """ISO 8601 in UTC with a `Z`; None stays None."""
+    if epoch_s is None:
+        return None
+    stamp = datetime.fromtimestamp(epoch_s, timezone.utc)
+    return stamp.isoformat().replace("+00:00", "Z")
