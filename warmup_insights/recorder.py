@@ -1,0 +1,359 @@
+"""The hot path: calls become events, events go to a sink in batches.
+
+`Recorder.record` reads a clock and appends to a queue; a background thread hands
+batches to the sink. It never raises, never blocks, and never fails the program that is
+recorded: what cannot be stored is counted, and said once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol
+
+import msgspec
+
+from warmup_insights.events import (
+    Event,
+    Failure,
+    Note,
+    PhaseMarked,
+    RunFinished,
+    ServerReady,
+    WarmupFinished,
+)
+
+FLUSH_INTERVAL_S = 0.2
+"""How long an event waits at most before it is handed to the sink."""
+FLUSH_EVENTS = 2_000
+"""So many waiting events are handed over at once; also the size of a batch."""
+MAX_WAITING = 200_000
+"""So many events may wait; what comes on top is dropped and counted."""
+HEARTBEAT_S = 2.0
+"""How often a sink without events is told that the program lives."""
+EXIT_S = 0.8
+"""How long the end of the interpreter waits for the last events."""
+CLOCK_STEP_S = 1.0
+"""A clock that goes back by more than this is worth a note."""
+
+logger = logging.getLogger(__name__)
+
+Sink = Callable[[list[Event]], None]
+"""Takes a batch, on the background thread; raises when it could not store it.
+
+A sink may have methods too: `heartbeat()`, called while there are no events; `hurry()`,
+called from another thread when it should stop waiting; and `close()`.
+"""
+
+_URGENT = frozenset({PhaseMarked, Failure, WarmupFinished, ServerReady, RunFinished})
+
+
+class RecorderLike(Protocol):
+    """What instrumented code needs of a recorder."""
+
+    def record(self, event: Event) -> None:
+        """Take an event; its time is now unless it has one."""
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """True when everything recorded before is stored."""
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Store what waits and stop."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that were lost."""
+
+
+class _Mark:
+    """A place in the queue that `flush` waits for."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.is_stored = False
+
+
+class Recorder:
+    """Hands recorded events to a sink, in order, in batches, on a background thread.
+
+    The thread starts with the first event. The child of a fork has an empty queue and,
+    with its first event, a thread of its own; what waited at the fork is the parent's.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        clock: Callable[[], float] = time.time,
+        *,
+        max_waiting: int = MAX_WAITING,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+    ) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._max_waiting = max_waiting
+        self._flush_interval_s = flush_interval_s
+        self._is_closed = False
+        self._renew()
+        _recorders.add(self)
+
+    def _renew(self) -> None:
+        """Start from nothing: a new recorder, or the child of a fork."""
+        self._queue: deque[Any] = deque()
+        self._lock = threading.RLock()
+        self._sinking = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._dropped = 0
+        self._lost_in_sink = 0
+        self._is_stopping = False
+        self._warned: set[str] = set()
+        self._last_time = 0.0
+        self._limit = 0  # the first event takes the slow path, which starts the thread
+
+    def record(self, event: Event) -> None:
+        """Take an event; its time is now unless it has one. Never raises, never blocks."""
+        try:
+            queue = self._queue
+            waiting = len(queue)
+            if waiting >= self._limit:
+                self._record_slowly(event)
+                return
+            queue.append((self._clock(), event))
+            if waiting == FLUSH_EVENTS or type(event) in _URGENT:
+                self._wake.set()
+        except Exception:  # the recorded program must not fail because of us
+            self._drop()
+
+    def _record_slowly(self, event: Event) -> None:
+        if self._is_closed or len(self._queue) >= self._max_waiting:
+            self._drop()
+            return
+        self._start()
+        self._queue.append((self._clock(), event))
+        self._wake.set()
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._dropped += 1
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="warmup-insights-recorder", daemon=True
+                )
+                self._thread.start()
+                _close_at_end_of_worker(self)
+            self._limit = self._max_waiting
+
+    @property
+    def dropped(self) -> int:
+        """Events that were lost: the queue was full, or the sink could not store them."""
+        return self._dropped + self._lost_in_sink
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until everything recorded before is handed over; True when it is stored."""
+        if self._is_closed or self._thread is None:
+            return self.dropped == 0
+        mark = _Mark()
+        self._queue.append(mark)
+        self._wake.set()
+        return mark.reached.wait(timeout) and mark.is_stored
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Store what waits and stop; events recorded later are dropped and counted.
+
+        Closes the sink too, if it can be closed. Returns after `timeout` seconds at
+        the latest; what is not stored by then is counted in `dropped`.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._limit = -1
+        thread = self._thread
+        if thread is None:
+            self._call("close")
+        else:
+            self._stop(thread, timeout)
+        self._warn_of_losses()
+
+    def _stop(self, thread: threading.Thread, timeout: float) -> None:
+        self._is_stopping = True
+        self._call("hurry")
+        self._wake.set()
+        thread.join(timeout)
+        if thread.is_alive():
+            left = sum(1 for item in tuple(self._queue) if not isinstance(item, _Mark))
+            with self._lock:
+                self._dropped += left
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        """The background thread."""
+        heartbeat_at = time.monotonic() + HEARTBEAT_S
+        while True:
+            self._wake.wait(self._flush_interval_s)
+            self._wake.clear()
+            is_stopping = self._is_stopping
+            if self._hand_over():
+                heartbeat_at = time.monotonic() + HEARTBEAT_S
+            elif time.monotonic() >= heartbeat_at:
+                heartbeat_at = time.monotonic() + HEARTBEAT_S
+                self._call("heartbeat")
+            self._warn_of_losses()
+            if is_stopping and not self._queue:
+                self._call("close")
+                return
+
+    def _hand_over(self) -> bool:
+        """Empty the queue into the sink; True when there was an event."""
+        had_events = False
+        while self._queue:
+            batch, mark = self._take_batch()
+            lost = self._lost_in_sink
+            if batch:
+                had_events = True
+                with self._sinking:
+                    self._give(batch)
+            if mark is not None:
+                mark.is_stored = self._lost_in_sink == lost
+                mark.reached.set()
+        return had_events
+
+    def _take_batch(self) -> tuple[list[Event], _Mark | None]:
+        batch: list[Event] = []
+        queue = self._queue
+        while queue and len(batch) < FLUSH_EVENTS:
+            item = queue.popleft()
+            if isinstance(item, _Mark):
+                return batch, item
+            self._add_stamped(batch, *item)
+        return batch, None
+
+    def _add_stamped(self, batch: list[Event], now: float, event: Event) -> None:
+        if now < self._last_time - CLOCK_STEP_S:
+            step = self._last_time - now
+            batch.append(
+                Note(
+                    time=now,
+                    topic="clock_backwards",
+                    text=f"The clock went back by {step:.3f} s",
+                    values={"seconds": step},
+                )
+            )
+        self._last_time = now
+        batch.append(
+            event
+            if event.time is not None
+            else msgspec.structs.replace(event, time=now)
+        )
+
+    def _give(self, batch: list[Event]) -> None:
+        try:
+            self._sink(batch)
+        except Exception as error:  # the recorder guard: a sink may fail in any way
+            self._lost_in_sink += len(batch)
+            self._warn("sink", "Events could not be stored: %s", error)
+
+    def _call(self, name: str) -> None:
+        """Call a method of the sink, if it has it."""
+        method = getattr(self._sink, name, None)
+        if method is None:
+            return
+        try:
+            method()
+        except Exception as error:  # the recorder guard
+            self._warn(name, "The recorder could not finish its work: %s", error)
+
+    def _warn_of_losses(self) -> None:
+        if self._dropped:
+            self._warn(
+                "full",
+                "Events were dropped, %d so far: they came too fast",
+                self._dropped,
+            )
+
+    def _warn(self, topic: str, text: str, *values: object) -> None:
+        """Say something once."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            logger.warning(text, *values)
+
+
+class NullRecorder:
+    """A recorder that does nothing: recording is off."""
+
+    dropped = 0
+
+    def record(self, event: Event) -> None:
+        """Nothing."""
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Nothing waits."""
+        return True
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Nothing."""
+
+
+NULL_RECORDER = NullRecorder()
+
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _close_at_exit() -> None:
+    deadline = time.monotonic() + EXIT_S
+    for recorder in list(_recorders):
+        recorder.close(max(0.0, deadline - time.monotonic()))
+
+
+def _close_at_end_of_worker(recorder: Recorder) -> None:
+    """A forked multiprocessing worker ends without atexit; it has finalizers of its own."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(recorder, Recorder.close, (recorder, EXIT_S), exitpriority=100)
+
+
+def _before_fork() -> None:
+    """Let a batch that is being stored be finished, so that the child finds no locks."""
+    for recorder in list(_recorders):
+        recorder._sinking.acquire(timeout=1.0)
+
+
+def _after_fork_in_parent() -> None:
+    for recorder in list(_recorders):
+        if recorder._sinking.locked():
+            recorder._sinking.release()
+
+
+def _after_fork_in_child() -> None:
+    for recorder in list(_recorders):
+        if not recorder._is_closed:
+            recorder._renew()
+
+
+atexit.register(_close_at_exit)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

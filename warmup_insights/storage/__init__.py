@@ -1,0 +1,43 @@
+"""The store of runs and events: SQLite by default, PostgreSQL through the same URL.
+
+The names below load SQLAlchemy when they are first used, so that command-line help and
+`default_database` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warmup_insights.storage.location import default_database
+    from warmup_insights.storage.records import RunRecord, SourceRecord, new_run_id
+    from warmup_insights.storage.sink import StoreSink
+    from warmup_insights.storage.store import EventStore
+    from warmup_insights.storage.transaction import Transaction
+
+_MODULES = {
+    "default_database": "location",
+    "RunRecord": "records",
+    "SourceRecord": "records",
+    "new_run_id": "records",
+    "StoreSink": "sink",
+    "EventStore": "store",
+    "Transaction": "transaction",
+}
+
+__all__ = [
+    "EventStore",
+    "RunRecord",
+    "SourceRecord",
+    "StoreSink",
+    "Transaction",
+    "default_database",
+    "new_run_id",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,158 @@
+"""SQLAlchemy engines for the databases that the store can use.
+
+SQLite connections do not begin transactions behind our back: a read begins deferred,
+a write begins IMMEDIATE, so that it waits for its turn instead of failing later when a
+read turns into a write.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from warmup_insights.errors import StoreError
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a write waits for other writers."""
+CONNECT_TIMEOUT_S = 10
+"""How long to wait for a PostgreSQL server."""
+
+
+class Location:
+    """Where a database is: a SQLite file, memory, or a PostgreSQL server."""
+
+    def __init__(self, location: str | Path) -> None:
+        text = str(location)
+        self.path: Path | None = None
+        self.url: URL | None = None
+        if isinstance(location, Path) or "://" not in text:
+            self.path = None if text == ":memory:" else Path(text)
+        else:
+            self._read_url(text)
+
+    def _read_url(self, text: str) -> None:
+        try:
+            url = sa.make_url(text)
+        except ArgumentError:
+            raise StoreError(
+                "The database URL cannot be read; write a path, or "
+                "postgresql://user@host/name"
+            ) from None
+        backend = url.get_backend_name()
+        if backend == "sqlite":
+            if url.database not in (None, "", ":memory:"):
+                self.path = Path(str(url.database))
+        elif backend == "postgresql":
+            self.url = url.set(drivername="postgresql+psycopg")
+        else:
+            raise StoreError(
+                f"The database URL starts with {backend}, but only sqlite and "
+                "postgresql can be used"
+            )
+
+    def __str__(self) -> str:
+        if self.url is not None:
+            return self.url.render_as_string(hide_password=True)
+        return str(self.path) if self.path is not None else "in memory"
+
+
+def open_engine(
+    location: Location, *, read_only: bool, busy_timeout_s: float
+) -> Engine:
+    """An engine for a location; nothing is connected yet."""
+    if location.url is not None:
+        return _postgres_engine(location.url, read_only=read_only)
+    if location.path is None:
+        return _with_begin(sa.create_engine("sqlite://", poolclass=StaticPool))
+    _check_path(location.path, read_only=read_only)
+    uri = "file:" + quote(str(location.path.absolute()))
+    mode = _read_mode(location.path) if read_only else "mode=rwc"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{uri}?{mode}",
+            uri=True,
+            timeout=busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        _configure(connection, read_only=read_only)
+        return connection
+
+    return _with_begin(
+        sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool)
+    )
+
+
+def _check_path(path: Path, *, read_only: bool) -> None:
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder; --db takes the name of a database file")
+    if not path.parent.is_dir():
+        raise StoreError(
+            f"The folder {path.parent} does not exist; create it, or choose another "
+            "file with --db"
+        )
+    if read_only and not path.exists():
+        raise StoreError(
+            f"There is no database {path}; make one with `warmup-insights ingest FILE`, "
+            "or choose another file with --db"
+        )
+
+
+def _read_mode(path: Path) -> str:
+    """`mode=ro`, or `immutable=1` where a reader may not even make its index of the log.
+
+    A database in WAL mode needs a shared-memory file beside it, which cannot be made
+    in a folder that is read-only; without a log there is nothing to share.
+    """
+    import os
+
+    log = path.with_name(path.name + "-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    if not has_log and not os.access(path.parent, os.W_OK):
+        return "mode=ro&immutable=1"
+    return "mode=ro"
+
+
+def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+
+
+def _with_begin(engine: Engine) -> Engine:
+    def begin(connection: Connection) -> None:
+        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+    def no_implicit_begin(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    sa.event.listen(engine, "connect", no_implicit_begin)
+    sa.event.listen(engine, "begin", begin)
+    return engine
+
+
+def _postgres_engine(url: URL, *, read_only: bool) -> Engine:
+    options = {"postgresql_readonly": True} if read_only else {}
+    try:
+        return sa.create_engine(
+            url,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
+            execution_options=options,
+        )
+    except ModuleNotFoundError:
+        raise StoreError(
+            "A PostgreSQL database needs a driver; install it with "
+            "pip install 'warmup-insights[postgres]'"
+        ) from None

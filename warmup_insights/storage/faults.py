@@ -1,0 +1,71 @@
+"""What went wrong with a database, in one sentence a person can act on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from warmup_insights.errors import StoreError
+
+
+class StoreBusyError(StoreError):
+    """Another program holds the database; trying again may help."""
+
+
+_SENTENCES = (
+    (
+        "file is not a database",
+        "{where} is not a SQLite database; choose another file with --db",
+    ),
+    (
+        "unable to open database file",
+        "The database {where} cannot be opened; check that its folder exists and that "
+        "you may write there, or choose another file with --db",
+    ),
+    (
+        "readonly database",
+        "The database {where} cannot be written; check the permissions of the file and "
+        "its folder, or choose another file with --db",
+    ),
+    (
+        "disk is full",
+        "The disk of the database {where} is full; free some space and try again",
+    ),
+    (
+        "disk I/O error",
+        "The disk of the database {where} reports an error; check the disk, or choose "
+        "another file with --db",
+    ),
+    (
+        "malformed",
+        "The database {where} is damaged; restore a copy, or start a new one with --db",
+    ),
+)
+_LOCKED = (
+    "The database {where} stayed locked by another program; try again when it is done"
+)
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """Turn errors of the driver into a StoreError that names the database."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise explanation(error, where) from error
+
+
+def explanation(error: Exception, where: str) -> StoreError:
+    """The StoreError for an error of SQLAlchemy or of a driver."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    text = str(cause)
+    if "database is locked" in text or "database table is locked" in text:
+        return StoreBusyError(_LOCKED.format(where=where))
+    for part, sentence in _SENTENCES:
+        if part in text:
+            return StoreError(sentence.format(where=where))
+    first_line = text.strip().split("\n", 1)[0][:300]
+    return StoreError(f"The database {where} failed: {first_line}")

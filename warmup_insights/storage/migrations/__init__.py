@@ -1,0 +1,3 @@
+"""Forward steps from every older schema to the newest, run by Alembic."""
+
+from __future__ import annotations

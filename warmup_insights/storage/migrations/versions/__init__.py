@@ -1,0 +1,3 @@
+"""One module per schema version."""
+
+from __future__ import annotations

@@ -1,0 +1,252 @@
+"""The reads of the store; each takes a connection and gives records or plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from warmup_insights.errors import StoreError
+from warmup_insights.storage import schema
+from warmup_insights.storage.records import RunRecord, SourceRecord
+from warmup_insights.storage.summaries import read_bucket_row
+from warmup_insights.storage.text import from_json
+
+_EQUAL = frozenset(
+    {"label", "source_id", "source_kind", "engine", "version", "model",
+     "device_kind", "status", "synthetic"}
+)  # fmt: skip
+_SEARCHED = (
+    "run_id",
+    "label",
+    "notes",
+    "model",
+    "source_name",
+    "device_name",
+    "engine",
+)
+_started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
+
+
+def runs(
+    connection: Connection,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    **filters: Any,
+) -> list[RunRecord]:
+    """Runs that pass all filters, newest first."""
+    query = (
+        sa.select(schema.runs)
+        .where(*_conditions(filters))
+        .order_by(_started.desc(), schema.runs.c.run_id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [_run_record(row) for row in connection.execute(query)]
+
+
+def count_runs(connection: Connection, **filters: Any) -> int:
+    """How many runs pass all filters."""
+    query = sa.select(sa.func.count()).select_from(schema.runs)
+    return int(connection.execute(query.where(*_conditions(filters))).scalar_one())
+
+
+def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:
+    conditions = []
+    for name, value in filters.items():
+        if value is None:
+            continue
+        if name in _EQUAL:
+            conditions.append(schema.runs.c[name] == value)
+        elif name == "since":
+            conditions.append(_started >= value)
+        elif name == "until":
+            conditions.append(_started < value)
+        elif name == "text":
+            columns = [schema.runs.c[column] for column in _SEARCHED]
+            conditions.append(
+                sa.or_(
+                    *(column.icontains(value, autoescape=True) for column in columns)
+                )
+            )
+        else:
+            raise TypeError(f"no such filter: {name}")
+    return conditions
+
+
+def run(connection: Connection, run_id: str) -> RunRecord:
+    """The run with an id. Raises StoreError when there is none."""
+    row = connection.execute(
+        sa.select(schema.runs).where(schema.runs.c.run_id == run_id)
+    ).first()
+    if row is None:
+        raise StoreError(_no_run(run_id))
+    return _run_record(row)
+
+
+def find_run(connection: Connection, text: str) -> RunRecord:
+    """The run that a user means: `latest`, an id, a label, or the start of an id.
+
+    Raises StoreError when there is none or more than one.
+    """
+    if text == "latest":
+        newest = runs(connection, limit=1)
+        if not newest:
+            raise StoreError(
+                "The database has no runs yet; add one with `warmup-insights ingest FILE`"
+            )
+        return newest[0]
+    starts = schema.runs.c.run_id.startswith(text, autoescape=True)
+    for condition in (
+        schema.runs.c.run_id == text,
+        schema.runs.c.label == text,
+        starts,
+    ):
+        query = sa.select(schema.runs).where(condition)
+        found = connection.execute(query.order_by(_started.desc()).limit(6)).all()
+        if len(found) == 1:
+            return _run_record(found[0])
+        if found and text:
+            raise StoreError(_several_runs(text, [row.run_id for row in found]))
+    raise StoreError(_no_run(text))
+
+
+def _no_run(text: str) -> str:
+    return f"There is no run {text[:60]!r}; `warmup-insights runs` lists them"
+
+
+def _several_runs(text: str, run_ids: list[str]) -> str:
+    shown = ", ".join(run_ids[:5]) + (", ..." if len(run_ids) > 5 else "")
+    return f"{text[:60]!r} means several runs: {shown}; give one of these ids"
+
+
+def source_of_run(connection: Connection, run_id: str) -> str | None:
+    """The source id of a run. Raises StoreError when there is no such run."""
+    return run(connection, run_id).source_id
+
+
+def payloads(
+    connection: Connection,
+    run_id: str,
+    *,
+    kinds: Iterable[str] | None,
+    after_seq: int,
+    limit: int,
+) -> list[tuple[int, str, str]]:
+    """Up to `limit` events as `(seq, kind, payload)`, in order."""
+    query = (
+        sa.select(schema.events.c.seq, schema.events.c.kind, schema.events.c.payload)
+        .where(schema.events.c.run_id == run_id, schema.events.c.seq > after_seq)
+        .order_by(schema.events.c.seq)
+        .limit(limit)
+    )
+    if kinds is not None:
+        query = query.where(schema.events.c.kind.in_(list(kinds)))
+    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
+
+
+def summaries(
+    connection: Connection, run_ids: Iterable[str] | None
+) -> dict[str, dict[str, Any]]:
+    """Run id to summary, for all runs or for some."""
+    query = sa.select(schema.run_summaries.c.run_id, schema.run_summaries.c.summary)
+    if run_ids is not None:
+        query = query.where(schema.run_summaries.c.run_id.in_(list(run_ids)))
+    return {row[0]: from_json(row[1]) for row in connection.execute(query)}
+
+
+def stale_runs(connection: Connection) -> list[str]:
+    """Ids of runs without a summary, or with events newer than it."""
+    joined = schema.runs.outerjoin(
+        schema.run_summaries, schema.runs.c.run_id == schema.run_summaries.c.run_id
+    )
+    query = (
+        sa.select(schema.runs.c.run_id)
+        .select_from(joined)
+        .where(
+            sa.or_(
+                schema.run_summaries.c.run_id.is_(None),
+                schema.run_summaries.c.num_events != schema.runs.c.num_events,
+            )
+        )
+    )
+    return list(connection.execute(query).scalars())
+
+
+def buckets(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """The bucket summaries of a run, by phase and dimensions."""
+    table = schema.bucket_summaries
+    query = (
+        sa.select(table)
+        .where(table.c.run_id == run_id)
+        .order_by(table.c.phase, table.c.d0, table.c.d1, table.c.d2, table.c.d3)
+    )
+    return [read_bucket_row(dict(row)) for row in connection.execute(query).mappings()]
+
+
+def sources(
+    connection: Connection, *, limit: int | None = None, offset: int = 0
+) -> list[SourceRecord]:
+    """Sources, the last ingested first."""
+    table = schema.sources
+    query = sa.select(table).order_by(table.c.ingested_at.desc(), table.c.source_id)
+    found = connection.execute(query.limit(limit).offset(offset))
+    return [_source_record(row) for row in found]
+
+
+def source(connection: Connection, source_id: str) -> SourceRecord:
+    """The source with an id. Raises StoreError when there is none."""
+    row = connection.execute(
+        sa.select(schema.sources).where(schema.sources.c.source_id == source_id)
+    ).first()
+    if row is None:
+        raise StoreError(f"There is no source {source_id[:60]!r}")
+    return _source_record(row)
+
+
+def source_with_digest(connection: Connection, digest: str) -> SourceRecord | None:
+    """The source with exactly these bytes, if it is stored."""
+    row = connection.execute(
+        sa.select(schema.sources).where(schema.sources.c.digest == digest)
+    ).first()
+    return None if row is None else _source_record(row)
+
+
+def sources_with_head(connection: Connection, head_digest: str) -> list[SourceRecord]:
+    """Sources that begin with the same bytes, the longest first."""
+    query = (
+        sa.select(schema.sources)
+        .where(schema.sources.c.head_digest == head_digest)
+        .order_by(schema.sources.c.size_bytes.desc())
+    )
+    return [_source_record(row) for row in connection.execute(query)]
+
+
+def source_lines(
+    connection: Connection, source_id: str
+) -> list[tuple[int, str | None, str]]:
+    """The kept lines of a source as `(line, rule or None, text)`, in order."""
+    query = (
+        sa.select(
+            schema.source_lines.c.line,
+            schema.source_lines.c.rule,
+            schema.source_lines.c.text,
+        )
+        .where(schema.source_lines.c.source_id == source_id)
+        .order_by(schema.source_lines.c.line)
+    )
+    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
+
+
+def _run_record(row: Row[Any]) -> RunRecord:
+    return RunRecord(**row._mapping)
+
+
+def _source_record(row: Row[Any]) -> SourceRecord:
+    values = dict(row._mapping)
+    values["dialects"] = tuple(from_json(values["dialects"]))
+    values["report"] = from_json(values["report"])
+    return SourceRecord(**values)

@@ -1,0 +1,83 @@
+"""What the store knows about a run and about a source, apart from their events."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+INTERRUPTED_AFTER_S = 60.0
+"""A recorder that has not written for so long is taken for dead.
+
+It writes every few seconds; a compiler that holds the interpreter lock can keep it
+silent for much longer than that, so the limit is generous.
+"""
+
+
+def new_run_id() -> str:
+    """A run id that no other run has: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One start of one engine. Times are seconds since the epoch, UTC."""
+
+    run_id: str
+    source_kind: str = "recorder"
+    """`log` or `recorder`."""
+    source_id: str | None = None
+    """The source whose log this run was read from; None for a recorder."""
+    source_name: str | None = None
+    """File name of the log, or name of the recorded program."""
+    ordinal: int = 0
+    """Which start-up in its source, from 0."""
+    label: str | None = None
+    notes: str | None = None
+    engine: str | None = None
+    version: str | None = None
+    model: str | None = None
+    device_kind: str | None = None
+    device_name: str | None = None
+    status: str = "unknown"
+    """`finished`, `running`, `failed`, `skipped` or `unknown`."""
+    started_at: float | None = None
+    created_at: float | None = None
+    """When the store first heard of the run; filled in by the store."""
+    updated_at: float | None = None
+    heartbeat_at: float | None = None
+    """When its recorder last wrote; None for logs."""
+    synthetic: bool = False
+    """True when the figures come from a simulation or a made-up log."""
+    num_events: int = 0
+    """Stored events, and the next sequence number; counted by the store."""
+
+    def is_interrupted(self, now: float) -> bool:
+        """True when a recorder was cut off: it says `running`, yet it is silent."""
+        if self.status != "running" or self.heartbeat_at is None:
+            return False
+        return abs(now - self.heartbeat_at) > INTERRUPTED_AFTER_S
+
+    def status_at(self, now: float) -> str:
+        """The status to show at a time: the stored one, or `interrupted`."""
+        return "interrupted" if self.is_interrupted(now) else self.status
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRecord:
+    """One log that was read: what it was, and the report of its parsing."""
+
+    source_id: str
+    name: str
+    digest: str
+    """Hash of all bytes; no two sources have the same."""
+    head_digest: str
+    """Hash of the first bytes, by which a file that has grown is recognised."""
+    size_bytes: int = 0
+    lines: int = 0
+    dialects: tuple[str, ...] = ()
+    report: Mapping[str, Any] = field(default_factory=dict)
+    timezone: str | None = None
+    ingested_at: float | None = None
+    """When it was read; filled in by the store."""

@@ -1,0 +1,187 @@
+"""The tables of the store, as they are in the newest version.
+
+JSON is kept as text, so that SQLite and PostgreSQL store the same bytes. Times are
+seconds since the epoch in UTC, sizes bytes, durations seconds; unknown is null.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    func,
+)
+
+SCHEMA_REVISION = "0001"
+"""The newest migration; a test compares it with the scripts."""
+NEEDS_VERSION = "0.1.0"
+"""The first version of warmup-insights that can read this schema."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+store_info = Table(
+    "store_info",
+    metadata,
+    Column("name", Text, primary_key=True, doc="`needs_version`"),
+    Column("value", Text, nullable=False),
+    info={
+        "doc": "Facts about the database itself; `alembic_version` has its schema version."
+    },
+)
+
+sources = Table(
+    "sources",
+    metadata,
+    Column("source_id", Text, primary_key=True),
+    Column("name", Text, nullable=False, doc="file name, never used as a path"),
+    Column("digest", Text, nullable=False, unique=True, doc="hash of all bytes"),
+    Column("head_digest", Text, nullable=False, index=True, doc="of the first bytes"),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("dialects", Text, nullable=False, doc="JSON list"),
+    Column("report", Text, nullable=False, doc="JSON, the parse report"),
+    Column("timezone", Text, doc="in which time stamps were read"),
+    Column("ingested_at", Float, nullable=False),
+    info={"doc": "Logs that were read."},
+)
+
+source_lines = Table(
+    "source_lines",
+    metadata,
+    Column(
+        "source_id",
+        Text,
+        ForeignKey("sources.source_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("line", BigInteger, primary_key=True, autoincrement=False, doc="from 1"),
+    Column("rule", Text, doc="that matched; null for an unknown relevant line"),
+    Column("text", Text, nullable=False),
+    info={"doc": "Lines of a log that matter, as evidence."},
+    sqlite_with_rowid=False,
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("label", Text, index=True, doc="given by the user"),
+    Column("notes", Text, doc="given by the user"),
+    Column(
+        "source_id",
+        Text,
+        ForeignKey("sources.source_id", ondelete="CASCADE"),
+        index=True,
+        doc="null for a recorder",
+    ),
+    Column("source_kind", Text, nullable=False, doc="`log` or `recorder`"),
+    Column("source_name", Text),
+    Column("ordinal", Integer, nullable=False, doc="start-up in its source, from 0"),
+    Column("engine", Text),
+    Column("version", Text),
+    Column("model", Text),
+    Column("device_kind", Text, doc="`hpu`, `cuda`, `cpu` or `simulated`"),
+    Column("device_name", Text),
+    Column(
+        "status",
+        Text,
+        nullable=False,
+        doc="`finished`, `running`, `failed`, `skipped` or `unknown`",
+    ),
+    Column("started_at", Float),
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    Column("heartbeat_at", Float, doc="last sign of life of the recorder"),
+    Column("synthetic", Boolean, nullable=False, doc="simulated or made up"),
+    Column("num_events", BigInteger, nullable=False, doc="also the next `seq`"),
+    info={"doc": "One start of one engine each."},
+)
+Index(
+    "ix_runs_newest", func.coalesce(runs.c.started_at, runs.c.created_at), runs.c.run_id
+)
+
+
+def _run_key() -> Column[str]:
+    return Column(
+        "run_id",
+        Text,
+        ForeignKey("runs.run_id", ondelete="CASCADE"),
+        primary_key=True,
+    )
+
+
+events = Table(
+    "events",
+    metadata,
+    _run_key(),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False, doc="from 0"),
+    Column("kind", Text, nullable=False, doc="tag of the event class"),
+    Column("rank", BigInteger),
+    Column("time", Float),
+    Column("line", BigInteger, doc="in the log, from 1; null from a recorder"),
+    Column("phase", Text),
+    Column("mode", Text),
+    Column("batch_size", BigInteger, doc="of buckets with two or three dimensions"),
+    Column("query_len", BigInteger, doc="second dimension; the only one if one"),
+    Column("num_blocks", BigInteger, doc="third dimension"),
+    Column("duration_s", Float),
+    Column("memory_bytes", BigInteger, doc="what it took, where one number says it"),
+    Column("payload", Text, nullable=False, doc="the whole event as JSON"),
+    info={"doc": "Everything that happened in a run, in order."},
+    sqlite_with_rowid=False,
+)
+
+run_summaries = Table(
+    "run_summaries",
+    metadata,
+    _run_key(),
+    Column("schema", Integer, nullable=False, doc="version of the summary"),
+    Column("summary", Text, nullable=False, doc="JSON"),
+    Column("num_events", BigInteger, nullable=False, doc="that it was made from"),
+    Column("status", Text),
+    Column("started_at", Float),
+    Column("ready_s", Float, doc="from start to ready"),
+    Column("warmup_s", Float),
+    Column("captured_percent", Float, doc="captured of generated, all phases"),
+    Column("num_kv_blocks", BigInteger),
+    Column("missed", BigInteger, doc="shapes that no bucket covered"),
+    info={"doc": "The summary of each run, refreshed when the run changes."},
+)
+
+bucket_summaries = Table(
+    "bucket_summaries",
+    metadata,
+    _run_key(),
+    Column("phase", Text, primary_key=True),
+    Column("bucket", Text, primary_key=True, doc="dimensions joined by `x`"),
+    Column("d0", BigInteger),
+    Column("d1", BigInteger),
+    Column("d2", BigInteger),
+    Column("d3", BigInteger),
+    Column("generated", Integer),
+    Column("warmed", Integer),
+    Column("captured", Integer),
+    Column("skipped", Integer),
+    Column("missed", Integer),
+    Column("duration_s", Float),
+    Column("memory_bytes", BigInteger),
+    Column("executed", Text, doc="JSON list, the shape that really ran"),
+    Column("state", Text),
+    info={"doc": "What became of each bucket of a run."},
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,91 @@
+"""Run summaries and bucket summaries to table rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from warmup_insights.storage.rows import bucket_text
+from warmup_insights.storage.text import clean_text, from_json, to_json
+
+_COUNTS = ("generated", "warmed", "captured", "skipped", "missed")
+_AS_IS = ("duration_s", "memory_bytes")
+
+
+def summary_row(
+    run_id: str, summary: Mapping[str, Any], num_events: int
+) -> dict[str, Any]:
+    """The row of a run summary: all of it as JSON, and what the runs page sorts by."""
+    time = summary.get("time") or {}
+    buckets = [part for part in (summary.get("buckets") or {}).values() if part]
+    return {
+        "run_id": run_id,
+        "schema": summary.get("schema", 1),
+        "summary": to_json(summary),
+        "num_events": num_events,
+        "status": summary.get("status"),
+        "started_at": _epoch(time.get("started_at")),
+        "ready_s": _between(time.get("started_at"), time.get("ready_at")),
+        "warmup_s": time.get("warmup_s"),
+        "captured_percent": _captured_percent(buckets),
+        "num_kv_blocks": (summary.get("memory") or {}).get("num_kv_blocks"),
+        "missed": _sum(part.get("missed") for part in buckets),
+    }
+
+
+def bucket_row(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The table row of a bucket: `phase`, `bucket` and whatever else is known of it."""
+    bucket = tuple(row["bucket"])
+    executed = row.get("executed")
+    return {
+        "run_id": run_id,
+        "phase": clean_text(row["phase"]),
+        "bucket": bucket_text(bucket),
+        **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
+        **{name: _count(row.get(name)) for name in _COUNTS},
+        **{name: row.get(name) for name in _AS_IS},
+        "executed": None if executed is None else to_json(list(executed)),
+        "state": clean_text(row.get("state")),
+    }
+
+
+def read_bucket_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored bucket, as it was given: dimensions are lists again."""
+    known = {name: row[name] for name in ("phase", *_COUNTS, *_AS_IS, "state")}
+    known["bucket"] = [int(number) for number in row["bucket"].split("x") if number]
+    executed = row["executed"]
+    known["executed"] = None if executed is None else from_json(executed)
+    return known
+
+
+def _count(value: int | bool | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _epoch(value: float | str | None) -> float | None:
+    """A time as seconds; summaries may say it as ISO 8601."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+    return value
+
+
+def _between(start: float | str | None, end: float | str | None) -> float | None:
+    first, last = _epoch(start), _epoch(end)
+    return None if first is None or last is None else last - first
+
+
+def _sum(values: Any) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _captured_percent(parts: list[Mapping[str, Any]]) -> float | None:
+    """Share of the generated buckets that were captured, over phases that say both."""
+    known = [
+        (part["captured"], part["generated"])
+        for part in parts
+        if part.get("captured") is not None and part.get("generated")
+    ]
+    generated = sum(pair[1] for pair in known)
+    return 100.0 * sum(pair[0] for pair in known) / generated if generated else None

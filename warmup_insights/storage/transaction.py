@@ -1,0 +1,225 @@
+"""Everything that is written to the store, all or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from warmup_insights.errors import StoreError
+from warmup_insights.events import Event
+from warmup_insights.storage import queries
+from warmup_insights.storage.records import RunRecord, SourceRecord
+from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
+from warmup_insights.storage.schema import (
+    bucket_summaries,
+    events,
+    run_summaries,
+    runs,
+    source_lines,
+    sources,
+)
+from warmup_insights.storage.summaries import bucket_row, summary_row
+from warmup_insights.storage.text import clean_text, to_json
+
+BLOCK = 10_000
+"""Rows per driver call: large enough to be fast, small enough for memory."""
+
+_RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
+_SOURCE_COLUMNS = frozenset(sources.c.keys()) - {"source_id", "ingested_at"}
+
+
+class Transaction:
+    """Writes between `EventStore.begin()` and its end; an exception undoes them all."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+        self._insert_events = _insert_sql(events.name, EVENT_COLUMNS, mark)
+        self._insert_lines = (
+            _insert_sql(source_lines.name, ("source_id", "line", "rule", "text"), mark)
+            + " ON CONFLICT DO NOTHING"
+        )
+
+    def add_run(self, run: RunRecord) -> None:
+        """Add a run without events. Raises StoreError when there is one of that id."""
+        if not self._insert_run(run):
+            raise StoreError(f"There is a run {run.run_id} already")
+
+    def ensure_run(self, run: RunRecord) -> bool:
+        """Add a run unless there is one of that id; True when it was added."""
+        return self._insert_run(run)
+
+    def _insert_run(self, run: RunRecord) -> bool:
+        now = time.time()
+        values = {name: _fit(value) for name, value in vars(run).items()}
+        values["num_events"] = 0
+        values["created_at"] = now if run.created_at is None else run.created_at
+        values["updated_at"] = now
+        return self._insert_new(runs, values)
+
+    def _insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
+        names = list(values)
+        places = ", ".join(f":{name}" for name in names)
+        statement = sa.text(
+            f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places}) "
+            "ON CONFLICT DO NOTHING"
+        )
+        return self._connection.execute(statement, dict(values)).rowcount == 1
+
+    def update_run(self, run_id: str, **columns: Any) -> None:
+        """Change columns of a run; raises StoreError when there is no such run."""
+        _check_columns(columns, _RUN_COLUMNS)
+        values = {name: _fit(value) for name, value in columns.items()}
+        changed = self._connection.execute(
+            sa.update(runs)
+            .where(runs.c.run_id == run_id)
+            .values(**{"updated_at": time.time(), **values})
+        )
+        if changed.rowcount == 0:
+            raise StoreError(f"There is no run {run_id}")
+
+    def append(self, run_id: str, new: Sequence[Event]) -> int:
+        """Add events to the end of a run; the sequence number of the first one.
+
+        Raises StoreError when there is no such run.
+        """
+        first = self._reserve(run_id, len(new))
+        for start in range(0, len(new), BLOCK):
+            rows = event_rows(run_id, first + start, new[start : start + BLOCK])
+            self._connection.exec_driver_sql(self._insert_events, rows)
+        return first
+
+    def _reserve(self, run_id: str, count: int) -> int:
+        """Take `count` sequence numbers; writers of one run wait for each other here."""
+        changed = self._connection.execute(
+            sa.update(runs)
+            .where(runs.c.run_id == run_id)
+            .values(num_events=runs.c.num_events + count, updated_at=time.time())
+        )
+        if changed.rowcount == 0:
+            raise StoreError(f"There is no run {run_id}")
+        return self._num_events(run_id) - count
+
+    def _num_events(self, run_id: str) -> int:
+        count = self._connection.execute(
+            sa.select(runs.c.num_events).where(runs.c.run_id == run_id)
+        ).scalar()
+        if count is None:
+            raise StoreError(f"There is no run {run_id}")
+        return int(count)
+
+    def clear_events(self, run_id: str) -> None:
+        """Remove the events of a run, which then starts from number 0 again."""
+        self._connection.execute(sa.delete(events).where(events.c.run_id == run_id))
+        self._connection.execute(
+            sa.update(runs).where(runs.c.run_id == run_id).values(num_events=0)
+        )
+
+    def add_source(self, source: SourceRecord) -> None:
+        """Add a source. Raises StoreError when its bytes are stored already."""
+        values = {name: _fit(value) for name, value in _source_values(source).items()}
+        if values["ingested_at"] is None:
+            values["ingested_at"] = time.time()
+        if not self._insert_new(sources, values):
+            raise StoreError(f"{source.name} is stored already")
+
+    def update_source(self, source_id: str, **columns: Any) -> None:
+        """Change columns of a source; raises StoreError when there is no such source."""
+        _check_columns(columns, _SOURCE_COLUMNS)
+        for name in {"dialects", "report"} & set(columns):
+            columns[name] = to_json(columns[name])
+        values = {name: _fit(value) for name, value in columns.items()}
+        changed = self._connection.execute(
+            sa.update(sources)
+            .where(sources.c.source_id == source_id)
+            .values(**{"ingested_at": time.time(), **values})
+        )
+        if changed.rowcount == 0:
+            raise StoreError(f"There is no source {source_id}")
+
+    def add_source_lines(
+        self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
+    ) -> None:
+        """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
+        rows = [
+            (source_id, line, clean_text(rule), clean_text(text))
+            for line, rule, text in lines
+        ]
+        for start in range(0, len(rows), BLOCK):
+            self._connection.exec_driver_sql(
+                self._insert_lines, rows[start : start + BLOCK]
+            )
+
+    def put_summary(
+        self,
+        run_id: str,
+        summary: Mapping[str, Any],
+        bucket_rows: Iterable[Mapping[str, Any]],
+    ) -> None:
+        """Replace the summary of a run and of its buckets."""
+        count = self._num_events(run_id)
+        self._connection.execute(
+            sa.delete(run_summaries).where(run_summaries.c.run_id == run_id)
+        )
+        self._connection.execute(
+            sa.insert(run_summaries), [summary_row(run_id, summary, count)]
+        )
+        self._connection.execute(
+            sa.delete(bucket_summaries).where(bucket_summaries.c.run_id == run_id)
+        )
+        rows = [bucket_row(run_id, row) for row in bucket_rows]
+        if rows:
+            self._connection.execute(sa.insert(bucket_summaries), rows)
+
+    def delete_run(self, run_id: str) -> None:
+        """Remove a run with all that belongs to it, and its source if it was the last.
+
+        Raises StoreError when there is no such run.
+        """
+        source_id = queries.source_of_run(self._connection, run_id)
+        self._connection.execute(sa.delete(runs).where(runs.c.run_id == run_id))
+        if source_id is not None and not queries.runs(
+            self._connection, source_id=source_id, limit=1
+        ):
+            self.delete_source(source_id)
+
+    def delete_source(self, source_id: str) -> None:
+        """Remove a source, its lines and the runs that were read from it."""
+        self._connection.execute(
+            sa.delete(sources).where(sources.c.source_id == source_id)
+        )
+
+    def source_with_digest(self, digest: str) -> SourceRecord | None:
+        """The source with exactly these bytes, if it is stored."""
+        return queries.source_with_digest(self._connection, digest)
+
+    def runs(self, **filters: Any) -> list[RunRecord]:
+        """Runs as `EventStore.runs` gives them, seen from inside the transaction."""
+        return queries.runs(self._connection, **filters)
+
+
+def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))})"
+
+
+def _source_values(source: SourceRecord) -> dict[str, Any]:
+    values = {f.name: getattr(source, f.name) for f in dataclasses.fields(source)}
+    values["dialects"] = to_json(list(source.dialects))
+    values["report"] = to_json(source.report)
+    return values
+
+
+def _fit(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _check_columns(columns: Mapping[str, Any], known: frozenset[str]) -> None:
+    unknown = sorted(set(columns) - known)
+    if unknown:
+        raise TypeError(f"no such column: {', '.join(unknown)}")
