@@ -1,0 +1,27 @@
+"""Parsers: existing vLLM logs of every dialect become the events of a run."""
+
+from __future__ import annotations
+
+from parsers import vllm, vllm_bench, vllm_fork, vllm_gaudi, vllm_hpu_plugin
+from parsers.base import Dialect, LineRule
+
+DIALECTS: tuple[Dialect, ...] = (
+    vllm_fork.DIALECT,
+    vllm_hpu_plugin.DIALECT,
+    vllm_gaudi.DIALECT,
+    vllm.DIALECT,
+    vllm_bench.DIALECT,
+)
+"""Every dialect that can be read, line by line."""
+
+
+def all_rules() -> tuple[LineRule, ...]:
+    """The rules of all dialects, shared ones once, in the order of the dialects."""
+    seen: dict[str, LineRule] = {}
+    for dialect in DIALECTS:
+        for rule in dialect.rules:
+            seen.setdefault(rule.name, rule)
+    return tuple(seen.values())
+
+
+__all__ = ["DIALECTS", "Dialect", "LineRule", "all_rules"]

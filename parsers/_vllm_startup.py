@@ -1,0 +1,450 @@
+"""Upstream vLLM: arguments, processes, loading, compilation, ready and failure.
+
+Source: vLLM `entrypoints/`, `engine/llm_engine.py`, `v1/engine/core.py`,
+`model_executor/model_loader/`, `compilation/backends.py`, `compilation/monitor.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.config_text import settings_of
+from parsers.signals import FailureLine, RankNamed
+from warmup_insights.events import (
+    CompileFinished, ConfigRecorded, EngineInitialized, MemoryMeasured, Note,
+    PhaseMarked, ServerReady,
+)  # fmt: skip
+from warmup_insights.units import GIB, MIB
+
+
+def _arguments(match: re.Match[str]) -> Made:
+    settings = settings_of(match["rest"])
+    model = settings.get("model") or settings.get("model_tag")
+    return ConfigRecorded(settings=settings, model=model if isinstance(model, str) else None)
+
+
+def _engine(match: re.Match[str]) -> Made:
+    settings = settings_of(match["rest"])
+    if "max_seq_len" in settings:
+        settings["max_model_len"] = settings.pop("max_seq_len")
+    model, device = settings.get("model"), settings.get("device_config")
+    return ConfigRecorded(
+        settings=settings,
+        version=match["version"],
+        model=model if isinstance(model, str) else None,
+        device_kind=device if device in ("hpu", "cuda", "cpu") else None,
+    )
+
+
+def _banner(match: re.Match[str]) -> Made:
+    return ConfigRecorded(version=match["version"])
+
+
+def _rank(match: re.Match[str]) -> list[Made]:
+    return [
+        RankNamed(int(match["rank"]), int(match["world_size"])),
+        PhaseMarked(name="distributed_init", edge="start"),
+    ]
+
+
+def _setting(key: str, kind: type[int] | type[str] | type[bool]) -> object:
+    def build(match: re.Match[str]) -> Made:
+        text = match["value"]
+        return ConfigRecorded(settings={key: kind(text.replace(",", ""))})
+
+    return build
+
+
+def _weights_gb(match: re.Match[str]) -> Made:
+    seconds = match["seconds"]
+    scale = MIB if match["unit"] == "MiB" else GIB
+    return MemoryMeasured(
+        stage="weights",
+        delta_bytes=round(float(match["size"]) * scale),
+        duration_s=float(seconds) if seconds else None,
+    )
+
+
+def _marked(name: str, edge: str) -> dict[str, str]:
+    return {"name": name, "edge": edge}
+
+
+def _phase(
+    rule: str, hint: str | tuple[str, ...], pattern: str, name: str, edge: str, line: str
+) -> LineRule:
+    """A line that only says that a phase begins or ends."""
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed=_marked(name, edge),
+        samples=(Sample(line, {"name": name, "edge": edge}),),
+    )  # fmt: skip
+
+
+def _compile(
+    rule: str, hint: str, pattern: str, what: str, sample: Sample, *, cached: bool = False
+) -> LineRule:
+    return LineRule(
+        rule, hint, pattern, CompileFinished,
+        fixed={"what": what, "from_cache": cached}, samples=(sample,),
+    )  # fmt: skip
+
+
+_S = r"(?P<duration_s>[\d.]{1,16})"
+
+CONFIG_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "banner_version",
+        (" version ", "vLLM API server version"),
+        r"[▀-▟\s]{0,60}(?:vLLM API server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
+        build=_banner,
+        starts=1,
+        samples=(
+            Sample(
+                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
+                "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
+                {"version": "0.23.1rc1.dev1201+gd08eebad1"},
+            ),
+        ),
+    ),
+    LineRule(
+        "arguments",
+        "non-default args: ",
+        r"non-default args: (?P<rest>\{.*)",
+        build=_arguments,
+        starts=2,
+        samples=(
+            Sample(
+                "(APIServer pid=1) INFO 07-16 19:52:39 [api_utils.py:273] non-default "
+                "args: {'model': 'a/b', 'max_model_len': 4096, 'api_key': 'x'}",
+                {
+                    "model": "a/b",
+                    "settings": {
+                        "model": "a/b", "max_model_len": 4096, "api_key": "***",
+                    },
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "engine_config",
+        "LLM engine (v",
+        r"Initializing an? (?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\) with "
+        r"config: (?P<rest>.*)",
+        build=_engine,
+        starts=3,
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [core.py:116] Initializing a V1 LLM engine "
+                "(v0.26.0) with config: model='/m', max_seq_len=1024, device_config=hpu",
+                {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
+            ),
+        ),
+    ),
+    LineRule(
+        "max_model_len",
+        "Using max model len",
+        r"Using max model len (?P<value>[\d,]{1,16})",
+        build=_setting("max_model_len", int),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
+                {"settings": {"max_model_len": 1024}},
+            ),
+        ),
+    ),
+    LineRule(
+        "max_num_batched_tokens",
+        "Chunked prefill is enabled",
+        r"Chunked prefill is enabled with max_num_batched_tokens=(?P<value>\d{1,12})",
+        build=_setting("max_num_batched_tokens", int),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
+                "max_num_batched_tokens=1024.",
+                {"settings": {"max_num_batched_tokens": 1024}},
+            ),
+        ),
+    ),
+    LineRule(
+        "architecture",
+        "Resolved architecture",
+        r"Resolved architecture: (?P<value>[\w.-]{1,120})",
+        build=_setting("architecture", str),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: "
+                "LlamaForCausalLM",
+                {"settings": {"architecture": "LlamaForCausalLM"}},
+            ),
+        ),
+    ),
+    LineRule(
+        "world_size",
+        "world_size=",
+        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) local_rank=",
+        build=_rank,
+        samples=(
+            Sample(
+                "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
+                "world_size=4 rank=1 local_rank=1 distributed_init_method=tcp://x "
+                "backend=nccl",
+                {"rank": 1, "world_size": 4},
+            ),
+        ),
+    ),
+)
+
+LOAD_RULES: tuple[LineRule, ...] = (
+    _phase(
+        "engine_processes", "DP group leader", r"DP group leader: node_rank=",
+        "start_workers", "start",
+        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+        "leader: node_rank=0, node_rank_within_dp=0",
+    ),
+    _phase(
+        "plugins_loading", "Available plugins for group",
+        r"Available plugins for group", "import", "start",
+        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+        "vllm.platform_plugins:",
+    ),
+    _phase(
+        "load_started", ("tarting to load model", "oading model from scratch"),
+        r"Starting to load model|Loading model from scratch", "load_model", "start",
+        "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model /m...",
+    ),
+    LineRule(
+        "weights_loaded",
+        "oading weights took",
+        r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
+        PhaseMarked,
+        fixed=_marked("load_weights", "end"),
+        samples=(
+            Sample(
+                "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
+                "seconds",
+                {"name": "load_weights", "duration_s": 4.12},
+            ),
+        ),
+    ),
+    LineRule(
+        "model_loaded",
+        ("oading model weights took", "odel loading took"),
+        r"(?:Loading model weights|Model loading) took (?P<size>-?[\d.]{1,16}) "
+        r"(?P<unit>GB|GiB|MiB)(?: memory)?(?: and (?P<seconds>[\d.]{1,16}) seconds)?\s*$",
+        build=_weights_gb,
+        samples=(
+            Sample(
+                "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
+                {"stage": "weights", "delta_bytes": round(7.51 * GIB)},
+            ),
+            Sample(
+                "(Worker_TP0 pid=1) INFO 07-16 19:59:51 [gpu_model_runner.py:5335] Model "
+                "loading took 54.82 GiB memory and 389.427126 seconds",
+                {"delta_bytes": round(54.82 * GIB), "duration_s": 389.427126},
+            ),
+        ),
+    ),
+    _phase(
+        "block_size_chosen", "Setting kv cache block size",
+        r"Setting kv cache block size to \d", "load_model", "end",
+        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
+    ),
+)
+
+COMPILE_RULES: tuple[LineRule, ...] = (
+    _compile(
+        "compile_dynamo", "Dynamo bytecode transform time",
+        rf"Dynamo bytecode transform time: {_S} s", "dynamo",
+        Sample(
+            "INFO 07-16 20:02:46 [backends.py:1155] Dynamo bytecode transform time: "
+            "7.06 s",
+            {"what": "dynamo", "duration_s": 7.06},
+        ),
+    ),
+    _compile(
+        "compile_graph", "Compiling a graph for",
+        rf"Compiling a graph for (?P<detail>[^\n]{{1,60}}?) takes {_S} s", "graph",
+        Sample(
+            "INFO 07-16 20:03:18 [backends.py:393] Compiling a graph for compile range "
+            "(1, 8192) takes 8.37 s",
+            {"detail": "compile range (1, 8192)", "duration_s": 8.37},
+        ),
+    ),
+    _compile(
+        "compile_cached", "Directly load the compiled graph",
+        rf"Directly load the compiled graph\(s\) for (?P<detail>[^\n]{{1,60}}?) from the "
+        rf"cache, took {_S} s", "graph",
+        Sample(
+            "INFO 08-01 20:03:18 [backends.py:393] Directly load the compiled graph(s) "
+            "for dynamic shape from the cache, took 2.826 s",
+            {"from_cache": True, "duration_s": 2.826},
+        ),
+        cached=True,
+    ),
+    _compile(
+        "compile_total", "torch.compile t",
+        rf"torch\.compile (?:takes|took) {_S} s in total", "total",
+        Sample(
+            "INFO 07-16 20:03:40 [monitor.py:53] torch.compile took 52.05 s in total",
+            {"what": "total", "duration_s": 52.05},
+        ),
+    ),
+    LineRule(
+        "profile_run_took",
+        "Initial profiling/warmup run took",
+        rf"Initial profiling/warmup run took {_S} s",
+        PhaseMarked,
+        fixed=_marked("profile_run", "end"),
+        samples=(
+            Sample(
+                "INFO 07-16 20:03:46 [monitor.py:81] Initial profiling/warmup run took "
+                "5.85 s",
+                {"name": "profile_run", "duration_s": 5.85},
+            ),
+        ),
+    ),
+    _phase(
+        "compile_started", "for vLLM's torch.compile",
+        r"Using cache directory: .{1,300} for vLLM's torch\.compile", "compile", "start",
+        "INFO 07-16 20:02:46 [backends.py:1094] Using cache directory: /c for vLLM's "
+        "torch.compile",
+    ),
+    _phase(
+        "compile_saved", "saved AOT compiled function",
+        r"saved AOT compiled function to ", "compile", "end",
+        "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
+    ),
+    LineRule(
+        "compile_note",
+        ("Compiling model again", "Cache the graph of", "loading from the cache"),
+        r"(?P<text>Compiling model again due to a load failure.{0,200}|"
+        r"Cache the graph of .{1,100})",
+        Note,
+        fixed={"topic": "compile"},
+        samples=(
+            Sample(
+                "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range "
+                "(1, 1) for later use",
+                {"topic": "compile"},
+            ),
+        ),
+    ),
+)
+
+
+def _failure(kind: str | None) -> object:
+    def build(match: re.Match[str]) -> Made:
+        return FailureLine(message=match[0].strip(), kind=kind)
+
+    return build
+
+
+END_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "engine_initialized",
+        "init engine (profile",
+        rf"init engine \(profile, create kv cache, warmup model\) took {_S} s(?:econds)?"
+        r"(?: \(compilation: (?P<compile_s>[\d.]{1,16}) s\))?",
+        EngineInitialized,
+        samples=(
+            Sample(
+                "INFO 07-16 20:04:12 [core.py:340] init engine (profile, create kv "
+                "cache, warmup model) took 92.87 s (compilation: 52.05 s)",
+                {"duration_s": 92.87, "compile_s": 52.05},
+            ),
+            Sample(
+                "INFO 06-04 01:18:37 [llm_engine.py:429] init engine (profile, create kv "
+                "cache, warmup model) took 2.73 seconds",
+                {"duration_s": 2.73, "compile_s": None},
+            ),
+        ),
+    ),
+    _phase(
+        "server_starting", ("API server", "vLLM server"),
+        r"Starting vLLM (?:API )?server(?: \d{1,3})? on http", "server_start", "start",
+        "(APIServer pid=1) INFO 07-16 20:04:15 [api_server.py:677] Starting vLLM server "
+        "on http://0.0.0.0:8000",
+    ),
+    LineRule(
+        "server_ready",
+        "Application startup complete",
+        r"(?:INFO:     )?Application startup complete\.",
+        ServerReady,
+        samples=(
+            Sample(
+                "(APIServer pid=309263) INFO:     Application startup complete.", {}
+            ),
+        ),
+    ),
+    LineRule(
+        "server_process",
+        ("Started server process", "Waiting for application startup", "Available routes",
+         "Route: /"),
+        r"(?:INFO:     )?(?:Started server process|Waiting for application startup|"
+        r"Available routes are:|Route: /)",
+        samples=(Sample("(APIServer pid=3) INFO:     Started server process [309263]"),),
+    ),
+    LineRule(
+        "keep_alive",
+        "shared memory broadcast block",
+        r"(?P<text>No available shared memory broadcast block found in \d{1,6} seconds?)",
+        Note,
+        fixed={"topic": "keep_alive"},
+        samples=(
+            Sample(
+                "(EngineCore pid=1) INFO 07-16 20:03:40 [shm_broadcast.py:705] No "
+                "available shared memory broadcast block found in 60 seconds. This "
+                "typically happens when some processes are hanging",
+                {"topic": "keep_alive"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory",
+        ("out of memory", "OutOfMemory", "No available memory for the cache blocks",
+         "synStatus", "FATAL ERROR", "less than desired GPU memory utilization",
+         "larger than the available KV cache memory",
+         "larger than the maximum number of tokens that can be stored"),
+        r".{0,300}?(?:torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory|"
+        r"[Oo]ut of memory|No available memory for the cache blocks|synStatus|"
+        r"FATAL ERROR ::|is less than desired GPU memory utilization|"
+        r"larger than the available KV cache memory|"
+        r"larger than the maximum number of tokens that can be stored).{0,600}",
+        build=_failure(None),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                {
+                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                    "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_engine",
+        ("EngineCore failed to start", "Engine core initialization failed",
+         "EngineCore encountered a fatal error", "Uncaught exception",
+         "died unexpectedly", "Engine process failed to start"),
+        r".{0,120}?(?:EngineCore failed to start|Engine core initialization failed|"
+        r"EngineCore encountered a fatal error|Uncaught exception|died unexpectedly|"
+        r"Engine process failed to start).{0,300}",
+        build=_failure("error"),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
+                "to start.",
+                {"kind": "error"},
+            ),
+        ),
+    ),
+    LineRule(
+        "killed",
+        ("Killed", "SIGKILL", "OOMKilled"),
+        r"(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s*$).{0,200}",
+        build=_failure("killed"),  # type: ignore[arg-type]
+        samples=(Sample("Killed", {"kind": "killed"}),),
+    ),
+)

@@ -1,0 +1,96 @@
+"""What a dialect is: a table of rules with samples.
+
+A rule says which literal a line must hold, which regular expression its message must
+match, and which event or signal comes of it. Named groups carry the names of the
+event's fields; their converters are found by name, so a rule rarely needs a function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Union
+
+from parsers.convert import convert_groups
+from parsers.signals import Signal
+from warmup_insights.events import Event
+
+Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on 3.10
+Build = Callable[["re.Match[str]"], "Made | list[Made]"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A line as the engine prints it, and the fields that must come of it."""
+
+    line: str
+    expected: Mapping[str, Any] | None = None
+    """Fields of the event; None for rules that make nothing."""
+
+
+@dataclass(frozen=True)
+class LineRule:
+    """One wording of one line.
+
+    Args:
+        name: unique, shown in the report.
+        hint: literals, one of which the line must hold; checked before the pattern.
+        pattern: matched at the start of the message, or anywhere with `anywhere`.
+        event: the class to make; None makes nothing (the line is known and ignored).
+        fixed: fields that are the same for every match.
+        build: a function for what a pattern cannot say.
+        engine: engine that alone prints this, as evidence.
+        device: device kind that alone prints this, as evidence.
+    """
+
+    name: str
+    hint: str | tuple[str, ...]
+    pattern: str
+    event: type[Event] | type[Signal] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    build: Build | None = None
+    samples: tuple[Sample, ...] = ()
+    anywhere: bool = False
+    engine: str | None = None
+    device: str | None = None
+    starts: int = 0
+    """Place of a line that opens a start-up: 1 banner, 2 arguments, 3 engine."""
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The literals as a tuple."""
+        return (self.hint,) if isinstance(self.hint, str) else self.hint
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """The compiled pattern."""
+        return re.compile(self.pattern)
+
+    def match(self, message: str) -> re.Match[str] | None:
+        """The match in a message, or None."""
+        if self.anywhere:
+            return self.regex.search(message)
+        return self.regex.match(message)
+
+    def make(self, match: re.Match[str]) -> list[Made]:
+        """What comes of a match. Raises ValueError when a value cannot be converted."""
+        if self.build is not None:
+            made = self.build(match)
+            return made if isinstance(made, list) else [made]
+        if self.event is None:
+            return []
+        return [self.event(**self.fixed, **convert_groups(match.groupdict()))]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One log format of one engine and version range."""
+
+    name: str
+    title: str
+    versions: str
+    source: str
+    """Where in the engine the lines come from."""
+    rules: tuple[LineRule, ...]

@@ -1,0 +1,108 @@
+"""Settings as engines print them: a dict's repr, or `key=value` joined by commas.
+
+Values hold nested brackets, quoted text and things like `<CompilationMode.X: 3>`, so
+the text is cut at top-level commas and only plain literals are converted.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+LIMIT = 200_000
+"""Characters of a settings line that are read."""
+MAX_KEYS = 500
+VALUE_LIMIT = 2000
+
+_OPEN, _CLOSE = "([{<", ")]}>"
+_KEY = re.compile(r"\s{0,8}['\"]?(\w[\w.-]{0,80})['\"]?\s{0,2}([:=])\s?")
+_SECRET_KEY = re.compile(
+    r"(?:^|[_.-])(?:api_?keys?|token|auth|secret|password|passwd|pwd|credentials?"
+    r"|private_?key|access_?key)(?:$|[_.-])",
+    re.I,
+)
+_URL_LOGIN = re.compile(r"(://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
+_SECRET_TEXT = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,80}|sk-[A-Za-z0-9_-]{16,200}|AKIA[A-Z0-9]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,80}|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
+)
+MASK = "***"
+
+
+def mask_text(text: str) -> str:
+    """The text without logins in URLs and without well-known kinds of keys."""
+    return _SECRET_TEXT.sub(MASK, _URL_LOGIN.sub(rf"\1{MASK}@", text))
+
+
+def mask(key: str, value: Any) -> Any:
+    """The value, or `***` when its key says that it is a secret."""
+    if isinstance(value, dict):
+        return {str(inner): mask(str(inner), item) for inner, item in value.items()}
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if _SECRET_KEY.search(key):
+        return MASK
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, list | tuple):
+        return [mask("", item) for item in value]
+    return mask_text(str(value)[:VALUE_LIMIT])
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """Keys and values of a settings text; secrets masked, cut values left out."""
+    text = text[:LIMIT].strip().removeprefix("{")
+    settings: dict[str, Any] = {}
+    for part in _top_level_parts(text):
+        match = _KEY.match(part)
+        if match is None or len(settings) >= MAX_KEYS:
+            continue
+        key = match[1]
+        settings[key] = mask(key, _value(part[match.end() :].strip()))
+    return settings
+
+
+def _value(text: str) -> Any:
+    if len(text) > VALUE_LIMIT:
+        return text[:VALUE_LIMIT]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return text
+    return value if _is_plain(value) else text
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be written as JSON."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, str | bool | int | float)
+
+
+def _top_level_parts(text: str) -> Iterator[str]:
+    """The text between commas that stand outside brackets and quotes; linear."""
+    depth, start, quote, index = 0, 0, "", 0
+    while index < len(text):
+        char = text[index]
+        if quote:
+            if char == "\\":
+                index += 1
+            elif char == quote:
+                quote = ""
+        elif char in "'\"" and (index == 0 or not text[index - 1].isalnum()):
+            quote = char
+        elif char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+            if depth < 0:
+                break
+        elif char == "," and depth == 0:
+            yield text[start:index]
+            start = index + 1
+        index += 1
+    yield text[start:index]

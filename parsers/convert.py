@@ -1,0 +1,115 @@
+"""Converters of named groups, found by the name of the field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from warmup_insights.events import Bucket
+from warmup_insights.units import gib, mib, parse_bytes, parse_clock
+
+MAX_BUCKETS = 200_000
+"""More tuples than this in one line are not read; the engines stop far below."""
+
+_TUPLE = re.compile(r"\(\s?(-?\d{1,12}(?:,\s?-?\d{1,12}){1,5}),?\s?\)")
+_INT = re.compile(r"-?\d{1,18}")
+
+_PHASES = {
+    "prompt": "prompt",
+    "prefill": "prompt",
+    "graph/prompt": "prompt",
+    "decode": "decode",
+    "graph/decode": "decode",
+    "prefix_prefill": "prefix_prefill",
+    "spec decode": "spec_decode",
+    "unified": "unified",
+}
+
+
+def phase_of(text: str) -> str:
+    """Our word for a phase as an engine writes it."""
+    word = text.strip().strip("'\"").lower()
+    if "multimodal" in word:
+        return "multimodal"
+    return _PHASES.get(word, word.replace(" ", "_"))
+
+
+def int_of(text: str) -> int:
+    """An integer with or without thousands separators."""
+    return int(text.replace(",", ""))
+
+
+def buckets_of(text: str) -> list[Bucket]:
+    """Every whole tuple in a list; a cut or elided list gives what it has."""
+    found: list[Bucket] = []
+    for match in _TUPLE.finditer(text):
+        found.append(tuple(int(number) for number in match[1].split(",")))
+        if len(found) >= MAX_BUCKETS:
+            break
+    return found
+
+
+def bucket_of(text: str) -> Bucket:
+    """The numbers in the text of one tuple."""
+    return tuple(int(number) for number in _INT.findall(text)[:6])
+
+
+def ints_of(text: str) -> list[int]:
+    """The integers in the text of a list."""
+    return [int(number) for number in _INT.findall(text)]
+
+
+_SUFFIXES: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
+    ("_gib", "_bytes", gib),
+    ("_mib", "_bytes", mib),
+    ("_clock", "_s", parse_clock),
+    ("_bytes", "_bytes", parse_bytes),
+    ("_s", "_s", float),
+)
+_BY_NAME: dict[str, Callable[[str], Any]] = {
+    "phase": phase_of,
+    "bucket": bucket_of,
+    "shape": bucket_of,
+    "fallback": bucket_of,
+    "buckets": buckets_of,
+    "batch_sizes": ints_of,
+    "thresholds": ints_of,
+    "gpu_memory_utilization": float,
+    "graph_reserved_fraction": float,
+    "prompt_ratio": float,
+    "percent_reported": float,
+    "max_concurrency": float,
+    "temperature": float,
+    "top_p": float,
+    "batch_changed": lambda text: text == "True",
+}
+_TEXT = frozenset(
+    "name stage message model version text reason what detail engine condition key "
+    "value mode strategy".split()
+)
+
+
+def convert_groups(groups: dict[str, str | None]) -> dict[str, Any]:
+    """Fields of an event from the named groups of a match; absent groups are left out.
+
+    Raises ValueError when a number cannot be read.
+    """
+    fields: dict[str, Any] = {}
+    for name, text in groups.items():
+        if text is None:
+            continue
+        key, value = _convert(name, text)
+        fields[key] = value
+    return fields
+
+
+def _convert(name: str, text: str) -> tuple[str, Any]:
+    if name in _BY_NAME:
+        return name, _BY_NAME[name](text)
+    if name in _TEXT:
+        return name, text.strip()
+    for suffix, ours, convert in _SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) + ours, convert(text.replace(",", ""))
+    return name, int_of(text)

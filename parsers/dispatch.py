@@ -1,0 +1,91 @@
+"""From a message to the rule that knows it: literals first, then one pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from parsers.base import LineRule
+
+_HEAD = 14
+
+# Words that make a line look as if it told something about start-up. A line with one
+# of them that no rule knows is counted and shown.
+RELEVANT = (
+    "armup", "arming up", "arm-up", "warmed", "aptur", "bucket", "Bucket", "HPUGraph",
+    "HPU Graph", "CUDA graph", "cudagraph", "CUDAGraph", "KV cache", "kv cache",
+    "free_mem", "efrag", "device memory", "evice memory", "GPU blocks", "HPU blocks",
+    "hpu blocks", "cuda blocks", "Maximum concurrency", "took", "weights", "compil",
+    "out of memory", "OutOfMemory", "init engine", "LLM engine", "startup complete",
+    "profil", "num_blocks", "non-default args", "STARTUP", "Benchmark", "server on http",
+    "server 0 on http",
+)  # fmt: skip
+
+
+# The same for text that no logger printed: only what cannot be anything else.
+BARE = ("[Warmup]", "was not warmed-up", "warmup processing", "captured:", "free_mem:",
+        "Benchmark Result", "Capturing CUDA graph", "warmup completed")  # fmt: skip
+
+# A traceback continues a record with source code, whatever words are in it.
+_TRACEBACK = re.compile(r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(")
+
+
+class Dispatcher:
+    """Finds the rule for a message; rules are tried only when their literal is there."""
+
+    def __init__(self, rules: Sequence[LineRule]) -> None:
+        by_hint: dict[str, list[LineRule]] = {}
+        for rule in rules:
+            for hint in rule.hints:
+                by_hint.setdefault(hint, []).append(rule)
+        # A longer literal hides the shorter ones inside it, so it tries their rules too.
+        self._by_hint = {
+            hint: [
+                rule
+                for other in sorted(by_hint, key=len, reverse=True)
+                if other in hint
+                for rule in by_hint[other]
+            ]
+            for hint in by_hint
+        }
+        ordered = sorted(by_hint, key=len, reverse=True)
+        self._hints = re.compile("|".join(map(re.escape, ordered)))
+        self._relevant = re.compile("|".join(map(re.escape, RELEVANT)))
+        self._bare = re.compile("|".join(map(re.escape, BARE)))
+        self._last: dict[str, LineRule] = {}
+        self.literals: tuple[str, ...] = tuple(ordered)
+
+    def find(self, message: str) -> tuple[LineRule, re.Match[str]] | None:
+        """The rule that matches and its match, or None."""
+        head = message[:_HEAD]
+        last = self._last.get(head)
+        if last is not None:
+            match = last.match(message)
+            if match is not None:
+                return last, match
+        return self._search(message, head)
+
+    def _search(
+        self, message: str, head: str
+    ) -> tuple[LineRule, re.Match[str]] | None:
+        tried: set[str] = set()
+        for hint in self._hints.findall(message):
+            if hint in tried:
+                continue
+            tried.add(hint)
+            for rule in self._by_hint[hint]:
+                match = rule.match(message)
+                if match is not None:
+                    if len(self._last) > 2048:
+                        self._last.clear()
+                    self._last[head] = rule
+                    return rule, match
+        return None
+
+    def looks_relevant(self, message: str, level: str | None) -> bool:
+        """Whether a message without a rule should be counted as unknown."""
+        if level is None:
+            return self._bare.search(message) is not None
+        if _TRACEBACK.match(message) is not None:
+            return False
+        return self._relevant.search(message) is not None

@@ -1,0 +1,278 @@
+"""The one engine for every dialect: physical lines in, events of runs out.
+
+It knows no dialect and no rule by name. Lines are split at LF, then at CR; each piece
+is peeled into records, each record is dispatched to a rule, and what the rule makes
+goes through the tracker of the run it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from parsers.base import LineRule, Made
+from parsers.dispatch import Dispatcher
+from parsers.envelope import Record, clean, peel
+from parsers.joining import Joiner
+from parsers.ranks import RankTable
+from parsers.report import ParseReport
+from parsers.runs import RunSplitter
+from parsers.signals import RankNamed, Signal
+from parsers.stamps import Clock
+from parsers.tracker import Origin, RunTracker, stamped
+from warmup_insights.events import Event, GapSeen, RunStarted, ServerReady
+
+GAP_S = 2.0
+"""Shorter steps between lines are not kept: stamps have a resolution of a second."""
+MAX_GAPS = 2000
+STARTUP_LINES = 50_000
+"""After so many lines without a ready server only candidate lines are read."""
+
+
+@dataclass
+class ParsedRun:
+    """One start-up found in a file."""
+
+    ordinal: int
+    first_line: int
+    key: str
+    """Text of the first record: names the run however the file grows."""
+    engines: dict[str, int] = field(default_factory=dict)
+    devices: dict[str, int] = field(default_factory=dict)
+    is_synthetic: bool = False
+
+
+class _Open:
+    """What the engine keeps of the run that is being read."""
+
+    def __init__(self, run: ParsedRun) -> None:
+        self.run = run
+        self.tracker = RunTracker()
+        self.ranks = RankTable()
+        self.last_time: float | None = None
+        self.last_line = 0
+        self.last_text = ""
+        self.gaps = 0
+        self.lines = 0
+        self.is_ready = False
+
+
+class LineParser:
+    """Feeds on lines, gives events.
+
+    Args:
+        rules: the rules of all dialects, each once.
+        clock: gives stamps a year and a zone.
+        timezone: name of the zone for `RunStarted`; None when unknown.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[LineRule],
+        *,
+        clock: Clock | None = None,
+        timezone: str | None = None,
+        dispatcher: Dispatcher | None = None,
+    ) -> None:
+        self.report = ParseReport()
+        self.runs: list[ParsedRun] = []
+        self._dispatch = dispatcher or Dispatcher(rules)
+        self._clock = clock or Clock()
+        self._timezone = timezone
+        self._splitter = RunSplitter()
+        self._joiner = Joiner()
+        self._open: _Open | None = None
+        self._out: list[tuple[int, Event]] = []
+        self._line = 0
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether ordinary lines matter now: they bound the gaps of a start-up."""
+        run = self._open
+        return run is None or (not run.is_ready and run.lines < STARTUP_LINES)
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """What a line must hold to matter once ordinary lines do not."""
+        return self._dispatch.literals
+
+    def take(self) -> list[tuple[int, Event]]:
+        """The events since the last call, with the ordinal of their run."""
+        out, self._out = self._out, []
+        return out
+
+    def feed(self, line: str, number: int) -> None:
+        """Read one physical line."""
+        self._line = number
+        if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
+            line = clean(line)
+        if "\r" not in line:
+            for record in peel(line):
+                self._record(record)
+            return
+        owner: Record | None = None
+        for piece in line.split("\r"):
+            if not piece:
+                continue
+            records = peel(piece)
+            if not records:
+                owner = _owner_of(piece) or owner
+            for record in records:
+                if owner is not None and record.process is None:
+                    record.process, record.pid = owner.process, owner.pid
+                    record.rank = owner.rank
+                self._record(record)
+
+    def close(self) -> None:
+        """Read nothing more: finish what is pending."""
+        for record in self._joiner.close():
+            self._dispatch_record(record)
+        self._close_run()
+
+    def _record(self, record: Record) -> None:
+        for whole in self._joiner.add(record, self._line):
+            self._dispatch_record(whole)
+
+    def _dispatch_record(self, joined: tuple[Record, int]) -> None:
+        record, line = joined
+        time = self._time(record)
+        found = self._dispatch.find(record.message)
+        if found is None:
+            self._unmatched(record, line, time)
+            return
+        rule, match = found
+        try:
+            made = rule.make(match)
+        except (ValueError, OverflowError, IndexError, KeyError):
+            self.report.add_failed(line, rule.name, record.message)
+            return
+        if not made and not rule.starts:
+            self.report.ignored[rule.name] += 1
+        else:
+            self.report.matched[rule.name] += 1
+        self.report.keep(line, rule.name, record.message)
+        run = self._run_for(rule, record, time, line, made)
+        self._gap(run, time, line, record.message)
+        self._credit(run.run, rule)
+        self._deliver(run, record, made, time, line)
+
+    def _unmatched(self, record: Record, line: int, time: float | None) -> None:
+        if self._open is not None:
+            self._gap(self._open, time, line, record.message)
+        if self._dispatch.looks_relevant(record.message, record.level):
+            self.report.add_unknown(line, record.message)
+
+    def _deliver(
+        self,
+        run: _Open,
+        record: Record,
+        made: list[Made],
+        time: float | None,
+        line: int,
+    ) -> None:
+        rank = run.ranks.rank_of(record)
+        origin = Origin(time, rank, line)
+        for item in made:
+            if item is None:
+                continue
+            if isinstance(item, RankNamed):
+                run.ranks.learn(record, item.rank)
+                continue
+            self._emit_item(run, item, origin, record.count)
+
+    def _emit_item(
+        self, run: _Open, item: Event | Signal, origin: Origin, count: int
+    ) -> None:
+        if isinstance(item, Event):
+            item = stamped(item, origin)
+            if isinstance(item, ServerReady):
+                run.is_ready = True
+        for event in run.tracker.take(item, origin):
+            self._emit(run, event)
+        # A collector folded equal lines of other ranks into this one.
+        for other in run.ranks.folded(origin.rank, count):
+            if isinstance(item, Event):
+                self._emit(run, stamped(item, Origin(origin.time, other, origin.line)))
+
+    def _emit(self, run: _Open, event: Event) -> None:
+        self.report.events += 1
+        self._out.append((run.run.ordinal, event))
+
+    def _time(self, record: Record) -> float | None:
+        outer = record.outer
+        inner = self._clock.seconds(record.stamp) if record.stamp else None
+        if outer is None:
+            return inner
+        if outer.has_zone:
+            return outer.seconds
+        if inner is not None:
+            self._clock.learn_shift(outer, inner)
+            return inner
+        return self._clock.outer(outer)
+
+    def _run_for(
+        self,
+        rule: LineRule,
+        record: Record,
+        time: float | None,
+        line: int,
+        made: Iterable[Made],
+    ) -> _Open:
+        last = self._open.last_time if self._open is not None else None
+        is_new = self._splitter.begins_run(
+            rule, record, time, last, made,
+            is_ready=self._open is not None and self._open.is_ready,
+        )  # fmt: skip
+        if self._open is not None and not is_new:
+            return self._open
+        self._close_run()
+        run = ParsedRun(len(self.runs), line, record.message[:200])
+        self.runs.append(run)
+        self._open = _Open(run)
+        started = RunStarted(time=time, line=line, timezone=self._timezone)
+        self._emit(self._open, started)
+        return self._open
+
+    def _close_run(self) -> None:
+        if self._open is None:
+            return
+        for event in self._open.tracker.close():
+            self._emit(self._open, event)
+        self._open = None
+
+    def _gap(self, run: _Open, time: float | None, line: int, text: str) -> None:
+        run.lines += 1
+        if time is None or run.is_ready:
+            return
+        last = run.last_time
+        if last is not None and time - last >= GAP_S and run.gaps < MAX_GAPS:
+            run.gaps += 1
+            self._emit(
+                run,
+                GapSeen(
+                    time=last, line=run.last_line, duration_s=time - last,
+                    next_line=line, before=run.last_text[:160], after=text[:160],
+                ),
+            )  # fmt: skip
+        if last is None or time >= last:
+            run.last_time, run.last_line, run.last_text = time, line, text
+
+    def _credit(self, run: ParsedRun, rule: LineRule) -> None:
+        if rule.engine is not None:
+            run.engines[rule.engine] = run.engines.get(rule.engine, 0) + 1
+        if rule.device is not None:
+            run.devices[rule.device] = run.devices.get(rule.device, 0) + 1
+
+
+def _owner_of(piece: str) -> Record | None:
+    """The process named in a piece that holds nothing but a process prefix."""
+    records = peel(piece.rstrip() + " x")
+    return records[0] if records and records[0].process is not None else None
+
+
+def parser_clock(
+    year: int | None, not_after: float | None, zone: tzinfo | None
+) -> Clock:
+    """A clock for one file."""
+    return Clock(year=year, not_after=not_after, zone=zone)

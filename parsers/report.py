@@ -1,0 +1,76 @@
+"""What happened to every line of a file: nothing is dropped silently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+SHOWN = 10
+"""So many unknown lines are kept and shown."""
+KEPT_LINES = 4000
+"""So many matched lines are kept with their text."""
+TEXT_LIMIT = 400
+
+
+@dataclass
+class ParseReport:
+    """Counts of one file."""
+
+    lines: int = 0
+    events: int = 0
+    matched: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0
+    unknown_lines: list[tuple[int, str]] = field(default_factory=list)
+    failed: int = 0
+    """Lines that matched but held a value that could not be converted."""
+    failed_lines: list[tuple[int, str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What was wrong with the file itself, one sentence each."""
+    dialects: Counter[str] = field(default_factory=Counter)
+    kept_lines: list[tuple[int, str | None, str]] = field(default_factory=list)
+
+    def keep(self, line: int, rule: str | None, text: str) -> None:
+        """Remember a line for showing, within the limit."""
+        if len(self.kept_lines) < KEPT_LINES:
+            self.kept_lines.append((line, rule, text[:TEXT_LIMIT]))
+
+    def add_unknown(self, line: int, text: str) -> None:
+        """A line that looks relevant and that no rule knows."""
+        self.unknown += 1
+        self.keep(line, None, text)
+        if len(self.unknown_lines) < SHOWN:
+            self.unknown_lines.append((line, text[:TEXT_LIMIT]))
+
+    def add_failed(self, line: int, rule: str, text: str) -> None:
+        """A line that a rule matched but could not convert."""
+        self.failed += 1
+        if len(self.failed_lines) < SHOWN:
+            self.failed_lines.append((line, rule, text[:TEXT_LIMIT]))
+
+    def add_problem(self, sentence: str) -> None:
+        """Something wrong with the file, said once."""
+        if sentence not in self.problems:
+            self.problems.append(sentence)
+
+    @property
+    def relevant(self) -> int:
+        """Lines that hold something about start-up, known or not."""
+        known = sum(self.matched.values()) + sum(self.ignored.values())
+        return known + self.unknown + self.failed
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain JSON values, without the kept lines."""
+        return {
+            "lines": self.lines,
+            "events": self.events,
+            "matched": dict(sorted(self.matched.items())),
+            "ignored": dict(sorted(self.ignored.items())),
+            "unknown": self.unknown,
+            "unknown_lines": [list(item) for item in self.unknown_lines],
+            "failed": self.failed,
+            "failed_lines": [list(item) for item in self.failed_lines],
+            "problems": list(self.problems),
+            "dialects": sorted(self.dialects),
+        }

@@ -1,0 +1,184 @@
+"""Time stamps of engines and collectors, and the clock that gives them a year.
+
+vLLM prints `MM-DD HH:MM:SS`: no year, no fraction, no zone. Collectors print ISO 8601.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import isleap
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from warmup_insights.errors import SettingError
+
+_OUTER = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
+)
+_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A full time stamp: seconds since the epoch as if UTC, and whether it was."""
+
+    seconds: float
+    has_zone: bool
+
+
+def outer_stamp(text: str) -> tuple[Outer, int] | None:
+    """The ISO stamp at the start of a text and where it ends; None without one."""
+    if len(text) < 19 or not text[0].isdigit():
+        return None
+    match = _OUTER.match(text)
+    if match is None:
+        return None
+    outer = _outer_of(match)
+    if outer is None:
+        return None
+    # A stamp of another logger inside the line keeps its dash: not a collector's.
+    if text[match.end() : match.end() + 2] == "- ":
+        return None
+    return outer, match.end()
+
+
+def full_stamp(text: str) -> Outer | None:
+    """The time in the stamp of a JSON log, ISO 8601 or seconds; None otherwise."""
+    found = outer_stamp(text + " ")
+    if found is not None:
+        return found[0]
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    if seconds > 1e11:
+        seconds /= 1000.0
+    return Outer(seconds, has_zone=True) if 1e8 < seconds < 1e11 else None
+
+
+def _outer_of(match: re.Match[str]) -> Outer | None:
+    try:
+        stamp = datetime.fromisoformat(f"{match['date']}T{match['time']}+00:00")
+    except ValueError:
+        return None
+    seconds = stamp.timestamp()
+    if match["frac"]:
+        seconds += float("0." + match["frac"])
+    zone = match["zone"]
+    if zone and zone != "Z":
+        minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+        seconds -= (minutes if zone[0] == "+" else -minutes) * 60
+    return Outer(seconds, has_zone=bool(zone))
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The time zone of a name (`Europe/Berlin`, `UTC`, `+02:00`); None stays None.
+
+    Raises SettingError.
+    """
+    if name is None:
+        return None
+    match = re.fullmatch(r"([+-])(\d\d):?(\d\d)", name)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3])
+        return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise SettingError(
+            f"--timezone {name!r} is not a known time zone; "
+            "use a name such as Europe/Berlin, or an offset such as +02:00"
+        ) from None
+
+
+class Clock:
+    """Gives `MM-DD HH:MM:SS` a year and a zone, across New Year.
+
+    The year of the first stamp is `year`, or the one that puts it closest before
+    `not_after` (the time the file was last written). From there the year grows when
+    the month falls by half a year or more.
+    """
+
+    def __init__(
+        self,
+        *,
+        year: int | None = None,
+        not_after: float | None = None,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self._year = year
+        self._not_after = not_after
+        self._zone = zone or timezone.utc
+        self._month = 0
+        self._cache: dict[str, float | None] = {}
+        self._shift: float | None = None
+
+    def seconds(self, stamp: str) -> float | None:
+        """Seconds since the epoch of an engine's stamp; None when it is not a time."""
+        cached = self._cache.get(stamp)
+        if cached is not None:
+            return cached
+        seconds = self._read(stamp)
+        if len(self._cache) > 4096:
+            self._cache.clear()
+        if seconds is not None:
+            self._cache[stamp] = seconds
+        return seconds
+
+    def outer(self, outer: Outer) -> float:
+        """Seconds since the epoch of a collector's stamp."""
+        if outer.has_zone:
+            return outer.seconds
+        if self._shift is not None:
+            return outer.seconds + self._shift
+        naive = datetime.fromtimestamp(outer.seconds, timezone.utc)
+        return naive.replace(tzinfo=self._zone).timestamp()
+
+    def learn_shift(self, outer: Outer, inner: float) -> None:
+        """Remember how far a collector without a zone is from the engine's clock."""
+        if not outer.has_zone and self._shift is None:
+            quarters = round((inner - outer.seconds) / 900.0)
+            self._shift = quarters * 900.0
+
+    def _read(self, stamp: str) -> float | None:
+        match = _SHORT.fullmatch(stamp)
+        if match is None:
+            full = full_stamp(stamp)
+            return None if full is None else self.outer(full)
+        month, day, hour, minute, second = (int(part) for part in match.groups())
+        if self._year is None:
+            self._year = self._first_year(month, day)
+        elif self._month - month >= 6:
+            self._year += 1
+            self._cache.clear()
+        elif month - self._month >= 6 and self._month:
+            # An interleaved line of the old year after the first of the new one.
+            return self._stamp(self._year - 1, month, day, hour, minute, second)
+        self._month = month
+        return self._stamp(self._year, month, day, hour, minute, second)
+
+    def _first_year(self, month: int, day: int) -> int:
+        limit = datetime.fromtimestamp(self._not_after or 0.0, timezone.utc)
+        if self._not_after is None:
+            limit = datetime.now(timezone.utc)
+        limit += timedelta(days=1)
+        year = limit.year
+        if (month, day) > (limit.month, limit.day):
+            year -= 1
+        while (month, day) == (2, 29) and not isleap(year):
+            year -= 1
+        return year
+
+    def _stamp(
+        self, year: int, month: int, day: int, hour: int, minute: int, second: int
+    ) -> float | None:
+        try:
+            stamp = datetime(
+                year, month, day, hour, minute, min(second, 59), tzinfo=self._zone
+            )
+        except ValueError:
+            # 29 February in a year that has none: the year is wrong, not the line.
+            return None
+        return stamp.timestamp()

@@ -1,0 +1,378 @@
+"""From signals to events within one run: steps, progress bars, two-line records.
+
+vllm-gaudi and vllm-fork print the line of a bucket before it runs
+(`hpu_model_runner.py`, `log_warmup`), so a step ends where the next thing begins.
+The bars `Prompt warmup processing` and `Decode warmup processing` are redrawn for
+every bucket and carry their own clock; their buckets run in reverse order of the list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from parsers.bench import BenchCollector
+from parsers.signals import (
+    BarUpdate, BenchEdge, BenchLine, ConfigLine, ConfigSection, Elided, ExecutedShape,
+    FailureLine,
+    LazyCaptureFinished, LazyCaptureStarted, OmittedBucket, Signal, StepLine,
+    ValidationMarked,
+)  # fmt: skip
+from warmup_insights.events import (
+    Bucket, BucketsGenerated, BucketsOmitted, CaptureProgress, ConfigRecorded, Event,
+    Failure, KVCacheAllocated, LazyCapture, MemoryBudgetSet, MemoryMeasured,
+    PhaseMarked, WarmupStep,
+)  # fmt: skip
+
+Rank = int | None
+
+_STEP_BARS = {
+    "Prompt warmup processing": "prompt",
+    "Decode warmup processing": "decode",
+    "Unified Attention warmup": "unified",
+}
+_LIST_LIMIT = 5000
+
+
+@dataclass(slots=True)
+class Origin:
+    """Where a signal came from."""
+
+    time: float | None
+    rank: Rank
+    line: int
+
+
+@dataclass(slots=True)
+class _Step:
+    signal: StepLine
+    origin: Origin
+    bar_s: float | None = None
+    executed: Bucket | None = None
+
+
+@dataclass(slots=True)
+class _Clock:
+    """What a warm-up bar has told so far."""
+
+    total: int
+    done: int = 0
+    elapsed_s: float = 0.0
+    line: int = 0
+    has_lines: bool = False
+
+
+@dataclass(slots=True)
+class _RankState:
+    step: _Step | None = None
+    clocks: dict[str, _Clock] = field(default_factory=dict)
+    generated: dict[str, list[Bucket]] = field(default_factory=dict)
+    lazy_tokens: LazyCaptureStarted | None = None
+    lazy_origin: Origin | None = None
+    captures: dict[str, tuple[BarUpdate, Origin]] = field(default_factory=dict)
+    cache_bytes: list[int] = field(default_factory=list)
+    cache_booked: bool = False
+    section: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    omitted: list[OmittedBucket] = field(default_factory=list)
+    omitted_phase: str = "prompt"
+    is_validating: bool = False
+
+
+class RunTracker:
+    """Keeps what has to be remembered between the lines of one run."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[Rank, _RankState] = {}
+        self._bench = BenchCollector()
+
+    def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
+        """The events that are complete now that this was seen."""
+        state = self._ranks.setdefault(origin.rank, _RankState())
+        if isinstance(made, Event):
+            return self._event(state, made, origin)
+        return self._signal(state, made, origin)
+
+    def close(self) -> list[Event]:
+        """What is left when the run's lines are over."""
+        events: list[Event] = []
+        for rank, state in self._ranks.items():
+            origin = Origin(None, rank, 0)
+            events += _end_step(state, None, is_finished=False)
+            events += self._flush(state, origin)
+            events += _captures_done(state)
+        events += self._bench.close()
+        return events
+
+    def _event(self, state: _RankState, event: Event, origin: Origin) -> list[Event]:
+        events = self._flush(state, origin)
+        if not isinstance(event, PhaseMarked) or event.edge == "end":
+            events += _end_step(state, origin)
+        if isinstance(event, MemoryBudgetSet) and event.kv_cache_bytes:
+            state.cache_bytes.append(event.kv_cache_bytes)
+        elif isinstance(event, KVCacheAllocated) and event.allocated_bytes:
+            state.cache_bytes.append(event.allocated_bytes)
+        elif isinstance(event, MemoryMeasured) and event.stage == "kv_cache":
+            state.cache_bytes += [event.delta_bytes] if event.delta_bytes else []
+        elif isinstance(event, BucketsGenerated):
+            state.generated[event.phase] = event.buckets
+            state.clocks.clear()
+        events.append(event)
+        return events
+
+    def _signal(self, state: _RankState, made: Signal, origin: Origin) -> list[Event]:
+        match made:
+            case StepLine():
+                return self._step(state, made, origin)
+            case BarUpdate():
+                return self._bar(state, made, origin)
+            case ExecutedShape():
+                step = state.step
+                if step is not None and step.executed is None:
+                    step.executed = made.shape
+            case LazyCaptureStarted():
+                state.lazy_tokens, state.lazy_origin = made, origin
+            case LazyCaptureFinished():
+                return _lazy_done(state, made, origin)
+            case Elided():
+                for other in self._ranks.values():
+                    other.step = _cut(other.step)
+                return []
+            case ConfigSection():
+                state.section = made.name
+            case ConfigLine():
+                if state.section is not None or not made.needs_section:
+                    state.settings[made.key] = made.value
+            case OmittedBucket():
+                state.omitted.append(made)
+            case ValidationMarked():
+                state.is_validating = made.running
+                edge = "start" if made.running else "end"
+                marked = PhaseMarked(
+                    name="validation_warmup", edge=edge,
+                    time=origin.time, rank=origin.rank, line=origin.line,
+                )  # fmt: skip
+                return [*_end_step(state, origin), marked]
+            case FailureLine():
+                return _end_step(state, origin, is_finished=False) + [
+                    failure_of(made, origin)
+                ]
+            case BenchEdge() | BenchLine():
+                return self._bench.take(made, origin.line)
+        return []
+
+    def _step(self, state: _RankState, made: StepLine, origin: Origin) -> list[Event]:
+        events = self._flush(state, origin)
+        events += _end_step(state, origin, following=made)
+        clock = state.clocks.get(made.phase)
+        if clock is not None:
+            clock.has_lines = True
+        if not state.is_validating:
+            state.step = _Step(made, origin)
+        return events
+
+    def _bar(self, state: _RankState, made: BarUpdate, origin: Origin) -> list[Event]:
+        phase = _STEP_BARS.get(made.name)
+        if phase is not None:
+            return _warmup_bar(state, phase, made, origin)
+        if made.name.startswith("Capturing"):
+            key = f"{made.name}/{made.total}"
+            state.captures[key] = (made, origin)
+        return []
+
+    def _flush(self, state: _RankState, origin: Origin) -> list[Event]:
+        """Close a configuration dump or a list of omitted buckets."""
+        events: list[Event] = []
+        if state.settings:
+            events.append(
+                ConfigRecorded(
+                    settings=state.settings, time=origin.time, rank=origin.rank,
+                    line=origin.line,
+                )  # fmt: skip
+            )
+            state.settings, state.section = {}, None
+        if state.omitted:
+            events += _omitted(state, origin)
+        return events
+
+
+def _warmup_bar(
+    state: _RankState, phase: str, made: BarUpdate, origin: Origin
+) -> list[Event]:
+    clock = state.clocks.get(phase)
+    if clock is None or clock.total != made.total or made.done < clock.done:
+        clock = state.clocks[phase] = _Clock(total=made.total)
+        clock.has_lines = _steps_of(state, phase)
+    if made.done <= clock.done:
+        return []
+    took = made.elapsed_s - clock.elapsed_s if made.done == clock.done + 1 else None
+    first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
+    step = state.step
+    if step is not None and step.signal.phase == phase:
+        if step.signal.index == made.done:
+            step.bar_s = took
+        return []
+    if clock.has_lines or state.is_validating:
+        return []
+    buckets = state.generated.get(phase, [])
+    last = min(made.done, first + _LIST_LIMIT)
+    return [
+        WarmupStep(
+            phase=phase, bucket=_reversed_bucket(buckets, index, made.total),
+            index=index, total=made.total, duration_s=took if first == last else None,
+            time=origin.time if first == last else None,
+            rank=origin.rank, line=origin.line,
+        )
+        for index in range(first, last + 1)
+    ]  # fmt: skip
+
+
+def _steps_of(state: _RankState, phase: str) -> bool:
+    return state.step is not None and state.step.signal.phase == phase
+
+
+def _reversed_bucket(buckets: list[Bucket], index: int, total: int) -> Bucket | None:
+    """The bucket at a place of the bar; None when the list does not have `total`."""
+    return buckets[-index] if len(buckets) == total and index <= total else None
+
+
+def _cut(step: _Step | None) -> _Step | None:
+    """A step after which lines were cut out: nothing is known of its end."""
+    if step is not None:
+        step.origin = Origin(step.origin.time, step.origin.rank, -step.origin.line)
+    return step
+
+
+def _end_step(
+    state: _RankState,
+    end: Origin | None,
+    *,
+    following: StepLine | None = None,
+    is_finished: bool = True,
+) -> list[Event]:
+    """The pending step as an event, with what is known of its end."""
+    step = state.step
+    if step is None:
+        return []
+    state.step = None
+    made, origin = step.signal, step.origin
+    was_cut = origin.line < 0
+    is_next = _is_next(made, following) and not was_cut
+    duration = step.bar_s
+    if duration is None and is_next and is_finished and end is not None:
+        duration = _between(origin.time, end.time)
+    free_after = following.free_bytes if following and is_next else None
+    return [
+        WarmupStep(
+            phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
+            total=made.total, duration_s=duration, free_before_bytes=made.free_bytes,
+            free_after_bytes=free_after,
+            memory_bytes=_memory(state, made.free_bytes, free_after),
+            is_finished=is_finished or was_cut, executed=step.executed,
+            time=origin.time, rank=origin.rank, line=abs(origin.line),
+        )
+    ]  # fmt: skip
+
+
+def _is_next(made: StepLine, following: StepLine | None) -> bool:
+    """Whether nothing can lie between two step lines.
+
+    The index of graph captures has holes where a candidate was skipped.
+    """
+    if following is None or following.phase != made.phase:
+        return made.index == made.total or made.mode == "graph"
+    return following.index == made.index + 1 or made.mode == following.mode == "graph"
+
+
+def _between(start: float | None, end: float | None) -> float | None:
+    if start is None or end is None or end < start:
+        return None
+    return end - start
+
+
+def _memory(state: _RankState, before: int | None, after: int | None) -> int | None:
+    """Difference of free memory; None for a first drop that is the KV cache itself."""
+    if before is None or after is None:
+        return None
+    taken = before - after
+    if not state.cache_booked and taken > 0:
+        state.cache_booked = True
+        if any(abs(taken - size) <= 0.005 * size for size in state.cache_bytes):
+            return None
+    return taken
+
+
+def _lazy_done(
+    state: _RankState, made: LazyCaptureFinished, origin: Origin
+) -> list[Event]:
+    started, first = state.lazy_tokens, state.lazy_origin or origin
+    state.lazy_tokens = None
+    if started is None:
+        return []
+    return [
+        LazyCapture(
+            num_tokens=started.num_tokens, duration_s=made.duration_s,
+            memory_bytes=made.memory_bytes,
+            time=first.time, rank=origin.rank, line=first.line,
+        )
+    ]  # fmt: skip
+
+
+def _captures_done(state: _RankState) -> list[Event]:
+    """The last state of every capture bar."""
+    return [
+        CaptureProgress(
+            mode=_capture_mode(bar.name), captured=bar.done, total=bar.total,
+            duration_s=bar.elapsed_s,
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+        for bar, origin in state.captures.values()
+    ]  # fmt: skip
+
+
+def _capture_mode(name: str) -> str:
+    inside = name.partition("(")[2].rstrip(")")
+    if name.startswith(("Capturing prefill", "Capturing decode")):
+        return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
+    return inside or "graphs"
+
+
+def _omitted(state: _RankState, origin: Origin) -> list[Event]:
+    by_reason: dict[str, list[Bucket]] = {}
+    for item in state.omitted:
+        by_reason.setdefault(item.condition, []).append(item.bucket)
+    state.omitted = []
+    return [
+        BucketsOmitted(
+            phase="decode" if buckets[0][1:2] == (1,) else "prompt",
+            count=len(buckets), reason=reason, buckets=buckets,
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+        for reason, buckets in by_reason.items()
+    ]  # fmt: skip
+
+
+_MEMORY_WORDS = ("out of memory", "OutOfMemory", "OOM", "Graph compile failed. synStatus")
+_NO_CACHE_WORDS = ("No available memory for the cache blocks", "No available memory")
+
+
+def failure_of(made: FailureLine, origin: Origin) -> Failure:
+    """The failure that a line tells of."""
+    kind = made.kind or "error"
+    if any(word in made.message for word in _MEMORY_WORDS):
+        kind = "out_of_memory"
+    elif any(word in made.message for word in _NO_CACHE_WORDS):
+        kind = "no_kv_cache"
+    return Failure(
+        failure=kind, message=made.message[:2000],
+        time=origin.time, rank=origin.rank, line=origin.line,
+    )  # fmt: skip
+
+
+def stamped(event: Event, origin: Origin) -> Event:
+    """The event with its origin filled in, unless it brings its own."""
+    return msgspec.structs.replace(
+        event, time=origin.time, rank=origin.rank, line=origin.line
+    )

@@ -1,0 +1,376 @@
+"""vllm-gaudi, v0.10.0 to 2026-08, and the dump of its runtime configuration.
+
+Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`, `hpu_worker.py`,
+`extension/bucketing/`, `extension/defragmentation.py`, `extension/runtime.py`,
+`extension/debug.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers._hpu_buckets import BUCKET_RULES
+from parsers._hpu_memory import MEMORY_RULES
+from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.convert import ints_of
+from parsers.signals import (
+    ConfigLine, ConfigSection, ExecutedShape, ValidationMarked,
+)  # fmt: skip
+from warmup_insights.events import (
+    BucketsGenerated, CompileFinished, ConfigRecorded, DefragRan, DefragWarmup,
+    GraphSkipped, Note, PhaseMarked, SamplerConfig, SamplerWarmup, WarmupStep,
+)  # fmt: skip
+
+
+def _multimodal_buckets(match: re.Match[str]) -> Made:
+    values = ints_of(match["list"])
+    return BucketsGenerated(
+        phase="multimodal", count=len(values), buckets=[(value,) for value in values]
+    )
+
+
+_PAIR = re.compile(r"\((\d{1,6}), ?(\d{1,6})[,)]")
+
+
+def _multimodal_resolutions(match: re.Match[str]) -> Made:
+    pairs = [(int(w), int(h)) for w, h in _PAIR.findall(match["list"])]
+    return BucketsGenerated(
+        phase="multimodal", count=len(pairs), buckets=list(pairs),
+        dimensions=["width", "height"],
+    )  # fmt: skip
+
+
+def _pooler_step(match: re.Match[str]) -> Made:
+    return WarmupStep(
+        phase="pooler",
+        bucket=(int(match["bs"]), int(match["query"]), int(match["blocks"])),
+    )
+
+
+def _graph_skipped(match: re.Match[str]) -> Made:
+    return GraphSkipped(
+        phase="prompt", bucket=tuple(ints_of(match["shape"])),
+        reason=match["reason"].strip(),
+    )  # fmt: skip
+
+
+def _defrag_ran(match: re.Match[str]) -> Made:
+    return DefragRan(
+        max_id_before=int(match["before"]), max_id_after=int(match["after"]),
+        num_used=int(match["used"]) if match["used"] else None,
+        swapped=int(match["swapped"]) if match["swapped"] else None,
+        padded=int(match["padded"]) if match["padded"] else None,
+    )  # fmt: skip
+
+
+def _starting_sampler(match: re.Match[str]) -> Made:
+    return PhaseMarked(name="sampler_warmup", edge="start")
+
+
+def _gaudi(
+    name: str, hint: str | tuple[str, ...], pattern: str, *samples: Sample, **more: object
+) -> LineRule:
+    """A rule of lines that only vllm-gaudi prints."""
+    return LineRule(
+        name, hint, pattern, samples=samples, engine="vllm-gaudi", device="hpu", **more
+    )  # type: ignore[arg-type]
+
+
+_SAMPLER = (
+    _gaudi(
+        "sampler_started",
+        "Warming up sampler with batch sizes",
+        r"Warming up sampler with batch sizes: \[(?P<batch_sizes>[\d, ]{0,4000})\]?",
+        Sample(
+            "INFO 09-22 16:39:42 [hpu_model_runner.py:3347] Warming up sampler with "
+            "batch sizes: [0, 1, 138] and following configs:",
+            {"status": "started", "batch_sizes": [0, 1, 138]},
+        ),
+        event=SamplerWarmup,
+        fixed={"status": "started"},
+    ),
+    _gaudi(
+        "sampler_config",
+        "batch_changed=",
+        r"temp=(?P<temperature>[\d.]{1,12}), top_p=(?P<top_p>[\d.]{1,12}), "
+        r"top_k=(?P<top_k>\d{1,9}), batch_changed=(?P<batch_changed>True|False)",
+        Sample(
+            "INFO 09-22 16:39:42 [hpu_model_runner.py:3349] temp=0.7, top_p=0.9, "
+            "top_k=50, batch_changed=True",
+            {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "batch_changed": True},
+        ),
+        event=SamplerConfig,
+    ),
+    _gaudi(
+        "sampler_running",
+        "Starting sampler warmup",
+        r"Starting sampler warmup\.\.\.",
+        Sample(
+            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
+            {"name": "sampler_warmup", "edge": "start"},
+        ),
+        build=_starting_sampler,
+    ),
+    _gaudi(
+        "sampler_completed",
+        "Sampler warmup completed",
+        r"Sampler warmup completed successfully",
+        Sample(
+            "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
+            "successfully",
+            {"status": "completed"},
+        ),
+        event=SamplerWarmup,
+        fixed={"status": "completed"},
+    ),
+)
+
+_DEFRAG = (
+    _gaudi(
+        "defrag_started",
+        "Warming up defragmenter with thresholds",
+        r"Warming up defragmenter with thresholds: \[(?P<thresholds>[\d, ]{0,400})\]?",
+        Sample(
+            "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter with "
+            "thresholds: [8, 16, 32, 64, 128, 256, 512]",
+            {"status": "started", "thresholds": [8, 16, 32, 64, 128, 256, 512]},
+        ),
+        event=DefragWarmup,
+        fixed={"status": "started"},
+    ),
+    _gaudi(
+        "defrag_completed",
+        "Defragmenter warmup completed",
+        r"Defragmenter warmup completed successfully",
+        Sample(
+            "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup "
+            "completed successfully",
+            {"status": "completed"},
+        ),
+        event=DefragWarmup,
+        fixed={"status": "completed"},
+    ),
+    _gaudi(
+        "defrag_skipped",
+        "Skipping defragmenter warmup",
+        r"Skipping defragmenter warmup, (?P<reason>[^\n]{1,200})",
+        Sample(
+            "WARNING hh:mm:ss hpu_model_runner.py:#### Skipping defragmenter warmup, "
+            "insufficient blocks (1)",
+            {"status": "skipped", "reason": "insufficient blocks (1)"},
+        ),
+        event=DefragWarmup,
+        fixed={"status": "skipped"},
+    ),
+    _gaudi(
+        "defrag_blocks_unknown",
+        "Failed to determine available blocks",
+        r"(?P<text>Failed to determine available blocks from KV cache.{0,80})",
+        Sample(
+            "WARNING 09-22 16:26:24 [hpu_model_runner.py:3428] Failed to determine "
+            "available blocks from KV cache, defaulting to 0",
+            {"topic": "defrag"},
+        ),
+        event=Note,
+        fixed={"topic": "defrag"},
+    ),
+    _gaudi(
+        "defrag_ran",
+        "max_id_used=",
+        r"(?:\[defrag\] )?(?:defragmentation done )?max_id_used=(?P<before>\d{1,12})->(?P<after>\d{1,12})"
+        r"(?: num_used=(?P<used>\d{1,12}))?"
+        r"(?: swapped=(?P<swapped>\d{1,9})/(?P<padded>\d{1,9}))?",
+        Sample(
+            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] defragmentation done "
+            "max_id_used=4000->812 num_used=810 swapped=30/32",
+            {
+                "max_id_before": 4000, "max_id_after": 812, "num_used": 810,
+                "swapped": 30, "padded": 32,
+            },
+        ),
+        build=_defrag_ran,
+    ),
+    _gaudi(
+        "defrag_debug",
+        "[defrag]",
+        r"\[defrag\] (?!defragmentation done|max_id_used=\d{1,12}->)",
+        Sample(
+            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks "
+            "0 finished reqs"
+        ),
+    ),
+)
+
+_OTHER = (
+    _gaudi(
+        "executed_shape",
+        "[fwd]",
+        r"\[fwd\] \('(?P<phase>\w{1,20})', (?P<shape>\d{1,12}(?:, \d{1,12}){1,3})\)",
+        Sample(
+            "WARNING 11-20 07:34:16 [debug.py:18] [fwd] ('prompt', 1, 1024, 0)",
+            {"phase": "prompt", "shape": (1, 1024, 0)},
+        ),
+        event=ExecutedShape,
+    ),
+    _gaudi(
+        "multimodal_buckets",
+        "ultimodal bucket ",
+        r"Multimodal bucket : (?P<list>\[.{0,4000})",
+        Sample(
+            "INFO 07-27 23:22:27 hpu_model_runner.py:5845] Multimodal bucket : [1600, "
+            "3136]",
+            {"phase": "multimodal", "count": 2, "buckets": [(1600,), (3136,)]},
+        ),
+        build=_multimodal_buckets,
+    ),
+    _gaudi(
+        "multimodal_resolutions",
+        "multimodal warmup resolutions",
+        r"Using explicit multimodal warmup resolutions \(.{1,80}?\): (?P<list>\[.{0,4000})",
+        Sample(
+            "INFO 07-27 23:22:27 hpu_model_runner.py:5845] Using explicit multimodal "
+            "warmup resolutions (WxH): [(864, 480), (1024, 768)]",
+            {"phase": "multimodal", "buckets": [(864, 480), (1024, 768)]},
+        ),
+        build=_multimodal_resolutions,
+    ),
+    _gaudi(
+        "multimodal_note",
+        ("ultimodal warmup", "ulti-modal", "MultiModal bucket", "mamba-hybrid"),
+        r"(?P<text>Multimodal warmup will compile over .{1,200}|"
+        r"No multimodal warmup resolutions .{1,200}|VLLM_MULTIMODAL_RESOLUTIONS .{1,200}|"
+        r"MultiModal bucket config file .{1,200}|Capping non-GDN mamba-hybrid .{1,200})",
+        Sample(
+            "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
+            "resolutions for this native-resolution vision tower: x",
+            {"topic": "multimodal"},
+        ),
+        event=Note,
+        fixed={"topic": "multimodal"},
+    ),
+    _gaudi(
+        "pooler_started",
+        "Starting pooler warmup",
+        r"Starting pooler warmup with prompt buckets: ",
+        Sample(
+            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
+            "prompt buckets: [(1, 128, 0)]",
+            {"name": "pooler_warmup", "edge": "start"},
+        ),
+        event=PhaseMarked,
+        fixed={"name": "pooler_warmup", "edge": "start"},
+    ),
+    _gaudi(
+        "pooler_step",
+        "total_tokens=",
+        r"Warmup: bs=(?P<bs>\d{1,9}), query_len=(?P<query>\d{1,9}), "
+        r"num_blocks=(?P<blocks>\d{1,9}), total_tokens=\d{1,12}",
+        Sample(
+            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Warmup: bs=1, "
+            "query_len=128, num_blocks=0, total_tokens=128",
+            {"phase": "pooler", "bucket": (1, 128, 0)},
+        ),
+        build=_pooler_step,
+    ),
+    _gaudi(
+        "pooler_completed",
+        "Pooler warmup completed",
+        r"Pooler warmup completed successfully",
+        Sample(
+            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
+            "successfully",
+            {"name": "pooler_warmup", "edge": "end"},
+        ),
+        event=PhaseMarked,
+        fixed={"name": "pooler_warmup", "edge": "end"},
+    ),
+    _gaudi(
+        "validation_started",
+        ("Running validation warmup", "Validation warmup: "),
+        r"Running validation warmup|Validation warmup: \d{1,6} ",
+        Sample(
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup to "
+            "trigger guard specializations...",
+            {"running": True},
+        ),
+        event=ValidationMarked,
+        fixed={"running": True},
+    ),
+    _gaudi(
+        "validation_completed",
+        "Validation warmup complete",
+        r"Validation warmup complete\.",
+        Sample(
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
+            {"running": False},
+        ),
+        event=ValidationMarked,
+        fixed={"running": False},
+    ),
+    _gaudi(
+        "graph_skipped",
+        "Skipping HPU graph capture",
+        r"Skipping HPU graph capture for prompt with \[bs, query, num_blocks\] = "
+        r"\[(?P<shape>[\d, ]{5,40})\] due to (?P<reason>[^\n]{1,200}?)\.?$",
+        Sample(
+            "DEBUG 05-11 23:22:27 [hpu_model_runner.py:5845] Skipping HPU graph capture "
+            "for prompt with [bs, query, num_blocks] = [1, 8192, 512] due to total token "
+            "count 73728 exceeding the threshold of 65536.",
+            {
+                "phase": "prompt", "bucket": (1, 8192, 512),
+                "reason": "total token count 73728 exceeding the threshold of 65536",
+            },
+        ),
+        build=_graph_skipped,
+    ),
+    _gaudi(
+        "recompile",
+        "graph compilation detected",
+        r"\[(?P<what>[^\]]{1,80})\] graph compilation detected: (?P<detail>.{0,300})",
+        Sample(
+            "WARNING 05-11 23:22:27 [hpu_worker.py:845] [HPUWorker.execute_model] graph "
+            "compilation detected: recipe_12 took 1.2",
+            {"what": "HPUWorker.execute_model", "detail": "recipe_12 took 1.2"},
+        ),
+        build=lambda match: CompileFinished(what=match["what"], detail=match["detail"]),
+    ),
+    _gaudi(
+        "plugin_active",
+        "Platform plugin hpu is activated",
+        r"Platform plugin hpu is activated",
+        Sample(
+            "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
+            {"device_kind": "hpu"},
+        ),
+        event=ConfigRecorded,
+        fixed={"device_kind": "hpu"},
+    ),
+    _gaudi(
+        "runtime_section",
+        ("Environment:", "Features:", "User flags:", "Experimental flags:"),
+        r"(?P<name>Environment|Features|User flags|Experimental flags):\s*$",
+        Sample(
+            "INFO 11-20 07:31:58 [runtime.py:28] User flags:", {"name": "User flags"}
+        ),
+        event=ConfigSection,
+    ),
+    _gaudi(
+        "runtime_value",
+        "    ",
+        r"    (?P<key>[A-Za-z_][\w.]{0,80}): (?P<value>[^\n]{0,400})$",
+        Sample(
+            "INFO 11-20 07:31:58 [runtime.py:32]     bucketing_strategy: exp",
+            {"key": "bucketing_strategy", "value": "exp"},
+        ),
+        event=ConfigLine,
+        fixed={"needs_section": True},
+    ),
+)
+
+DIALECT = Dialect(
+    name="vllm-gaudi",
+    title="vllm-gaudi, the vLLM plugin for Intel Gaudi",
+    versions="v0.10.0 to v0.27 (2026-08)",
+    source="vllm_gaudi/v1/worker/hpu_model_runner.py, hpu_worker.py; vllm_gaudi/extension/",
+    rules=(*_SAMPLER, *_DEFRAG, *_OTHER, *BUCKET_RULES, *MEMORY_RULES),
+)
