@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from warmup_insights.storage.process import is_gone
+
 INTERRUPTED_AFTER_S = 60.0
 """A recorder that has not written for so long is taken for dead.
 
 It writes every few seconds; a compiler that holds the interpreter lock can keep it
 silent for much longer than that, so the limit is generous.
 """
+_SILENT_AFTER_S = 5.0
+"""Silence after which it is worth looking whether the process is still there."""
 
 
 def new_run_id() -> str:
@@ -52,12 +56,21 @@ class RunRecord:
     """True when the figures come from a simulation or a made-up log."""
     num_events: int = 0
     """Stored events, and the next sequence number; counted by the store."""
+    process: str | None = None
+    """The process that records, from `process.own_process()`; None for logs."""
 
     def is_interrupted(self, now: float) -> bool:
-        """True when a recorder was cut off: it says `running`, yet it is silent."""
+        """True when a recorder was cut off: it says `running`, yet it is silent.
+
+        A short silence is enough when its process is known to be gone; a clock that was
+        set back makes a heartbeat lie in the future, which counts as silence too.
+        """
         if self.status != "running" or self.heartbeat_at is None:
             return False
-        return abs(now - self.heartbeat_at) > INTERRUPTED_AFTER_S
+        silence = abs(now - self.heartbeat_at)
+        if silence > INTERRUPTED_AFTER_S:
+            return True
+        return silence > _SILENT_AFTER_S and is_gone(self.process)
 
     def status_at(self, now: float) -> str:
         """The status to show at a time: the stored one, or `interrupted`."""

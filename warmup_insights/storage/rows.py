@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
 
-from warmup_insights.events import EVENT_CLASSES, AnyEvent, Event, decode, encode
+from warmup_insights.events import (
+    EVENT_CLASSES,
+    AnyEvent,
+    Event,
+    decode,
+    encode,
+    kind_of,
+)
 from warmup_insights.storage.text import clean, clean_text
 
 EVENT_COLUMNS = (
@@ -18,34 +25,45 @@ EVENT_COLUMNS = (
 Row = tuple[Any, ...]
 
 _LARGEST = 2**63
-_MEMORY_FIELDS = ("memory_bytes", "delta_bytes", "allocated_bytes")
-_BUCKET_FIELDS = ("bucket", "shape")
+_PLAIN = ("rank", "time", "line", "phase", "mode")
+_MEMORY = ("memory_bytes", "delta_bytes", "allocated_bytes")
+_BUCKET = ("bucket", "shape")
+_NO_BUCKET = (None, None, None, None)
 
 
 def event_rows(run_id: str, first_seq: int, events: Iterable[Event]) -> list[Row]:
-    """One row per event, numbered from `first_seq`."""
+    """One row per event, numbered from `first_seq`.
+
+    Quick, and trusts the events. A value that has another type than its field says, or
+    that a column cannot hold, raises here or in the driver: see `careful_rows`.
+    """
     rows = []
     for seq, event in enumerate(events, first_seq):
-        kind, phase_of, mode_of, bucket_of, duration_of, memory_of = _READERS[
-            type(event)
-        ]
-        bucket = bucket_of(event)
-        rows.append(
-            (
-                run_id,
-                seq,
-                kind,
-                _integer(event.rank),
-                event.time,
-                _integer(event.line),
-                clean_text(phase_of(event)),
-                clean_text(mode_of(event)),
-                *(_NO_BUCKET if bucket is None else _dimensions(bucket)),
-                duration_of(event),
-                _integer(memory_of(event)),
-                event_payload(event),
-            )
-        )
+        kind, read, bucket_of, order = _PLANS[type(event)]
+        sizes = _NO_BUCKET if bucket_of is None else _dimensions(bucket_of(event))
+        values = order(read(event) + sizes)
+        rows.append((run_id, seq, kind, *values, encode(event).decode()))
+    return rows
+
+
+def careful_rows(run_id: str, first_seq: int, events: Iterable[Event]) -> list[Row]:
+    """The same rows for events that `event_rows` or the driver refused.
+
+    Numbers of other libraries become plain ones; what a column cannot hold is null
+    there and stays in the payload; an event that is no event at all becomes a row that
+    readers skip and count.
+    """
+    rows = []
+    for seq, given in enumerate(events, first_seq):
+        payload = event_payload(given)
+        event = read_payload(payload)
+        if event is None:
+            kind = kind_of(given) if isinstance(given, Event) else "unknown"
+            empty = (None,) * (len(EVENT_COLUMNS) - 4)
+            rows.append((run_id, seq, kind, *empty, payload))
+        else:
+            (row,) = event_rows(run_id, seq, [event])
+            rows.append((*(_fit(value) for value in row[:-1]), payload))
     return rows
 
 
@@ -53,15 +71,16 @@ def event_payload(event: Event) -> str:
     """An event as JSON text, fit for every database."""
     try:
         return encode(event).decode()
-    except UnicodeEncodeError:  # half a surrogate pair, from an undecodable byte
-        return msgspec.json.encode(clean(msgspec.to_builtins(event))).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, ValueError):
+        plain = clean(msgspec.to_builtins(event, enc_hook=_plain))
+        return msgspec.json.encode(plain).decode()
 
 
 def read_payload(payload: str | bytes) -> AnyEvent | None:
     """The event in a payload; None when a newer version wrote what we cannot read."""
     try:
         return decode(payload)
-    except (msgspec.ValidationError, msgspec.DecodeError):
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
@@ -70,50 +89,67 @@ def bucket_text(bucket: Iterable[int]) -> str:
     return "x".join(str(number) for number in bucket)
 
 
-_NO_BUCKET = (None, None, None)
+def _dimensions(bucket: tuple[int, ...] | None) -> tuple[int | None, ...]:
+    """Batch size, query length, blocks, and a null for fields that a class lacks.
 
-
-def _dimensions(bucket: tuple[int, ...]) -> tuple[int | None, int | None, int | None]:
-    """The typed columns of a bucket; empty where its numbers mean something else."""
-    size = len(bucket)
+    One dimension is a number of tokens; four mean something else and have no columns.
+    """
+    size = 0 if bucket is None else len(bucket)
+    if bucket is None or size > 3 or size == 0:
+        return _NO_BUCKET
     if size == 3:
-        return _integer(bucket[0]), _integer(bucket[1]), _integer(bucket[2])
+        return (*bucket, None)
     if size == 2:
-        return _integer(bucket[0]), _integer(bucket[1]), None
-    if size == 1:
-        return None, _integer(bucket[0]), None
-    return _NO_BUCKET
+        return (*bucket, None, None)
+    return (None, *bucket, None, None)
 
 
-def _integer(value: int | None) -> int | None:
-    """A number as the column can hold it; the payload keeps it in any case."""
-    if value is None or -_LARGEST <= value < _LARGEST:
-        return value
-    return None
+def _fit(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return None
+    return value
 
 
-def _nothing(event: Event) -> None:
-    return None
+def _plain(value: Any) -> Any:
+    """A number of numpy or torch as ours, anything else as its text."""
+    for convert in ("__index__", "__float__"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    return str(value)
 
 
-def _reader(cls: type[Event], names: Iterable[str]) -> Callable[[Any], Any]:
-    known = set(cls.__struct_fields__)
-    return next((attrgetter(name) for name in names if name in known), _nothing)
+_Plan = tuple[
+    str,
+    Callable[[Any], tuple[Any, ...]],
+    Callable[[Any], Any] | None,
+    Callable[[tuple[Any, ...]], tuple[Any, ...]],
+]
 
 
-def _readers() -> Iterator[tuple[type[Event], tuple[Any, ...]]]:
-    for kind, cls in EVENT_CLASSES.items():
-        yield (
-            cls,
-            (
-                kind,
-                _reader(cls, ("phase",)),
-                _reader(cls, ("mode",)),
-                _reader(cls, _BUCKET_FIELDS),
-                _reader(cls, ("duration_s",)),
-                _reader(cls, _MEMORY_FIELDS),
-            ),
-        )
+def _plan(kind: str, cls: type[Event]) -> _Plan:
+    """How to make the middle of a row, `rank` to `memory_bytes`, from an event.
+
+    Read the fields that the class has, add the three sizes and a null, reorder: three
+    calls into C instead of one per column.
+    """
+    fields = [*_PLAIN, "duration_s", _first(cls, _MEMORY)]
+    present = [name for name in fields if name in cls.__struct_fields__]
+    null = len(present) + 3
+    places = [present.index(name) if name in present else null for name in fields]
+    sizes = [len(present), len(present) + 1, len(present) + 2]
+    bucket = _first(cls, _BUCKET)
+    return (
+        kind,
+        attrgetter(*present),
+        attrgetter(bucket) if bucket else None,
+        itemgetter(*places[:5], *sizes, *places[5:]),
+    )
 
 
-_READERS: dict[type[Event], tuple[Any, ...]] = dict(_readers())
+def _first(cls: type[Event], names: Sequence[str]) -> str:
+    return next((name for name in names if name in cls.__struct_fields__), "")
+
+
+_PLANS = {cls: _plan(kind, cls) for kind, cls in EVENT_CLASSES.items()}

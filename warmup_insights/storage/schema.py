@@ -20,7 +20,7 @@ from sqlalchemy import (
     func,
 )
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The newest migration; a test compares it with the scripts."""
 NEEDS_VERSION = "0.1.0"
 """The first version of warmup-insights that can read this schema."""
@@ -109,6 +109,7 @@ runs = Table(
     Column("heartbeat_at", Float, doc="last sign of life of the recorder"),
     Column("synthetic", Boolean, nullable=False, doc="simulated or made up"),
     Column("num_events", BigInteger, nullable=False, doc="also the next `seq`"),
+    Column("process", Text, doc="that records: host, process id, start; null for logs"),
     info={"doc": "One start of one engine each."},
 )
 Index(

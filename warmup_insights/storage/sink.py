@@ -21,6 +21,7 @@ from warmup_insights.events import (
 )
 from warmup_insights.storage.engine import Location
 from warmup_insights.storage.faults import StoreBusyError
+from warmup_insights.storage.process import own_process
 from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.spill import SpillFile, read_spill, spill_folders
 from warmup_insights.storage.store import EventStore
@@ -56,6 +57,8 @@ class StoreSink:
             run,
             status="running" if run.status == "unknown" else run.status,
             started_at=time.time() if run.started_at is None else run.started_at,
+            heartbeat_at=time.time(),
+            process=run.process or own_process(),
         )
         self._on_close = on_close
         self._store: EventStore | None = None

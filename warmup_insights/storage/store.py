@@ -21,7 +21,7 @@ from warmup_insights.storage.journal import use_wal
 from warmup_insights.storage.records import RunRecord, SourceRecord
 from warmup_insights.storage.rows import read_payload
 from warmup_insights.storage.transaction import Transaction
-from warmup_insights.storage.upgrade import prepare_schema
+from warmup_insights.storage.upgrade import is_current, prepare_schema
 
 READ_BLOCK = 5_000
 """Events per query while streaming; no read transaction outlives a block."""
@@ -55,6 +55,9 @@ class EventStore:
 
     Takes a path or a SQLAlchemy URL. Safe to use from several threads and, each with
     its own connections, after a fork. Every failure is a StoreError.
+
+    `read_only` never writes a row; it upgrades an older schema, because nothing could
+    be read otherwise.
     """
 
     def __init__(
@@ -65,14 +68,22 @@ class EventStore:
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.location = Location(url)
+        self._url = url
         self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._engine = self._make_engine()
         with explained(str(self.location)):
-            prepare_schema(self._engine, str(self.location), read_only=read_only)
-            if not read_only:
-                use_wal(self._engine)
+            self._prepare()
         _open_stores.add(self)
+
+    def _prepare(self) -> None:
+        where = str(self.location)
+        if not self._read_only:
+            prepare_schema(self._engine, where)
+            use_wal(self._engine)
+        elif not is_current(self._engine, where):
+            self._engine.dispose()
+            EventStore(self._url, busy_timeout_s=self._busy_timeout_s).close()
 
     def _make_engine(self) -> Engine:
         return open_engine(

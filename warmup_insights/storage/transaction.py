@@ -9,12 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from warmup_insights.errors import StoreError
 from warmup_insights.events import Event
 from warmup_insights.storage import queries
 from warmup_insights.storage.records import RunRecord, SourceRecord
-from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
+from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -29,6 +30,8 @@ from warmup_insights.storage.text import clean_text, to_json
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 
+_REFUSED = (DBAPIError, KeyError, TypeError, ValueError, OverflowError)
+"""What an event with unfit values raises, in our code or in a driver."""
 _RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
 _SOURCE_COLUMNS = frozenset(sources.c.keys()) - {"source_id", "ingested_at"}
 
@@ -90,9 +93,20 @@ class Transaction:
         """
         first = self._reserve(run_id, len(new))
         for start in range(0, len(new), BLOCK):
-            rows = event_rows(run_id, first + start, new[start : start + BLOCK])
-            self._connection.exec_driver_sql(self._insert_events, rows)
+            self._append_block(run_id, first + start, new[start : start + BLOCK])
         return first
+
+    def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
+        try:
+            with self._connection.begin_nested():
+                self._insert_rows(event_rows(run_id, first, block))
+        except _REFUSED as error:
+            if isinstance(error, OperationalError):
+                raise
+            self._insert_rows(careful_rows(run_id, first, block))
+
+    def _insert_rows(self, rows: list[Row]) -> None:
+        self._connection.exec_driver_sql(self._insert_events, rows)
 
     def _reserve(self, run_id: str, count: int) -> int:
         """Take `count` sequence numbers; writers of one run wait for each other here."""

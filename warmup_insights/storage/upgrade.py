@@ -21,17 +21,22 @@ _UPGRADE_LOCK = 0x77617270
 """Number of the advisory lock that keeps two upgrades of one PostgreSQL apart."""
 
 
-def prepare_schema(engine: Engine, where: str, *, read_only: bool) -> None:
+def is_current(engine: Engine, where: str) -> bool:
+    """True when the database has the newest schema; it is only read.
+
+    Raises StoreError for a database of another program or of a newer version.
+    """
+    with engine.connect() as connection:
+        return stored_revision(connection, where) == SCHEMA_REVISION
+
+
+def prepare_schema(engine: Engine, where: str) -> None:
     """Create or upgrade the tables where needed; StoreError if that cannot be.
 
     A database that is up to date is only read, so opening never waits for a writer.
     """
-    with engine.connect() as connection:
-        revision = stored_revision(connection, where)
-    if revision == SCHEMA_REVISION:
+    if is_current(engine, where):
         return
-    if read_only:
-        raise StoreError(_too_old(where, revision))
     with engine.connect() as plain:
         connection = plain.execution_options(sqlite_begin="IMMEDIATE")
         with connection.begin():
@@ -76,17 +81,6 @@ def _too_new(connection: Connection, where: str, revision: str) -> str:
     return (
         f"The database {where} has schema {revision[:20]} of a newer version; install "
         f"it with pip install 'warmup-insights>={(needed or 'unknown')[:20]}'"
-    )
-
-
-def _too_old(where: str, revision: str | None) -> str:
-    if revision is None:
-        return (
-            f"The database {where} is empty; fill it with `warmup-insights ingest FILE`"
-        )
-    return (
-        f"The database {where} has schema {revision} of an older version; upgrade it "
-        f"once with `warmup-insights prune --upgrade --db {where}`"
     )
 
 
