@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from warmup_insights.errors import StoreError
+from warmup_insights.storage.location import shown_location
 
 BUSY_TIMEOUT_S = 30.0
 """How long a write waits for other writers."""
@@ -33,6 +34,7 @@ class Location:
 
     def __init__(self, location: str | Path) -> None:
         text = str(location)
+        self._shown = shown_location(text)
         self.path: Path | None = None
         self.url: URL | None = None
         if isinstance(location, Path) or "://" not in text:
@@ -62,7 +64,7 @@ class Location:
 
     def __str__(self) -> str:
         if self.url is not None:
-            return self.url.render_as_string(hide_password=True)
+            return self._shown
         return str(self.path) if self.path is not None else "in memory"
 
 
@@ -117,7 +119,8 @@ def _read_mode(path: Path) -> str:
     """
     log = path.with_name(path.name + "-wal")
     has_log = log.exists() and log.stat().st_size > 0
-    if not has_log and not os.access(path.parent, os.W_OK):
+    effective = os.access in os.supports_effective_ids
+    if not has_log and not os.access(path.parent, os.W_OK, effective_ids=effective):
         return "mode=ro&immutable=1"
     return "mode=ro"
 

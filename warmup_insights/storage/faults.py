@@ -44,6 +44,10 @@ _SENTENCES = (
         "The database {where} is damaged; restore a copy, or start a new one with --db",
     ),
 )
+_UNREACHABLE = (
+    "The database server of {where} cannot be reached; check the URL and that the "
+    "server runs: {reason}"
+)
 _LOCKED = (
     "The database {where} stayed locked by another program; try again when it is done"
 )
@@ -68,4 +72,6 @@ def explanation(error: Exception, where: str) -> StoreError:
         if part in text:
             return StoreError(sentence.format(where=where))
     first_line = text.strip().split("\n", 1)[0][:300]
+    if isinstance(error, DBAPIError) and error.statement is None:
+        return StoreError(_UNREACHABLE.format(where=where, reason=first_line))
     return StoreError(f"The database {where} failed: {first_line}")

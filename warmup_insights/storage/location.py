@@ -16,4 +16,5 @@ def default_database(option: str | None, env: Mapping[str, str]) -> str:
 
 def shown_location(url: str) -> str:
     """The location as it may be shown: without a password."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
+    without_password = re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", url)
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", without_password)

@@ -99,7 +99,7 @@ def find_run(connection: Connection, text: str) -> RunRecord:
                 "The database has no runs yet; add one with `warmup-insights ingest FILE`"
             )
         return newest[0]
-    starts = schema.runs.c.run_id.startswith(text, autoescape=True)
+    starts = schema.runs.c.run_id.istartswith(text, autoescape=True)
     for condition in (
         schema.runs.c.run_id == text,
         schema.runs.c.label == text,

@@ -72,8 +72,12 @@ class EventStore:
         self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._engine = self._make_engine()
-        with explained(str(self.location)):
-            self._prepare()
+        try:
+            with explained(str(self.location)):
+                self._prepare()
+        except BaseException:
+            self._engine.dispose()
+            raise
         _open_stores.add(self)
 
     def _prepare(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
 
 from warmup_insights.errors import StoreError
 from warmup_insights.events import Event
@@ -30,7 +30,15 @@ from warmup_insights.storage.text import clean_text, to_json
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 
-_REFUSED = (DBAPIError, KeyError, TypeError, ValueError, OverflowError)
+_REFUSED = (
+    DataError,
+    InterfaceError,
+    ProgrammingError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
 """What an event with unfit values raises, in our code or in a driver."""
 _RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
 _SOURCE_COLUMNS = frozenset(sources.c.keys()) - {"source_id", "ingested_at"}
@@ -97,13 +105,13 @@ class Transaction:
         return first
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
+        self._connection.exec_driver_sql("SAVEPOINT append_block")
         try:
-            with self._connection.begin_nested():
-                self._insert_rows(event_rows(run_id, first, block))
-        except _REFUSED as error:
-            if isinstance(error, OperationalError):
-                raise
+            self._insert_rows(event_rows(run_id, first, block))
+        except _REFUSED:
+            self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
             self._insert_rows(careful_rows(run_id, first, block))
+        self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
 
     def _insert_rows(self, rows: list[Row]) -> None:
         self._connection.exec_driver_sql(self._insert_events, rows)
