@@ -32,6 +32,7 @@ class Event(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
+    gc=False,  # events hold no cycles; the collector would visit each of a million
     tag_field="kind",
     tag=_kind,
 ):
