@@ -13,6 +13,11 @@ from warmup_insights.version import __version__
 # name -> (module, attribute, one line of help). The help is repeated here so that
 # `--help` imports none of the commands; a test compares it with their docstrings.
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": (
+        "warmup_insights.cli.run",
+        "run",
+        "Run the reference warm-up on a device, and record it.",
+    ),
     "buckets": (
         "warmup_insights.cli.buckets",
         "buckets",

@@ -1,0 +1,66 @@
+"""Devices for the runner: one protocol, one module for each kind."""
+
+from __future__ import annotations
+
+from warmup_insights.devices.base import (
+    Device,
+    DeviceOutOfMemory,
+    Graph,
+    MemoryReading,
+)
+from warmup_insights.errors import DeviceError, SettingError
+
+__all__ = [
+    "DEVICE_CHOICES",
+    "Device",
+    "DeviceOutOfMemory",
+    "Graph",
+    "MemoryReading",
+    "open_device",
+]
+
+DEVICE_CHOICES = ("cpu", "cuda", "hpu", "simulated:gaudi2", "simulated:gaudi3")
+
+
+def open_device(choice: str, *, memory_bytes: int | None = None) -> Device:
+    """The device of that name, ready for use.
+
+    `memory_bytes` is the budget of the `cpu` device; the others have what they have.
+
+    Raises:
+        SettingError: there is no such device, or it takes no budget.
+        DeviceError: it is not available here; the message says what is missing.
+    """
+    if choice not in DEVICE_CHOICES:
+        known = ", ".join(DEVICE_CHOICES)
+        raise SettingError(f"unknown device {choice!r}; use one of {known}")
+    if memory_bytes is not None and choice != "cpu":
+        raise SettingError(
+            f"--memory sets the budget of the cpu device only; {choice} has its own"
+        )
+    if choice.startswith("simulated:"):
+        from warmup_insights.devices.simulated import SimulatedDevice, find_profile
+
+        return SimulatedDevice(find_profile(choice.partition(":")[2]))
+    try:
+        return _open_torch_device(choice, memory_bytes)
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            f"device {choice} needs the package {error.name!r}, which is not "
+            "installed; try `pip install 'warmup-insights[runner]'`, or a simulated "
+            "device, which needs nothing"
+        ) from error
+
+
+def _open_torch_device(choice: str, memory_bytes: int | None) -> Device:
+    if choice == "cuda":
+        from warmup_insights.devices.cuda import CudaDevice
+
+        return CudaDevice()
+    if choice == "hpu":
+        from warmup_insights.devices.hpu import HpuDevice
+
+        return HpuDevice()
+    from warmup_insights.devices.cpu import DEFAULT_BUDGET_BYTES, CpuDevice
+
+    return CpuDevice(DEFAULT_BUDGET_BYTES if memory_bytes is None else memory_bytes)

@@ -1,0 +1,163 @@
+"""The CPU as a device: a budget of host memory, real torch, recorded graphs."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+
+from warmup_insights.devices import host
+from warmup_insights.devices.base import DeviceOutOfMemory, EpochClock, MemoryReading
+from warmup_insights.devices.peak import PeakCounter
+from warmup_insights.devices.recorded import RecordedGraph, record_graph
+from warmup_insights.errors import DeviceError
+from warmup_insights.units import GIB, format_bytes
+
+DEFAULT_BUDGET_BYTES = 2 * GIB
+
+
+class CpuDevice:
+    """Host memory up to a budget, counted from what the process held at the start.
+
+    Used memory is what malloc handed out since then (resident size where the C
+    library does not tell), plus the workspace: the CPU allocator gives intermediates
+    back after each forward, a device keeps them, so the peak is set aside once.
+    """
+
+    kind = "cpu"
+    is_synthetic = False
+    torch_name: str | None = "cpu"
+
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
+        _check_budget(budget_bytes)
+        self.name = _processor_name()
+        self._budget_bytes = budget_bytes
+        self._workspace_bytes = 0
+        self._clock = EpochClock()
+        _warm_torch_up()
+        self._baseline_bytes = _process_bytes()
+
+    def memory(self) -> MemoryReading:
+        """The budget, and what was allocated since the device was opened."""
+        used = max(0, _process_bytes() - self._baseline_bytes) + self._workspace_bytes
+        host_used, host_total = host.host_memory()
+        return MemoryReading(
+            total_bytes=self._budget_bytes,
+            used_bytes=used,
+            host_used_bytes=host_used,
+            host_total_bytes=host_total,
+            resident_bytes=host.resident_bytes(),
+        )
+
+    def now(self) -> float:
+        """Seconds since the epoch in UTC."""
+        return self._clock.now()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(max(0.0, seconds))
+
+    def synchronize(self) -> None:
+        """Do nothing: CPU operators return when they are done."""
+
+    def require(self, num_bytes: int) -> None:
+        """Raise DeviceOutOfMemory if the budget has not that much left."""
+        free = self.memory().free_bytes
+        if num_bytes > free:
+            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
+
+    def profile(self, work: Callable[[], Any]) -> None:
+        """Run `work`, measure the peak of its tensors and set that much aside."""
+        with torch.inference_mode(), PeakCounter() as counter:
+            work()
+        self.grow_workspace(counter.peak_bytes)
+
+    def grow_workspace(self, num_bytes: int) -> None:
+        """Set that much of the budget aside for intermediates, if less is."""
+        missing = num_bytes - self._workspace_bytes
+        if missing > 0:
+            self.require(missing)
+            self._workspace_bytes = num_bytes
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Turn the allocator's error into DeviceOutOfMemory."""
+        return self._guarded()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "can't allocate" not in str(error):
+                raise
+            free = self.memory().free_bytes
+            raise DeviceOutOfMemory(needed_bytes=None, free_bytes=free) from error
+
+    def capture(self, work: Callable[[], Any]) -> RecordedGraph:
+        """Record the operator calls of `work`; stop when the budget is used up."""
+        free = self.memory().free_bytes
+
+        def check(num_bytes: int) -> None:
+            if num_bytes > free:
+                raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
+
+        return record_graph(work, check=check)
+
+    def num_compiled(self) -> int | None:
+        """None: nothing is compiled."""
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """Threads and library versions."""
+        return {
+            "device_budget_bytes": self._budget_bytes,
+            "torch_version": str(torch.__version__),
+            "num_threads": torch.get_num_threads(),
+            "memory_counter": "malloc" if host.allocated_bytes() is not None else "rss",
+        }
+
+    def close(self) -> None:
+        """Give free pages back to the system."""
+        host.return_free_pages()
+
+
+def _process_bytes() -> int:
+    allocated = host.allocated_bytes()
+    if allocated is None:
+        allocated = host.resident_bytes()
+    if allocated is None:
+        raise DeviceError(
+            "this system tells neither allocated nor resident memory, so a CPU run "
+            "cannot measure anything; use a simulated device"
+        )
+    return allocated
+
+
+def _check_budget(budget_bytes: int) -> None:
+    _, total = host.host_memory()
+    if budget_bytes <= 0 or (total is not None and budget_bytes > total):
+        raise DeviceError(
+            f"a CPU device of {format_bytes(budget_bytes)} is not possible: this "
+            f"machine has {format_bytes(total)}; choose another --memory"
+        )
+
+
+def _warm_torch_up() -> None:
+    # The first recording imports and allocates for good; it must not count as use.
+    buffer = torch.ones(4, 4)
+    record_graph(lambda: buffer.matmul(buffer).relu(), check=lambda _: None)
+
+
+def _processor_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

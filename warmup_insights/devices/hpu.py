@@ -1,0 +1,159 @@
+"""An Intel Gaudi: HPU graphs in lazy mode, torch.compile otherwise.
+
+`habana_frameworks` is imported here and nowhere else. Which calls exist, and what they
+return, follows its documentation and their use in vllm-gaudi (`extension/profiler.py`,
+`v1/worker/hpu_worker.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+
+from warmup_insights.devices import host
+from warmup_insights.devices.base import DeviceOutOfMemory, EpochClock, MemoryReading
+from warmup_insights.errors import DeviceError
+
+_OUT_OF_MEMORY_SIGNS = ("Allocation failed", "out of memory", "PT_DEVMEM")
+
+
+class HpuGraph:
+    """Recorded work: an HPU graph in lazy mode, a compiled callable otherwise."""
+
+    storage_bytes: int | None = None
+
+    def __init__(self, replay: Callable[[], Any]) -> None:
+        self._replay: Callable[[], Any] | None = replay
+
+    def replay(self) -> None:
+        """Launch the recorded work."""
+        if self._replay is None:
+            raise DeviceError("this graph was released and cannot be replayed")
+        self._replay()
+
+    def release(self) -> None:
+        """Drop the graph."""
+        self._replay = None
+
+
+class HpuDevice:
+    """The current HPU of this process."""
+
+    kind = "hpu"
+    is_synthetic = False
+    torch_name: str | None = "hpu"
+
+    def __init__(self) -> None:
+        self._habana = importlib.import_module("habana_frameworks.torch")
+        self._hpu = importlib.import_module("habana_frameworks.torch.hpu")
+        self._core = importlib.import_module("habana_frameworks.torch.core")
+        internal = importlib.import_module("habana_frameworks.torch.utils.internal")
+        if not self._hpu.is_available():
+            raise DeviceError(
+                "no HPU is available to torch; check the driver with `hl-smi`, or use "
+                "--device simulated:gaudi2"
+            )
+        self.is_lazy = bool(internal.is_lazy())
+        self.name = str(self._hpu.get_device_name())
+        self._clock = EpochClock()
+
+    def memory(self) -> MemoryReading:
+        """What the driver reports for the whole device."""
+        self.synchronize()
+        free, total = self._hpu.mem_get_info()
+        host_used, host_total = host.host_memory()
+        return MemoryReading(
+            total_bytes=int(total),
+            used_bytes=int(total) - int(free),
+            host_used_bytes=host_used,
+            host_total_bytes=host_total,
+            resident_bytes=host.resident_bytes(),
+        )
+
+    def now(self) -> float:
+        """Seconds since the epoch in UTC."""
+        return self._clock.now()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(max(0.0, seconds))
+
+    def synchronize(self) -> None:
+        """Send what was collected lazily, and wait for the device."""
+        if self.is_lazy:
+            self._core.mark_step()
+        self._hpu.synchronize()
+
+    def require(self, num_bytes: int) -> None:
+        """Raise DeviceOutOfMemory if the driver has not that much left."""
+        free = self.memory().free_bytes
+        if num_bytes > free:
+            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
+
+    def profile(self, work: Callable[[], Any]) -> None:
+        """Run `work`; the device keeps the workspace of its largest recipe."""
+        work()
+        self.synchronize()
+
+    def grow_workspace(self, num_bytes: int) -> None:
+        """Do nothing: the bridge keeps the largest workspace itself."""
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Turn the bridge's RuntimeError into DeviceOutOfMemory."""
+        return self._guarded()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if not any(sign in str(error) for sign in _OUT_OF_MEMORY_SIGNS):
+                raise
+            free = int(self._hpu.mem_get_info()[0])
+            raise DeviceOutOfMemory(needed_bytes=None, free_bytes=free) from error
+
+    def capture(self, work: Callable[[], Any]) -> HpuGraph:
+        """Record `work` in an HPU graph, or compile it where graphs do not exist."""
+        captured = self._capture_lazy(work) if self.is_lazy else self._compile(work)
+        captured.replay()
+        self.synchronize()
+        return captured
+
+    def _capture_lazy(self, work: Callable[[], Any]) -> HpuGraph:
+        graph = self._hpu.HPUGraph()
+        with self._hpu.stream(self._hpu.Stream()), torch.inference_mode():
+            graph.capture_begin()
+            work()
+            graph.capture_end()
+        return HpuGraph(graph.replay)
+
+    def _compile(self, work: Callable[[], Any]) -> HpuGraph:
+        compiled = torch.compile(work, backend="hpu_backend", dynamic=False)
+
+        def replay() -> None:
+            with torch.inference_mode():
+                compiled()
+
+        return HpuGraph(replay)
+
+    def num_compiled(self) -> int | None:
+        """Graphs that the compiler built in this process, from its own metric."""
+        metrics = importlib.import_module("habana_frameworks.torch.hpu.metrics")
+        figures = dict(metrics.metric_global("graph_compilation").stats())
+        return int(figures["TotalNumber"]) if "TotalNumber" in figures else None
+
+    def settings(self) -> dict[str, Any]:
+        """Library versions and the mode of the bridge."""
+        return {
+            "torch_version": str(torch.__version__),
+            "bridge_mode": "lazy" if self.is_lazy else "compile",
+        }
+
+    def close(self) -> None:
+        """Wait for the device; the process gives its memory back when it ends."""
+        self.synchronize()

@@ -1,0 +1,161 @@
+"""Devices that exist only as figures: memory, bandwidth, compute and a clock.
+
+Nothing is measured here. Time is virtual: it passes when work is charged, so hours of
+warm-up take milliseconds. What work costs is written down in `runner/costs.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from warmup_insights.devices.base import DeviceOutOfMemory, MemoryReading
+from warmup_insights.errors import SettingError
+from warmup_insights.units import GIB
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """Published figures of an accelerator, and the memory its driver reports.
+
+    Sources: Intel Gaudi 2 and Gaudi 3 white papers for memory, bandwidth and BF16
+    matrix throughput. For Gaudi 2 the memory is what the start-up log in vllm-gaudi's
+    warm-up page reports (94.62 GiB of 96 GiB; the further digit follows from the other
+    figures of that log). For Gaudi 3 the same share of its 128 GiB is assumed.
+    """
+
+    name: str
+    total_bytes: int
+    bandwidth_bytes_per_s: float
+    flops_per_s: float
+
+
+PROFILES = {
+    "gaudi2": DeviceProfile(
+        name="simulated Gaudi 2 (96 GiB)",
+        total_bytes=round(94.6235 * GIB),
+        bandwidth_bytes_per_s=2.46e12,
+        flops_per_s=432e12,
+    ),
+    "gaudi3": DeviceProfile(
+        name="simulated Gaudi 3 (128 GiB)",
+        total_bytes=round(94.6235 / 96 * 128 * GIB),
+        bandwidth_bytes_per_s=3.7e12,
+        flops_per_s=1678e12,
+    ),
+}
+
+
+class SimulatedGraph:
+    """Work that is charged again at each replay.
+
+    `storage_bytes` is memory that was allocated for it and that `release` gives back.
+    """
+
+    def __init__(self, device: SimulatedDevice, work: Callable[[], Any]) -> None:
+        self._device = device
+        self._work = work
+        self.storage_bytes: int | None = 0
+
+    def replay(self) -> None:
+        """Charge the work again."""
+        self._work()
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._device.used_bytes -= self.storage_bytes or 0
+        self.storage_bytes = 0
+
+
+class SimulatedDevice:
+    """A profile with a virtual clock and a byte counter."""
+
+    kind = "simulated"
+    is_synthetic = True
+    torch_name: str | None = None
+
+    def __init__(
+        self, profile: DeviceProfile, *, started_at: float | None = None
+    ) -> None:
+        self.profile_figures = profile
+        self.name = profile.name
+        self.used_bytes = 0
+        self._workspace_bytes = 0
+        self._now = time.time() if started_at is None else started_at
+
+    def memory(self) -> MemoryReading:
+        """The counters; nothing is known of a host."""
+        used = self.used_bytes + self._workspace_bytes
+        return MemoryReading(self.profile_figures.total_bytes, used)
+
+    def now(self) -> float:
+        """Virtual seconds since the epoch."""
+        return self._now
+
+    def wait(self, seconds: float) -> None:
+        """Move the clock."""
+        self._now += max(0.0, seconds)
+
+    def spend(self, seconds: float) -> None:
+        """Charge time for work."""
+        self.wait(seconds)
+
+    def allocate(self, num_bytes: int) -> None:
+        """Take memory. Raises DeviceOutOfMemory."""
+        self.require(num_bytes)
+        self.used_bytes += num_bytes
+
+    def synchronize(self) -> None:
+        """Do nothing: charged work is done."""
+
+    def require(self, num_bytes: int) -> None:
+        """Raise DeviceOutOfMemory if not that much is free."""
+        free = self.memory().free_bytes
+        if num_bytes > free:
+            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
+
+    def profile(self, work: Callable[[], Any]) -> None:
+        """Run `work`, which sets its workspace aside itself."""
+        work()
+
+    def grow_workspace(self, num_bytes: int) -> None:
+        """Set that much aside for intermediates, if less is."""
+        missing = num_bytes - self._workspace_bytes
+        if missing > 0:
+            self.require(missing)
+            self._workspace_bytes = num_bytes
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Nothing to translate."""
+        return nullcontext()
+
+    def capture(self, work: Callable[[], Any]) -> SimulatedGraph:
+        """Keep `work`, and run it once."""
+        work()
+        return SimulatedGraph(self, work)
+
+    def num_compiled(self) -> int | None:
+        """None: nothing is compiled."""
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """The figures of the profile."""
+        figures = self.profile_figures
+        return {
+            "simulated_bandwidth_bytes_per_s": figures.bandwidth_bytes_per_s,
+            "simulated_flops_per_s": figures.flops_per_s,
+        }
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def find_profile(name: str) -> DeviceProfile:
+    """The profile of that name. Raises SettingError."""
+    if name not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise SettingError(f"unknown simulated device {name!r}; known are {known}")
+    return PROFILES[name]

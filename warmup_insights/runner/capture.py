@@ -1,0 +1,183 @@
+"""Which graphs are captured within a memory budget: pure, shared with the planner.
+
+The rule is that of `HabanaModelRunnerBase.warmup_graphs` and `warmup_model`
+(vllm-fork 1.17 to 1.21, `hpu_model_runner.py`). Candidates of a phase are ordered by
+a strategy. One is skipped when its estimate, the memory per unit of what the phase
+captured so far times its own units, is not below what is left; the unit is a token
+for prompts and a sequence for decodes. When one phase got everything and the other
+did not, the other goes on with all that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from warmup_insights.errors import SettingError
+from warmup_insights.events import Bucket
+
+STRATEGIES = ("min_tokens", "max_bs")
+
+_FIRST_UNITS = 0.001
+"""What the engine divides by before anything was captured: the first estimate is 0."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A bucket that could get a graph; `index` from 1 counts all of its phase."""
+
+    phase: str
+    bucket: Bucket
+    index: int
+    total: int
+    estimate_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured candidate and what it took."""
+
+    candidate: Candidate
+    used_bytes: int
+
+
+@dataclass
+class PhaseCaptures:
+    """What became of the candidates of one phase.
+
+    `skipped` holds each candidate that never fitted, as it stood in the last pass.
+    """
+
+    phase: str
+    captured: list[Captured] = field(default_factory=list)
+    skipped: list[Candidate] = field(default_factory=list)
+    used_bytes: int = 0
+    units: float = _FIRST_UNITS
+    is_complete: bool = True
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """The captured buckets, sorted."""
+        return sorted(captured.candidate.bucket for captured in self.captured)
+
+
+@dataclass(frozen=True)
+class GraphBudget:
+    """Memory for graphs and its division, in bytes.
+
+    Source: `warmup_model`: free memory less the margin, times the prompt ratio.
+    """
+
+    free_bytes: int
+    total_bytes: float
+    prompt_ratio: float
+
+    @property
+    def prompt_bytes(self) -> float:
+        """The share of the prompt graphs."""
+        return self.prompt_ratio * self.total_bytes
+
+    @property
+    def decode_bytes(self) -> float:
+        """The rest."""
+        return self.total_bytes - self.prompt_bytes
+
+
+CaptureCall = Callable[[Candidate], int]
+"""Captures a candidate, or predicts it, and returns the bytes that it takes."""
+
+
+def num_tokens(bucket: Bucket) -> int:
+    """Batch size times length, the first two dimensions of every bucket."""
+    return bucket[0] * bucket[1]
+
+
+def num_units(phase: str, bucket: Bucket) -> int:
+    """What graph memory grows with: tokens of a prompt, sequences of a decode."""
+    return num_tokens(bucket) if phase == "prompt" else bucket[0]
+
+
+def order_candidates(buckets: Iterable[Bucket], strategy: str) -> list[Bucket]:
+    """The buckets in the order in which they are tried.
+
+    `min_tokens` goes from few to many tokens, then by length and batch size;
+    `max_bs` from large to small batches, then from short to long. A third dimension
+    decides among equals, fewer blocks first.
+
+    Raises:
+        SettingError: there is no such strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise SettingError(
+            f"unknown graph strategy {strategy!r}; use one of {', '.join(STRATEGIES)}"
+        )
+    if strategy == "min_tokens":
+        return sorted(buckets, key=lambda b: (num_tokens(b), b[1], b[0], b[2:]))
+    return sorted(buckets, key=lambda b: (-b[0], *b[1:]))
+
+
+def capture_pass(
+    captures: PhaseCaptures,
+    ordered: list[Bucket],
+    available_bytes: float,
+    capture: CaptureCall,
+) -> None:
+    """Try every bucket that has no graph yet, in order; `captures` is updated."""
+    done = {item.candidate.bucket for item in captures.captured}
+    captures.skipped, captures.is_complete = [], True
+    for index, bucket in enumerate(ordered, start=1):
+        size = num_units(captures.phase, bucket)
+        estimate = size / captures.units * captures.used_bytes
+        candidate = Candidate(
+            captures.phase,
+            bucket,
+            index,
+            len(ordered),
+            int(estimate),
+            int(available_bytes),
+        )
+        if estimate >= available_bytes:
+            captures.is_complete = False
+            if bucket not in done:
+                captures.skipped.append(candidate)
+            continue
+        if bucket in done:
+            continue
+        used = capture(candidate)
+        captures.captured.append(Captured(candidate, used))
+        captures.used_bytes += used
+        available_bytes -= used
+        captures.units += size
+
+
+def capture_graphs(
+    prompt_buckets: Iterable[Bucket],
+    decode_buckets: Iterable[Bucket],
+    budget: GraphBudget,
+    capture: CaptureCall,
+    *,
+    prompt_strategy: str = "min_tokens",
+    decode_strategy: str = "max_bs",
+) -> tuple[PhaseCaptures, PhaseCaptures]:
+    """Prompt graphs, then decode graphs, then second passes with what is left."""
+    prompt, decode = PhaseCaptures("prompt"), PhaseCaptures("decode")
+    prompt_order = order_candidates(prompt_buckets, prompt_strategy)
+    decode_order = order_candidates(decode_buckets, decode_strategy)
+    capture_pass(prompt, prompt_order, budget.prompt_bytes, capture)
+    capture_pass(decode, decode_order, budget.decode_bytes, capture)
+    _second_pass(prompt, prompt_order, decode, budget, capture)
+    _second_pass(decode, decode_order, prompt, budget, capture)
+    return prompt, decode
+
+
+def _second_pass(
+    captures: PhaseCaptures,
+    ordered: list[Bucket],
+    other: PhaseCaptures,
+    budget: GraphBudget,
+    capture: CaptureCall,
+) -> None:
+    used = captures.used_bytes + other.used_bytes
+    if used < budget.total_bytes and not captures.is_complete and other.is_complete:
+        capture_pass(captures, ordered, budget.total_bytes - used, capture)

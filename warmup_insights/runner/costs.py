@@ -1,0 +1,128 @@
+"""What work costs on a simulated device: memory and time, as functions of shapes.
+
+Nothing here is measured by this project. Three constants of memory and three of time
+are fitted to one real start-up: the log in the warm-up page of the vllm-gaudi
+documentation (Llama 3 8B in bfloat16 on a 96 GiB device, vllm-fork 1.17). Everything
+else follows from the model's shape and the device's published figures. The forms:
+
+weights    parameters x item size + LOAD_OVERHEAD_BYTES. The log has 14.97 GiB, the
+           parameters alone are 14.957 GiB.
+workspace  WORKSPACE_FACTOR x tokens x what a layer holds per token. The log has 504 MiB
+           for the profiling run of 4 x 1024 tokens.
+graph      GRAPH_BASE_BYTES + GRAPH_FACTOR x tokens x layers x what a layer holds per
+           token, where a decode computes one token per sequence. The log has 14.03 GiB
+           for 15 prompt graphs of 9984 tokens together, and 161.9 MiB for 48 decode
+           graphs of 112 sequences together: two equations, two constants.
+time       The first run of a shape costs COMPILE_S_PER_LAYER x layers, recording a
+           graph RECORD_S_PER_LAYER x layers. Any run costs the larger of reading the
+           weights and cache once and of the arithmetic, at EFFICIENCY of the published
+           figures, plus a launch: HOST_S_PER_LAYER x layers without a graph, and
+           GRAPH_LAUNCH_S with one. The log shows 28 s for 72 eager buckets and 21 s for
+           63 graphs, each of which runs three times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warmup_insights.devices.simulated import DeviceProfile
+from warmup_insights.runner.intermediates import layer_bytes_per_token
+from warmup_insights.runner.shapes import DTYPE_BYTES, ModelShape
+from warmup_insights.units import KIB, MIB
+
+LOAD_OVERHEAD_BYTES = round(13.5 * MIB)
+WORKSPACE_FACTOR = 1.26
+GRAPH_BASE_BYTES = 16 * KIB
+GRAPH_FACTOR = 0.4605
+
+COMPILE_S_PER_LAYER = 0.0105
+RECORD_S_PER_LAYER = 0.0082
+HOST_S_PER_LAYER = 0.00015
+GRAPH_LAUNCH_S = 0.0002
+EFFICIENCY = 0.5
+LOAD_BYTES_PER_S = 2.0e9
+SAMPLER_S_PER_ROW = 2e-6
+SAMPLER_BASE_S = 3e-4
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """The functions for one model on one device."""
+
+    shape: ModelShape
+    dtype: str
+    block_size: int
+    profile: DeviceProfile
+
+    def weights_bytes(self) -> int:
+        """Parameters and what the runtime keeps beside them."""
+        return self._parameter_bytes() + LOAD_OVERHEAD_BYTES
+
+    def workspace_bytes(self, bucket: tuple[int, int, int]) -> int:
+        """Intermediates of a step, of which the device keeps the largest."""
+        batch_size, query_len, num_blocks = bucket
+        context = num_blocks * self.block_size
+        per_token = layer_bytes_per_token(self.shape, self.dtype)
+        gathered = context * 2 * self.shape.kv_size * DTYPE_BYTES[self.dtype]
+        rows = 1 if query_len == 1 else batch_size
+        tokens = batch_size * query_len
+        return round(WORKSPACE_FACTOR * tokens * per_token) + rows * gathered
+
+    def graph_bytes(self, bucket: tuple[int, int, int]) -> int:
+        """What a graph keeps."""
+        tokens = bucket[0] * bucket[1]
+        per_token = layer_bytes_per_token(self.shape, self.dtype)
+        layers = self.shape.num_hidden_layers
+        return GRAPH_BASE_BYTES + round(GRAPH_FACTOR * tokens * layers * per_token)
+
+    def load_s(self) -> float:
+        """Reading the weights from storage."""
+        return self._parameter_bytes() / LOAD_BYTES_PER_S
+
+    def compile_s(self) -> float:
+        """Building the recipe of a new shape."""
+        return COMPILE_S_PER_LAYER * self.shape.num_hidden_layers
+
+    def record_s(self) -> float:
+        """Recording a graph."""
+        return RECORD_S_PER_LAYER * self.shape.num_hidden_layers
+
+    def run_s(self, bucket: tuple[int, int, int], *, with_graph: bool) -> float:
+        """One forward."""
+        launch = HOST_S_PER_LAYER * self.shape.num_hidden_layers
+        return max(self._arithmetic_s(bucket), self._traffic_s(bucket)) + (
+            GRAPH_LAUNCH_S if with_graph else launch
+        )
+
+    def sample_s(self, batch_size: int) -> float:
+        """One pass of the sampler."""
+        return SAMPLER_BASE_S + SAMPLER_S_PER_ROW * batch_size
+
+    def swap_s(self, padded: int, block_bytes: int) -> float:
+        """Exchanging blocks: each of the two is read and written."""
+        traffic = 4 * padded * block_bytes
+        return GRAPH_LAUNCH_S + traffic / (
+            EFFICIENCY * self.profile.bandwidth_bytes_per_s
+        )
+
+    def _parameter_bytes(self) -> int:
+        return self.shape.num_parameters * DTYPE_BYTES[self.dtype]
+
+    def _arithmetic_s(self, bucket: tuple[int, int, int]) -> float:
+        batch_size, query_len, num_blocks = bucket
+        tokens = batch_size * query_len
+        context = num_blocks * self.block_size
+        pairs = context if query_len == 1 else tokens * (context + query_len)
+        layers = self.shape.num_hidden_layers
+        attention = 4 * pairs * self.shape.query_size * layers
+        flops = 2 * self.shape.num_parameters * tokens + attention
+        return flops / (EFFICIENCY * self.profile.flops_per_s)
+
+    def _traffic_s(self, bucket: tuple[int, int, int]) -> float:
+        batch_size, query_len, num_blocks = bucket
+        rows = 1 if query_len == 1 else batch_size
+        context = rows * num_blocks * self.block_size
+        per_token = 2 * self.shape.kv_size * DTYPE_BYTES[self.dtype]
+        cache = context * per_token * self.shape.num_hidden_layers
+        bandwidth = EFFICIENCY * self.profile.bandwidth_bytes_per_s
+        return (self._parameter_bytes() + cache) / bandwidth

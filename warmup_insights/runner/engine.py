@@ -1,0 +1,74 @@
+"""What the runner asks of a model on a device, real or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from warmup_insights.devices.base import Device
+from warmup_insights.events import Bucket
+from warmup_insights.runner.batch import CacheLayout, Row
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How the next token of a request is chosen; top_k 0 means all tokens."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self.temperature <= 0.0
+
+
+class Engine(Protocol):
+    """A model, its KV cache and its graphs on one device."""
+
+    device: Device
+    block_bytes: int
+
+    def load_model(self) -> None:
+        """Put the weights on the device."""
+
+    def profile_run(self, bucket: Bucket) -> None:
+        """Run a prompt without a cache; its intermediates count as used after it."""
+
+    def allocate_kv_cache(self, layout: CacheLayout) -> None:
+        """Make the cache, filled with zeros."""
+
+    def run_bucket(self, phase: str, bucket: Bucket) -> None:
+        """Run padding of that shape: through its graph if it has one, else directly."""
+
+    def capture_bucket(self, phase: str, bucket: Bucket) -> None:
+        """Give the bucket a graph."""
+
+    def has_graph(self, phase: str, bucket: Bucket) -> bool:
+        """Whether the bucket has a graph."""
+
+    def step(
+        self,
+        phase: str,
+        bucket: Bucket,
+        rows: Sequence[Row],
+        sampling: Sequence[SamplingParams],
+        *,
+        batch_changed: bool,
+    ) -> list[int]:
+        """Run the rows padded to the bucket; the next token of each row."""
+
+    def warm_sampler(
+        self, batch_size: int, params: SamplingParams, *, batch_changed: bool
+    ) -> None:
+        """Sample once from logits of dummy hidden states."""
+
+    def swap_blocks(
+        self, pairs: Sequence[tuple[int, int]], padded: int, *, with_graph: bool
+    ) -> None:
+        """Exchange the blocks of each pair; the pairs are padded to that number."""
+
+    def graph_bytes(self) -> int | None:
+        """What all graphs are known to keep; None where only free memory tells."""

@@ -1,0 +1,324 @@
+"""Capturing the graphs of an engine: at start-up by the rule, later one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warmup_insights.devices.base import DeviceOutOfMemory
+from warmup_insights.events import (
+    Bucket,
+    CaptureSummary,
+    GraphBudgetSet,
+    GraphCaptured,
+    GraphsCaptured,
+    GraphSkipped,
+    LazyCapture,
+    Note,
+    PhaseMarked,
+    WarmupStep,
+)
+from warmup_insights.runner.buckets import Buckets
+from warmup_insights.runner.capture import (
+    Candidate,
+    GraphBudget,
+    PhaseCaptures,
+    capture_graphs,
+    num_tokens,
+)
+from warmup_insights.runner.emitter import Emitter
+from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.memory import MemoryBudget
+from warmup_insights.runner.runtime_capture import PhaseBucket, RuntimeCapture
+from warmup_insights.runner.settings import RunSettings
+from warmup_insights.units import format_bytes
+
+
+@dataclass
+class Place:
+    """Where the run is, for a failure: the stage, and the bucket in hand."""
+
+    stage: str = "start"
+    bucket: Bucket | None = None
+
+    def move(self, stage: str, bucket: Bucket | None = None) -> None:
+        """Be somewhere else."""
+        self.stage, self.bucket = stage, bucket
+
+
+@dataclass
+class _Capture:
+    """One capture as it was measured."""
+
+    used_bytes: int
+    duration_s: float
+    began: float
+
+
+@dataclass
+class _Stretch:
+    """The phase whose graphs are being captured, for the marks around it."""
+
+    emitter: Emitter
+    phase: str | None = None
+    began: float = 0.0
+
+    def move(self, phase: str | None) -> None:
+        """Close the stretch of another phase, and open one of this phase."""
+        if phase == self.phase:
+            return
+        now = self.emitter.now()
+        if self.phase is not None:
+            name, took = f"{self.phase}_graphs", now - self.began
+            self.emitter.emit(
+                PhaseMarked(name=name, edge="end", duration_s=took, time=now)
+            )
+        if phase is not None:
+            self.emitter.emit(
+                PhaseMarked(name=f"{phase}_graphs", edge="start", time=now)
+            )
+        self.phase, self.began = phase, now
+
+
+@dataclass
+class GraphCapture:
+    """The graphs of one engine, and the events about them."""
+
+    engine: Engine
+    settings: RunSettings
+    emitter: Emitter
+    place: Place
+    runtime: RuntimeCapture | None = field(default=None, init=False)
+
+    def capture(self, budget: MemoryBudget, buckets: Buckets) -> None:
+        """Do what the capture strategy does before the server is ready."""
+        divided = self._divide(budget)
+        if self.settings.capture_strategy == "startup":
+            self._capture_all(divided, buckets)
+            return
+        candidates = [
+            (phase, bucket)
+            for phase in ("prompt", "decode")
+            for bucket in buckets.of(phase)
+        ]
+        strategy = self.settings.capture_strategy
+        self.runtime = RuntimeCapture(strategy, candidates, divided.total_bytes)
+        if self.runtime.first is not None:
+            self._capture_first(self.runtime, self.runtime.first)
+
+    def before_step(self, phase: str, bucket: Bucket) -> None:
+        """Capture what the strategy captures before a step in this bucket."""
+        if self.runtime is None:
+            return
+        item = self.runtime.choose(phase, bucket)
+        if item is None:
+            return
+        if not self.runtime.fits(item):
+            self._give_up(self.runtime, item, "the estimate exceeds what is left")
+            return
+        try:
+            captured = self._measure(*item)
+        except DeviceOutOfMemory as error:
+            # Serving goes on without the graph, as it would without the strategy.
+            self._give_up(self.runtime, item, str(error))
+            return
+        self._runtime_captured(self.runtime, item, captured)
+
+    def _divide(self, budget: MemoryBudget) -> GraphBudget:
+        free = self.engine.device.memory().free_bytes
+        divided = GraphBudget(
+            free_bytes=free,
+            total_bytes=free - budget.margin_bytes,
+            prompt_ratio=self.settings.graph_prompt_ratio,
+        )
+        self.emitter.emit(
+            GraphBudgetSet(
+                total_bytes=int(divided.total_bytes),
+                free_bytes=free,
+                prompt_bytes=int(divided.prompt_bytes),
+                decode_bytes=int(divided.decode_bytes),
+                prompt_ratio=divided.prompt_ratio,
+                time=self.emitter.now(),
+            )
+        )
+        return divided
+
+    def _capture_all(self, budget: GraphBudget, buckets: Buckets) -> None:
+        began = self.emitter.now()
+        stretch = _Stretch(self.emitter)
+
+        def capture(candidate: Candidate) -> int:
+            stretch.move(candidate.phase)
+            return self._capture_candidate(candidate)
+
+        outcome = capture_graphs(
+            buckets.of("prompt"),
+            buckets.of("decode"),
+            budget,
+            capture,
+            prompt_strategy=self.settings.graph_prompt_strategy,
+            decode_strategy=self.settings.graph_decode_strategy,
+        )
+        stretch.move(None)
+        self._report(outcome, began)
+
+    def _capture_candidate(self, candidate: Candidate) -> int:
+        free = self.engine.device.memory().free_bytes
+        captured = self._measure(candidate.phase, candidate.bucket)
+        self.emitter.emit(
+            GraphCaptured(
+                phase=candidate.phase,
+                bucket=candidate.bucket,
+                index=candidate.index,
+                total=candidate.total,
+                duration_s=captured.duration_s,
+                memory_bytes=captured.used_bytes,
+                estimate_bytes=candidate.estimate_bytes,
+                time=captured.began,
+            )
+        )
+        self.emitter.emit(
+            WarmupStep(
+                phase=candidate.phase,
+                mode="graph",
+                bucket=candidate.bucket,
+                index=candidate.index,
+                total=candidate.total,
+                duration_s=captured.duration_s,
+                free_before_bytes=free,
+                free_after_bytes=free - captured.used_bytes,
+                memory_bytes=captured.used_bytes,
+                executed=candidate.bucket,
+                time=captured.began,
+            )
+        )
+        return captured.used_bytes
+
+    def _measure(self, phase: str, bucket: Bucket) -> _Capture:
+        """Capture a graph, replay it once, and tell what that took."""
+        self.place.move(phase, bucket)
+        device = self.engine.device
+        before, began = device.memory().used_bytes, device.now()
+        self.engine.capture_bucket(phase, bucket)
+        self.engine.run_bucket(phase, bucket)
+        device.synchronize()
+        used = device.memory().used_bytes - before
+        return _Capture(used, device.now() - began, began)
+
+    def _report(
+        self, outcome: tuple[PhaseCaptures, PhaseCaptures], began: float
+    ) -> None:
+        now = self.emitter.now()
+        for captures in outcome:
+            for candidate in captures.skipped:
+                self.emitter.emit(_skipped(candidate, now))
+            total = len(captures.captured) + len(captures.skipped)
+            self.emitter.emit(
+                CaptureSummary(
+                    phase=captures.phase,
+                    captured_reported=len(captures.captured),
+                    percent_reported=_percent(len(captures.captured), total),
+                    used_bytes=captures.used_bytes,
+                    buckets=captures.buckets,
+                    time=now,
+                )
+            )
+        self.emitter.emit(
+            GraphsCaptured(
+                count=sum(len(captures.captured) for captures in outcome),
+                duration_s=now - began,
+                memory_bytes=sum(captures.used_bytes for captures in outcome),
+                time=now,
+            )
+        )
+
+    def _capture_first(self, runtime: RuntimeCapture, item: PhaseBucket) -> None:
+        with self.emitter.phase("graph_capture"):
+            captured = self._measure(*item)
+            runtime.captured(item, captured.used_bytes)
+            self._emit_captured(item, captured, 0)
+        expected = runtime.missing_bytes()
+        if expected > runtime.budget_bytes:
+            self.emitter.emit(
+                Note(
+                    topic="graph_memory",
+                    text=f"The missing graphs are expected to take "
+                    f"{format_bytes(expected)}, but only "
+                    f"{format_bytes(runtime.budget_bytes)} are left for them: some will "
+                    "not be captured.",
+                    values={
+                        "expected_bytes": expected,
+                        "left_bytes": int(runtime.budget_bytes),
+                    },
+                    time=self.emitter.now(),
+                )
+            )
+
+    def _runtime_captured(
+        self, runtime: RuntimeCapture, item: PhaseBucket, captured: _Capture
+    ) -> None:
+        self._emit_captured(item, captured, runtime.estimate_bytes(item))
+        self.emitter.emit(
+            LazyCapture(
+                num_tokens=num_tokens(item[1]),
+                duration_s=captured.duration_s,
+                memory_bytes=captured.used_bytes,
+                time=captured.began,
+            )
+        )
+        runtime.captured(item, captured.used_bytes)
+        if not runtime.is_enabled:
+            self._say_off(runtime)
+
+    def _emit_captured(
+        self, item: PhaseBucket, captured: _Capture, estimate: int
+    ) -> None:
+        self.emitter.emit(
+            GraphCaptured(
+                phase=item[0],
+                bucket=item[1],
+                duration_s=captured.duration_s,
+                memory_bytes=captured.used_bytes,
+                estimate_bytes=estimate,
+                time=captured.began,
+            )
+        )
+
+    def _give_up(self, runtime: RuntimeCapture, item: PhaseBucket, reason: str) -> None:
+        self.emitter.emit(
+            GraphSkipped(
+                phase=item[0],
+                bucket=item[1],
+                reason=reason,
+                estimate_bytes=runtime.estimate_bytes(item),
+                available_bytes=int(runtime.budget_bytes),
+                time=self.emitter.now(),
+            )
+        )
+        runtime.give_up(item)
+        if not runtime.is_enabled:
+            self._say_off(runtime)
+
+    def _say_off(self, runtime: RuntimeCapture) -> None:
+        why = "no memory is left for graphs" if runtime.missing else "nothing is left"
+        self.emitter.emit(
+            Note(
+                topic="graph_capture_off",
+                text=f"Capturing while serving is switched off: {why}.",
+                time=self.emitter.now(),
+            )
+        )
+
+
+def _skipped(candidate: Candidate, time: float) -> GraphSkipped:
+    return GraphSkipped(
+        phase=candidate.phase,
+        bucket=candidate.bucket,
+        reason="the estimate is not below what is left",
+        estimate_bytes=candidate.estimate_bytes,
+        available_bytes=candidate.available_bytes,
+        time=time,
+    )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None

@@ -1,0 +1,161 @@
+"""One run of the reference engine from opening the device to the last event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmup_insights.devices.base import Device, DeviceOutOfMemory
+from warmup_insights.devices.simulated import SimulatedDevice
+from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.events import (
+    ConfigRecorded,
+    Failure,
+    Note,
+    RunFinished,
+    RunStarted,
+)
+from warmup_insights.runner.emitter import Emitter, Sink
+from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.memory import NoCacheRoom
+from warmup_insights.runner.settings import RunSettings
+from warmup_insights.runner.shapes import ModelShape, find_shape
+from warmup_insights.runner.warmup import Warmup
+from warmup_insights.version import __version__
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `finished`, `skipped` or `failed`, and why it failed."""
+
+    status: str
+    error: str | None = None
+
+
+def make_engine(
+    device: Device, shape: ModelShape, folder: Path | None, settings: RunSettings
+) -> Engine:
+    """The engine that runs this model on this device."""
+    if isinstance(device, SimulatedDevice):
+        from warmup_insights.runner.simulated_engine import SimulatedEngine
+
+        return SimulatedEngine(
+            device, shape, block_size=settings.block_size, dtype=settings.dtype
+        )
+    from warmup_insights.runner.torch_engine import TorchEngine
+
+    return TorchEngine(
+        device,
+        shape,
+        block_size=settings.block_size,
+        dtype=settings.dtype,
+        seed=settings.seed,
+        folder=folder,
+        contiguous=settings.contiguous_pa,
+    )
+
+
+class Session:
+    """A device, an engine and the events of one run."""
+
+    def __init__(self, device: Device, settings: RunSettings, sink: Sink) -> None:
+        shape, folder = find_shape(settings.model)
+        self.device = device
+        self.settings = settings
+        self.shape = shape
+        self.emitter = Emitter(sink, device)
+        self.engine = make_engine(device, shape, folder, settings)
+        self.warmup = Warmup(self.engine, settings, self.emitter)
+
+    def run(self) -> Outcome:
+        """Start up, and end with RunFinished whatever happens.
+
+        A failure that has a sentence, and Ctrl-C, are told in the outcome. Any other
+        error ends the run as failed and is raised again.
+        """
+        self._emit_start()
+        try:
+            self.warmup.start()
+            self._note_graph_memory()
+        except WarmupInsightsError as error:
+            return self._failed(self._failure(error))
+        except KeyboardInterrupt:
+            return self._failed(("killed", "interrupted from the keyboard", None, None))
+        except BaseException as error:
+            self._failed(("error", f"{type(error).__name__}: {error}", None, None))
+            raise
+        status = "skipped" if self.settings.skip_warmup else "finished"
+        self.emitter.emit(RunFinished(status=status, time=self.emitter.now()))
+        return Outcome(status)
+
+    def _emit_start(self) -> None:
+        now = self.emitter.now()
+        self.emitter.emit(
+            RunStarted(
+                engine="reference",
+                version=__version__,
+                model=self.shape.name,
+                device_kind=self.device.kind,
+                device_name=self.device.name,
+                synthetic=self.device.is_synthetic,
+                time=now,
+            )
+        )
+        self.emitter.emit(
+            ConfigRecorded(
+                settings={**self.settings.as_config(), **self.device.settings()},
+                environment=dict(self.settings.environment),
+                time=now,
+            )
+        )
+
+    def _note_graph_memory(self) -> None:
+        """Say what graphs keep by three counters, where there is more than one."""
+        reading, storages = self.device.memory(), self.engine.graph_bytes()
+        if not storages or self.device.kind != "cpu":
+            return
+        values = {
+            "storage_bytes": storages,
+            "used_bytes": reading.used_bytes,
+            "resident_bytes": reading.resident_bytes,
+        }
+        text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
+        self.emitter.emit(
+            Note(
+                topic="graph_memory_counters",
+                text=text,
+                values=values,
+                time=self.emitter.now(),
+            )
+        )
+
+    def _failure(
+        self, error: WarmupInsightsError
+    ) -> tuple[str, str, int | None, int | None]:
+        if isinstance(error, DeviceOutOfMemory):
+            place = self.warmup.place
+            where = f"{place.stage} {place.bucket}" if place.bucket else place.stage
+            message = f"{where}: {error}"
+            return "out_of_memory", message, error.free_bytes, error.needed_bytes
+        if isinstance(error, NoCacheRoom):
+            free = self.warmup.budget.free_bytes
+            return "no_kv_cache", str(error), free, None
+        return "error", str(error), None, None
+
+    def _failed(self, failure: tuple[str, str, int | None, int | None]) -> Outcome:
+        kind, message, free, needed = failure
+        place = self.warmup.place
+        now = self.emitter.now()
+        self.emitter.emit(
+            Failure(
+                failure=kind,
+                message=message,
+                phase=place.stage,
+                bucket=place.bucket,
+                free_bytes=free,
+                needed_bytes=needed,
+                time=now,
+            )
+        )
+        self.emitter.emit(RunFinished(status="failed", time=now))
+        return Outcome("failed", message)

@@ -1,0 +1,265 @@
+"""The reference engine on a device that runs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from warmup_insights.devices.base import Device, Graph
+from warmup_insights.events import Bucket
+from warmup_insights.runner.attention import KVCache
+from warmup_insights.runner.batch import (
+    CacheLayout,
+    Row,
+    dummy_rows,
+    full_bucket,
+    pad_batch,
+)
+from warmup_insights.runner.engine import SamplingParams
+from warmup_insights.runner.intermediates import peak_bytes
+from warmup_insights.runner.model import Decoder, StepInputs
+from warmup_insights.runner.sampler import pad_params
+from warmup_insights.runner.sampling import Sampler
+from warmup_insights.runner.shapes import DTYPE_BYTES, ModelShape
+from warmup_insights.runner.weights import build_model
+
+
+class _BucketGraph:
+    """A graph with the buffers that it reads and writes."""
+
+    def __init__(self, graph: Graph, inputs: StepInputs, logits: torch.Tensor) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.logits = logits
+
+
+class _SwapGraph:
+    """A graph that exchanges the blocks whose ids its buffers hold."""
+
+    def __init__(
+        self, graph: Graph, sources: torch.Tensor, targets: torch.Tensor
+    ) -> None:
+        self.graph = graph
+        self.sources = sources
+        self.targets = targets
+
+
+class TorchEngine:
+    """Model, paged cache, graphs and sampler on one device."""
+
+    def __init__(
+        self,
+        device: Device,
+        shape: ModelShape,
+        *,
+        block_size: int,
+        dtype: str,
+        seed: int = 0,
+        folder: Path | None = None,
+        contiguous: bool = False,
+    ) -> None:
+        assert device.torch_name is not None, "a simulated device runs no torch"
+        self.device = device
+        self.shape = shape
+        self.block_bytes = shape.kv_block_bytes(block_size, dtype)
+        self._torch_name = device.torch_name
+        self._block_size = block_size
+        self._dtype = dtype
+        self._seed = seed
+        self._folder = folder
+        self._contiguous = contiguous
+        self._model: Decoder | None = None
+        self._caches: list[KVCache] | None = None
+        self._layout = CacheLayout(0, block_size)
+        self._graphs: dict[tuple[str, Bucket], _BucketGraph] = {}
+        self._swap_graphs: dict[int, _SwapGraph] = {}
+        self._sampler = Sampler(self._torch_name, seed)
+
+    def load_model(self) -> None:
+        """Build the model on the device, random or from its checkpoint."""
+        self.device.require(self.shape.num_parameters * DTYPE_BYTES[self._dtype])
+        with self.device.guard():
+            self._model = build_model(
+                self.shape,
+                device=self._torch_name,
+                dtype=self._dtype,
+                seed=self._seed,
+                folder=self._folder,
+            )
+
+    def profile_run(self, bucket: Bucket) -> None:
+        """Run a prompt without a cache and let the device keep its peak."""
+        full = full_bucket(bucket, "prompt", self._block_size)
+        self.device.require(self._peak_bytes(full))
+        rows = dummy_rows("prompt", (*full[:2], 0), self._layout)
+        inputs = self._inputs("prompt", (*full[:2], 0), rows)
+        with self.device.guard(), torch.inference_mode():
+            self.device.profile(lambda: self._forward(inputs, None))
+
+    def allocate_kv_cache(self, layout: CacheLayout) -> None:
+        """Zeros for every block of every layer."""
+        self.device.require(layout.num_allocated * self.block_bytes)
+        sizes = (
+            layout.num_allocated,
+            layout.block_size,
+            self.shape.num_key_value_heads,
+            self.shape.head_dim,
+        )
+        self._layout = layout
+        dtype = getattr(torch, self._dtype)
+        with self.device.guard(), torch.inference_mode():
+            self._caches = [
+                (
+                    torch.zeros(sizes, dtype=dtype, device=self._torch_name),
+                    torch.zeros(sizes, dtype=dtype, device=self._torch_name),
+                )
+                for _ in range(self.shape.num_hidden_layers)
+            ]
+
+    @property
+    def caches(self) -> list[KVCache]:
+        """Keys and values of every layer."""
+        assert self._caches is not None, "allocate_kv_cache comes first"
+        return self._caches
+
+    def run_bucket(self, phase: str, bucket: Bucket) -> None:
+        """Run padding of that shape."""
+        self.logits(phase, bucket, dummy_rows(phase, bucket, self._layout))
+
+    def logits(self, phase: str, bucket: Bucket, rows: Sequence[Row]) -> torch.Tensor:
+        """Logits (batch_size of the bucket, vocab); of padded rows they mean nothing.
+
+        A graph's own buffer is returned: the next replay overwrites it.
+        """
+        captured = self._graphs.get((phase, bucket))
+        if captured is not None:
+            batch = pad_batch(
+                rows, phase, bucket, self._layout, contiguous=self._contiguous
+            )
+            with torch.inference_mode():
+                captured.inputs.copy_from(batch)
+                captured.graph.replay()
+            return captured.logits
+        self._make_room(phase, bucket)
+        inputs = self._inputs(phase, bucket, rows)
+        with self.device.guard(), torch.inference_mode():
+            return self._forward(inputs, self.caches)
+
+    def capture_bucket(self, phase: str, bucket: Bucket) -> None:
+        """Record the forward of the bucket on buffers of its own."""
+        rows = dummy_rows(phase, bucket, self._layout)
+        inputs = self._inputs(phase, bucket, rows)
+        with torch.inference_mode():
+            logits = torch.zeros(
+                bucket[0], self.shape.vocab_size, device=self._torch_name
+            )
+
+        def work() -> None:
+            logits.copy_(self._forward(inputs, self.caches))
+
+        with self.device.guard():
+            graph = self.device.capture(work)
+        self._graphs[phase, bucket] = _BucketGraph(graph, inputs, logits)
+
+    def has_graph(self, phase: str, bucket: Bucket) -> bool:
+        """Whether the bucket has a graph."""
+        return (phase, bucket) in self._graphs
+
+    def step(
+        self,
+        phase: str,
+        bucket: Bucket,
+        rows: Sequence[Row],
+        sampling: Sequence[SamplingParams],
+        *,
+        batch_changed: bool,
+    ) -> list[int]:
+        """The next token of each row."""
+        logits = self.logits(phase, bucket, rows)
+        params = pad_params(sampling, logits.shape[0])
+        with torch.inference_mode():
+            tokens = self._sampler.sample(logits, params, batch_changed=batch_changed)
+        return [int(token) for token in tokens[: len(rows)].tolist()]
+
+    def warm_sampler(
+        self, batch_size: int, params: SamplingParams, *, batch_changed: bool
+    ) -> None:
+        """Sample from the logits of dummy hidden states."""
+        assert self._model is not None, "load_model comes first"
+        with self.device.guard(), torch.inference_mode():
+            hidden = torch.zeros(
+                batch_size,
+                self.shape.hidden_size,
+                dtype=getattr(torch, self._dtype),
+                device=self._torch_name,
+            )
+            logits = self._model.lm_head(hidden).float()
+            self._sampler.sample(
+                logits, [params] * batch_size, batch_changed=batch_changed
+            )
+
+    def swap_blocks(
+        self, pairs: Sequence[tuple[int, int]], padded: int, *, with_graph: bool
+    ) -> None:
+        """Exchange blocks, the padding block with itself for missing pairs."""
+        padding = self._layout.padding_block
+        filled = [*pairs, *[(padding, padding)] * (padded - len(pairs))]
+        sources = torch.tensor([pair[0] for pair in filled], dtype=torch.long)
+        targets = torch.tensor([pair[1] for pair in filled], dtype=torch.long)
+        with self.device.guard(), torch.inference_mode():
+            if not with_graph:
+                on_device = sources.to(self._torch_name), targets.to(self._torch_name)
+                self._swap(*on_device)
+                return
+            graph = self._swap_graphs.get(padded) or self._capture_swap(padded)
+            graph.sources.copy_(sources)
+            graph.targets.copy_(targets)
+            graph.graph.replay()
+
+    def graph_bytes(self) -> int | None:
+        """Bytes of the tensors that the graphs keep; None where a pool holds them."""
+        sizes = [graph.graph.storage_bytes for graph in self._graphs.values()]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def _capture_swap(self, padded: int) -> _SwapGraph:
+        # Capturing runs the work: padding exchanged with itself changes nothing.
+        sources = torch.full(
+            (padded,),
+            self._layout.padding_block,
+            dtype=torch.long,
+            device=self._torch_name,
+        )
+        targets = sources.clone()
+        graph = self.device.capture(lambda: self._swap(sources, targets))
+        self._swap_graphs[padded] = _SwapGraph(graph, sources, targets)
+        return self._swap_graphs[padded]
+
+    def _swap(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        for cache in self.caches:
+            for tensor in cache:
+                left = tensor.index_select(0, sources)
+                right = tensor.index_select(0, targets)
+                tensor.index_copy_(0, targets, left)
+                tensor.index_copy_(0, sources, right)
+
+    def _forward(
+        self, inputs: StepInputs, caches: list[KVCache] | None
+    ) -> torch.Tensor:
+        assert self._model is not None, "load_model comes first"
+        return self._model(inputs, caches)  # type: ignore[no-any-return]
+
+    def _inputs(self, phase: str, bucket: Bucket, rows: Sequence[Row]) -> StepInputs:
+        batch = pad_batch(
+            rows, phase, bucket, self._layout, contiguous=self._contiguous
+        )
+        return StepInputs.from_batch(batch, phase, self._torch_name)
+
+    def _make_room(self, phase: str, bucket: Bucket) -> None:
+        full = full_bucket(bucket, phase, self._block_size)
+        self.device.grow_workspace(self._peak_bytes(full))
+
+    def _peak_bytes(self, bucket: tuple[int, int, int]) -> int:
+        return peak_bytes(self.shape, self._dtype, bucket, self._block_size)

@@ -1,0 +1,248 @@
+"""The start-up of the reference engine: read `Warmup.start` from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warmup_insights.devices.base import MemoryReading
+from warmup_insights.events import (
+    Bucket,
+    EngineInitialized,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)
+from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.runner.buckets import Buckets, Phase, make_buckets, profile_bucket
+from warmup_insights.runner.defragmenter import warm_up_defragmenter
+from warmup_insights.runner.emitter import Emitter
+from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.graphs import GraphCapture, Place
+from warmup_insights.runner.memory import MemoryBudget, make_layout
+from warmup_insights.runner.sampler import warm_up_sampler
+from warmup_insights.runner.settings import RunSettings
+
+
+class Warmup:
+    """Start-up of one engine; after `start` it is ready to serve."""
+
+    budget: MemoryBudget
+    layout: CacheLayout
+    buckets: Buckets
+
+    def __init__(self, engine: Engine, settings: RunSettings, emitter: Emitter) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.emitter = emitter
+        self.place = Place()
+        self.graphs = GraphCapture(engine, settings, emitter, self.place)
+
+    def start(self) -> None:
+        """Everything between nothing and ready."""
+        self.load_model()
+        profiled = self.emitter.now()
+        self.profile_run()
+        self.allocate_kv_cache()
+        self.generate_buckets()
+        if self.settings.skip_warmup:
+            self.emitter.emit(WarmupFinished(skipped=True, time=self.emitter.now()))
+        else:
+            self.warm_up()
+        self._ready(profiled)
+
+    def load_model(self) -> None:
+        """Put the weights on the device."""
+        with self._stage("load_model"), self._measured("weights"):
+            self.engine.load_model()
+
+    def profile_run(self) -> None:
+        """Run the largest prompt, then divide what is left."""
+        bucket = profile_bucket(self.settings)
+        with self._stage("profile_run", bucket), self._measured("profile_run"):
+            self.engine.profile_run(bucket)
+        self.budget = self._divide_memory()
+
+    def allocate_kv_cache(self) -> None:
+        """Make the paged cache in whole blocks."""
+        settings = self.settings
+        with self._stage("kv_cache"):
+            self.layout = make_layout(
+                self.budget, settings.block_size, max_model_len=settings.max_model_len
+            )
+            before = self.engine.device.memory()
+            with self._measured("kv_cache"):
+                self.engine.allocate_kv_cache(self.layout)
+            after = self.engine.device.memory()
+        tokens = self.layout.num_blocks * settings.block_size
+        self.emitter.emit(
+            KVCacheAllocated(
+                num_blocks=self.layout.num_blocks,
+                block_size=settings.block_size,
+                num_tokens=tokens,
+                max_concurrency=tokens / settings.max_model_len,
+                tokens_per_request=settings.max_model_len,
+                allocated_bytes=after.used_bytes - before.used_bytes,
+                time=self.emitter.now(),
+            )
+        )
+
+    def generate_buckets(self) -> None:
+        """Ask for the buckets, and say what came of it."""
+        with self._stage("bucket_generation"):
+            self.buckets = make_buckets(self.settings, self.layout.num_blocks)
+            for event in self.buckets.events(self.emitter.now()):
+                self.emitter.emit(event)
+            for note in self.buckets.notes:
+                self.emitter.emit(
+                    Note(topic="bucketing", text=note, time=self.emitter.now())
+                )
+
+    def warm_up(self) -> None:
+        """Sampler, defragmenter, every bucket, then the graphs."""
+        started, before = self.emitter.now(), self.engine.device.memory()
+        if not self.settings.enforce_eager:
+            self._warm_up_sampler()
+        if self.settings.defrag:
+            self._warm_up_defragmenter()
+        self._warm_up_buckets("prompt")
+        self._warm_up_buckets("decode")
+        if self.settings.uses_graphs:
+            self.graphs.capture(self.budget, self.buckets)
+        self.place.move("ready")
+        ended, after = self.emitter.now(), self.engine.device.memory()
+        self.emitter.emit(
+            WarmupFinished(
+                duration_s=ended - started,
+                allocated_bytes=after.used_bytes - before.used_bytes,
+                time=ended,
+            )
+        )
+
+    def _warm_up_sampler(self) -> None:
+        self.place.move("sampler_warmup")
+        sizes = [bucket[0] for bucket in self.buckets.of("decode")]
+        warm_up_sampler(self.engine, sizes, self.emitter)
+
+    def _warm_up_defragmenter(self) -> None:
+        self.place.move("defrag_warmup")
+        graphs = self.settings.defrag_with_graphs and not self.settings.enforce_eager
+        warm_up_defragmenter(self.engine, self.layout, self.emitter, with_graphs=graphs)
+
+    def _warm_up_buckets(self, phase: Phase) -> None:
+        """Run every bucket once, the largest first."""
+        buckets = self.buckets.of(phase)[::-1]
+        with self.emitter.phase(f"{phase}_warmup"):
+            for index, bucket in enumerate(buckets, start=1):
+                self.place.move(phase, bucket)
+                self._warm_up_bucket(phase, bucket, index, len(buckets))
+
+    def _warm_up_bucket(
+        self, phase: Phase, bucket: Bucket, index: int, total: int
+    ) -> None:
+        device = self.engine.device
+        before, began = device.memory(), device.now()
+        compiled = device.num_compiled()
+        is_finished = False
+        try:
+            self.engine.run_bucket(phase, bucket)
+            device.synchronize()
+            is_finished = True
+        finally:
+            ended = device.now()
+            after = device.memory() if is_finished else None
+            self.emitter.emit(
+                WarmupStep(
+                    phase=phase,
+                    mode="eager",
+                    bucket=bucket,
+                    index=index,
+                    total=total,
+                    duration_s=ended - began,
+                    free_before_bytes=before.free_bytes,
+                    free_after_bytes=after.free_bytes if after else None,
+                    memory_bytes=after.used_bytes - before.used_bytes
+                    if after
+                    else None,
+                    executed=bucket,
+                    is_finished=is_finished,
+                    compiled=_difference(device.num_compiled(), compiled),
+                    time=began,
+                )
+            )
+
+    def _divide_memory(self) -> MemoryBudget:
+        reading = self.engine.device.memory()
+        settings = self.settings
+        budget = MemoryBudget(
+            total_bytes=reading.total_bytes,
+            free_bytes=reading.free_bytes,
+            gpu_memory_utilization=settings.gpu_memory_utilization,
+            graph_reserved_fraction=settings.reserved_fraction,
+            block_bytes=self.engine.block_bytes,
+            has_own_padding=settings.bucket_dimensions == 3,
+        )
+        self.emitter.emit(
+            MemoryBudgetSet(
+                total_bytes=budget.total_bytes,
+                free_bytes=budget.free_bytes,
+                usable_bytes=budget.usable_bytes,
+                graph_reserved_bytes=budget.graph_reserved_bytes,
+                kv_cache_bytes=budget.kv_cache_bytes,
+                gpu_memory_utilization=budget.gpu_memory_utilization,
+                graph_reserved_fraction=budget.graph_reserved_fraction,
+                time=self.emitter.now(),
+            )
+        )
+        return budget
+
+    def _ready(self, profiled: float) -> None:
+        now = self.emitter.now()
+        self.emitter.emit(EngineInitialized(duration_s=now - profiled, time=now))
+        self.emitter.emit(ServerReady(time=now))
+
+    @contextmanager
+    def _stage(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:
+        self.place.move(name, bucket)
+        with self.emitter.phase(name):
+            yield
+
+    @contextmanager
+    def _measured(self, stage: str) -> Iterator[None]:
+        """Say what the work inside took."""
+        device = self.engine.device
+        before, began = device.memory(), device.now()
+        yield
+        device.synchronize()
+        after, ended = device.memory(), device.now()
+        self.emitter.emit(measured(stage, before, after, ended - began, ended))
+
+
+def measured(
+    stage: str,
+    before: MemoryReading,
+    after: MemoryReading,
+    duration_s: float | None,
+    time: float,
+) -> MemoryMeasured:
+    """What a stage took, from the readings before and after it."""
+    return MemoryMeasured(
+        stage=stage,
+        delta_bytes=after.used_bytes - before.used_bytes,
+        used_bytes=after.used_bytes,
+        free_bytes=after.free_bytes,
+        total_bytes=after.total_bytes,
+        host_delta_bytes=_difference(after.host_used_bytes, before.host_used_bytes),
+        host_used_bytes=after.host_used_bytes,
+        host_total_bytes=after.host_total_bytes,
+        duration_s=duration_s,
+        time=time,
+    )
+
+
+def _difference(after: int | None, before: int | None) -> int | None:
+    return None if after is None or before is None else after - before
