@@ -1,0 +1,101 @@
+"""What bucketing produces: buckets, ranges of one dimension, dropped candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from warmup_insights.bucketing.settings import BucketingSettings
+
+Phase = Literal["prompt", "decode"]
+StrategyName = Literal["exp", "lin", "pad"]
+
+DIMENSIONS = ("batch_size", "query_len", "num_blocks")
+"""The three dimensions of a bucket, in the order of its fields."""
+
+
+class Bucket(NamedTuple):
+    """A padded shape; buckets sort by batch size, then query length, then blocks.
+
+    `query_len` counts tokens (1 in decode), `num_blocks` counts context KV blocks:
+    of one sequence in a prompt bucket, of the whole batch in a decode bucket.
+    """
+
+    batch_size: int
+    query_len: int
+    num_blocks: int
+
+
+class DimensionRange(NamedTuple):
+    """The values one dimension may take, and the parameters they come from.
+
+    `parameters` are (min, step, max), for the exponential strategy with limit, for
+    the padding-aware one with pad_max and pad_percent.
+    """
+
+    phase: Phase
+    dimension: str
+    parameters: tuple[int, ...]
+    values: tuple[int, ...]
+
+
+class DroppedBucket(NamedTuple):
+    """A candidate that is not warmed up, and the condition that it does not meet.
+
+    `replaced_by` is the bucket that took its place, None if nothing did.
+    """
+
+    phase: Phase
+    bucket: Bucket
+    condition: str
+    replaced_by: Bucket | None = None
+
+
+@dataclass(frozen=True)
+class GeneratedBuckets:
+    """Everything that one configuration generates.
+
+    `prompt`, `decode` and `seed_decode` are sorted and hold no bucket twice;
+    `seed_decode` are the decode buckets before speculative decoding multiplied them.
+    `ranges` are in the order prompt batch size, query length, blocks, then decode,
+    and empty if the buckets come from a file. `fallback_max_ctx` is the largest
+    number of blocks of all decode buckets: no decode lookup asks for more.
+    `notes` are sentences for a person: settings without effect, clamped values.
+    """
+
+    strategy: str
+    prompt: tuple[Bucket, ...]
+    decode: tuple[Bucket, ...]
+    seed_decode: tuple[Bucket, ...]
+    ranges: tuple[DimensionRange, ...]
+    dropped: tuple[DroppedBucket, ...]
+    fallback_max_ctx: int
+    notes: tuple[str, ...]
+
+
+class PhaseParameters(NamedTuple):
+    """The range parameters of the three dimensions of one phase."""
+
+    batch_size: tuple[int, ...]
+    query_len: tuple[int, ...]
+    num_blocks: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to choose buckets, as three pure functions.
+
+    `prompt` and `decode` derive the range parameters from the settings; `values`
+    expands the parameters of one dimension to a sorted list and raises SettingError,
+    naming its third argument, where the parameters cannot be used.
+    """
+
+    name: str
+    title: str
+    parameter_names: tuple[str, ...]
+    prompt: Callable[[BucketingSettings], PhaseParameters]
+    decode: Callable[[BucketingSettings], PhaseParameters]
+    values: Callable[[tuple[int, ...], BucketingSettings, str], list[int]]

@@ -1,0 +1,87 @@
+"""Candidates of one phase on their way to buckets: kept, replaced or dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from warmup_insights.bucketing.base import Bucket, DroppedBucket, Phase
+from warmup_insights.bucketing.filters import (
+    LOWERED,
+    Condition,
+    lower_to_model_len,
+    phase_conditions,
+    sliding_window_condition,
+)
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import SettingError
+
+
+class PhaseDraft:
+    """Collects the buckets of one phase; each one not kept carries its reason."""
+
+    def __init__(self, settings: BucketingSettings, phase: Phase) -> None:
+        self._settings = settings
+        self._phase: Phase = phase
+        self._conditions = phase_conditions(settings, phase)
+        self._lowers = phase == "decode" and not settings.use_contiguous_pa
+        if phase == "prompt" and (sliced := sliding_window_condition(settings)):
+            self._conditions = (*self._conditions, sliced)
+        self._kept: set[Bucket] = set()
+        self._dropped: dict[Bucket, DroppedBucket] = {}
+        self._broken: Counter[Condition] = Counter()
+
+    def offer(self, bucket: Bucket) -> None:
+        """Keep a candidate, lower it to what the model can hold, or drop it."""
+        for condition in self._conditions:
+            if not condition.holds(bucket):
+                self._dropped[bucket] = DroppedBucket(
+                    self._phase, bucket, condition.text
+                )
+                self._broken[condition] += 1
+                return
+        if self._lowers:
+            lowered = lower_to_model_len(self._settings, bucket)
+            if lowered is not bucket:
+                self.replace(bucket, lowered, LOWERED)
+                bucket = lowered
+        self._kept.add(bucket)
+
+    def replace(self, bucket: Bucket, by: Bucket, condition: str) -> None:
+        """Note that another bucket takes the place of a candidate."""
+        self._dropped[bucket] = DroppedBucket(self._phase, bucket, condition, by)
+
+    def buckets(self) -> tuple[Bucket, ...]:
+        """The kept buckets, sorted.
+
+        Raises:
+            SettingError: none is left; the message names the condition and settings.
+        """
+        if not self._kept:
+            raise SettingError(self._nothing_left())
+        return tuple(sorted(self._kept))
+
+    def dropped(self) -> tuple[DroppedBucket, ...]:
+        """The candidates that are not among the buckets, sorted."""
+        return tuple(
+            self._dropped[bucket]
+            for bucket in sorted(self._dropped.keys() - self._kept)
+        )
+
+    def _nothing_left(self) -> str:
+        settings = self._settings
+        prefix = f"VLLM_{self._phase.upper()}_"
+        causes = [
+            f"{name}={value}"
+            for name, value in settings.overrides.items()
+            if name.startswith(prefix)
+        ]
+        if settings.bucket_file is not None:
+            causes = [f"VLLM_BUCKETING_FROM_FILE={settings.bucket_file.name}"]
+        source = f" (set: {', '.join(causes)})" if causes else ""
+        if not self._broken:
+            return f"No {self._phase} bucket is given{source}; add at least one."
+        condition, count = self._broken.most_common(1)[0]
+        return (
+            f"No {self._phase} bucket is left of {self._broken.total()}: {count} break "
+            f"{condition.text} with {condition.because}{source}."
+        )

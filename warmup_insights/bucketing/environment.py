@@ -1,0 +1,172 @@
+"""From names and values, as an engine is started with, to bucketing settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from warmup_insights.bucketing.base import StrategyName
+from warmup_insights.bucketing.file import BucketFile, read_bucket_file
+from warmup_insights.bucketing.overrides import read_integer, read_overrides
+from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
+from warmup_insights.errors import SettingError
+
+_REQUIRED = (
+    "max_num_seqs",
+    "block_size",
+    "max_num_batched_tokens",
+    "max_model_len",
+    "num_hpu_blocks",
+)
+_OPTIONAL = (
+    "max_num_prefill_seqs",
+    "num_speculative_tokens",
+    "mamba_chunk_size",
+    "mamba_chunk_size_is_explicit",
+    "skip_decode_block_clamp",
+)
+_STRATEGIES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
+_TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
+
+
+def settings_from_mapping(
+    inputs: Mapping[str, Any],
+    env: Mapping[str, str],
+    *,
+    read_file: Callable[[str], BucketFile] = read_bucket_file,
+) -> BucketingSettings:
+    """The settings of an engine started with these limits and this environment.
+
+    `inputs` holds max_num_seqs, block_size, max_num_batched_tokens, max_model_len and
+    num_hpu_blocks (or num_kv_blocks, our name for it); optional are
+    max_num_prefill_seqs, num_speculative_tokens, mamba_chunk_size,
+    mamba_chunk_size_is_explicit and skip_decode_block_clamp. Without
+    max_num_prefill_seqs it follows from the environment as the engine's runner does
+    it. Variables that have nothing to do with bucketing are left alone.
+    Source: `features.py`, `environment.py`, and `hpu_model_runner.py` of vllm-gaudi.
+
+    Raises:
+        SettingError: an input is missing or unknown, or a value cannot be used.
+        InputError: the bucket file that the environment names cannot be read.
+    """
+    limits = _read_inputs(inputs)
+    overrides = read_overrides(env)
+    strategy, notes = read_strategy(env)
+    features = read_features(env)
+    if "max_num_prefill_seqs" not in limits:
+        limits["max_num_prefill_seqs"] = _prefill_seqs(
+            overrides, limits["max_num_seqs"], features["merged_prefill"]
+        )
+    path = env.get("VLLM_BUCKETING_FROM_FILE")
+    return BucketingSettings(
+        **limits,
+        **features,
+        strategy=strategy,
+        sliding_window=_read_sliding_window(env),
+        overrides=overrides,
+        bucket_file=read_file(path) if path else None,
+        notes=notes,
+    )
+
+
+def read_boolean(text: str) -> bool:
+    """Whether the engine takes a text for true; everything unknown is false.
+
+    Source: `config.py`, `boolean`, of vllm-gaudi.
+    """
+    return text.lower() in _TRUE
+
+
+def read_features(env: Mapping[str, str]) -> dict[str, bool]:
+    """The features that change the bucketing rules, as the environment sets them.
+
+    Prefix caching is on unless contiguous PA was asked for, and contiguous PA is on
+    unless prefix caching is; each can be set by itself.
+    Source: `environment.py`, `_get_prefix`, and `features.py`, `get_features`.
+    """
+    contiguous = _flag(env, "VLLM_CONTIGUOUS_PA")
+    prefix_caching = _flag(env, "VLLM_PREFIX_CACHING")
+    if prefix_caching is None:
+        prefix_caching = not contiguous
+    if contiguous is None:
+        contiguous = not prefix_caching
+    use_bucketing = _flag(env, "VLLM_ENABLE_BUCKETING")
+    return {
+        "use_contiguous_pa": contiguous,
+        "prefix_caching": prefix_caching,
+        "merged_prefill": _flag(env, "VLLM_MERGED_PREFILL") or False,
+        "use_bucketing": use_bucketing is not False,
+    }
+
+
+def read_strategy(env: Mapping[str, str]) -> tuple[StrategyName, tuple[str, ...]]:
+    """The strategy, and notes on the deprecated variable that overrules it.
+
+    Source: `common.py`, `HPUBucketingManager.get_bucketing_strategy`, of vllm-gaudi.
+
+    Raises:
+        SettingError: VLLM_BUCKETING_STRATEGY is not exp, lin or pad.
+    """
+    chosen = env.get("VLLM_BUCKETING_STRATEGY", "exp")
+    if chosen not in _STRATEGIES:
+        raise SettingError(
+            f"VLLM_BUCKETING_STRATEGY={chosen!r} is not one of exp, lin, pad."
+        )
+    deprecated = env.get("VLLM_EXPONENTIAL_BUCKETING")
+    if deprecated is None:
+        return _STRATEGIES[chosen], ()
+    overruling: StrategyName = "exp" if read_boolean(deprecated) else "lin"
+    note = (
+        f"VLLM_EXPONENTIAL_BUCKETING={deprecated} is deprecated and sets the strategy "
+        f"to {overruling}; use VLLM_BUCKETING_STRATEGY={overruling} instead."
+    )
+    return overruling, (note,)
+
+
+def _flag(env: Mapping[str, str], name: str) -> bool | None:
+    return read_boolean(env[name]) if name in env else None
+
+
+def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    limits = dict(inputs)
+    if "num_kv_blocks" in limits and "num_hpu_blocks" not in limits:
+        limits["num_hpu_blocks"] = limits.pop("num_kv_blocks")
+    for name in limits:
+        if name not in _REQUIRED and name not in _OPTIONAL:
+            raise SettingError(
+                f"{name}={limits[name]!r} is not an input of bucketing; the inputs are "
+                f"{', '.join(_REQUIRED + _OPTIONAL)}."
+            )
+    for name in _REQUIRED:
+        if limits.get(name) is None:
+            raise SettingError(f"{name} is missing; bucketing needs it.")
+    limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _prefill_seqs(
+    overrides: Mapping[str, int], max_num_seqs: int, is_merged: bool
+) -> int:
+    """How many sequences one prefill takes, as the model runner sets it."""
+    if is_merged:
+        return max_num_seqs
+    count = overrides.get("VLLM_PROMPT_BS_BUCKET_MAX", 1)
+    if count < 1:
+        raise SettingError(
+            f"VLLM_PROMPT_BS_BUCKET_MAX={count} is too small; a prefill takes at least "
+            "1 sequence."
+        )
+    return count
+
+
+def _read_sliding_window(env: Mapping[str, str]) -> SlidingWindow | None:
+    sizes = {
+        field: read_integer(name, env[name])
+        for field, name in (
+            ("slice_size", "PT_HPU_SDPA_BC_FACTOR"),
+            ("threshold", "VLLM_FUSEDSDPA_SLIDE_THLD"),
+        )
+        if name in env
+    }
+    window = SlidingWindow(**sizes)
+    return window if _flag(env, "PT_HPU_SDPA_QKV_SLICE_MODE_FWD") else None

@@ -1,0 +1,113 @@
+"""The conditions that a candidate must meet to be warmed up, and what replaces it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from warmup_insights.bucketing.base import Bucket, Phase
+from warmup_insights.bucketing.settings import BucketingSettings
+
+
+class Condition(NamedTuple):
+    """What a bucket must meet, in words, with the settings that it depends on."""
+
+    text: str
+    because: str
+    holds: Callable[[Bucket], bool]
+
+
+def phase_conditions(
+    settings: BucketingSettings, phase: Phase
+) -> tuple[Condition, ...]:
+    """The conditions of one phase, in the order in which they are tried.
+
+    Merged prefill has one of its own instead of the two of the usual prompt; decode
+    has none with contiguous PA, where the number of blocks is the highest block id.
+    Source: `common.py`, `generate_buckets`, filters_map, of vllm-gaudi.
+    """
+    if phase == "decode":
+        return () if settings.use_contiguous_pa else (_SEQS_HAVE_BLOCKS,)
+    if settings.merged_prefill:
+        return (_merged_context_condition(settings),)
+    return (*_model_len_conditions(settings), _budget_condition(settings))
+
+
+def sliding_window_condition(settings: BucketingSettings) -> Condition | None:
+    """The condition of attention in slices, which is tried after all others.
+
+    Source: `common.py`, `HPUBucketingManager.generate_prompt_buckets`, of vllm-gaudi.
+    """
+    window = settings.sliding_window
+    if window is None:
+        return None
+    size, threshold = window.slice_size, window.threshold
+    return Condition(
+        "query_len is a multiple of the slice size, or below the slice threshold, "
+        "or num_blocks > 0",
+        f"PT_HPU_SDPA_BC_FACTOR={size}, VLLM_FUSEDSDPA_SLIDE_THLD={threshold}",
+        lambda bucket: (
+            bucket.num_blocks != 0
+            or bucket.query_len < threshold
+            or bucket.query_len % size == 0
+        ),
+    )
+
+
+def lower_to_model_len(settings: BucketingSettings, bucket: Bucket) -> Bucket:
+    """A decode bucket with no more blocks than its sequences can hold.
+
+    Source: `common.py`, `generate_buckets`, correct_for_max_model_len.
+    """
+    most = bucket.batch_size * settings.blocks_per_seq
+    return bucket if bucket.num_blocks <= most else bucket._replace(num_blocks=most)
+
+
+LOWERED = "num_blocks <= batch_size * ceil(max_model_len / block_size)"
+"""The condition in words that `lower_to_model_len` establishes."""
+
+_SEQS_HAVE_BLOCKS = Condition(
+    "batch_size <= num_blocks",
+    "every sequence has at least one block",
+    lambda bucket: bucket.batch_size <= bucket.num_blocks,
+)
+
+
+def _model_len_conditions(settings: BucketingSettings) -> tuple[Condition, Condition]:
+    model_len, most_blocks = settings.max_model_len, settings.max_prompt_blocks
+    because = f"max_model_len={model_len}"
+    return (
+        Condition(
+            "num_blocks <= ceil((max_model_len - 1) / block_size)",
+            f"{because}, block_size={settings.block_size}",
+            lambda bucket: bucket.num_blocks <= most_blocks,
+        ),
+        Condition(
+            "query_len <= max_model_len",
+            because,
+            lambda bucket: bucket.query_len <= model_len,
+        ),
+    )
+
+
+def _budget_condition(settings: BucketingSettings) -> Condition:
+    budget = settings.max_num_batched_tokens
+    return Condition(
+        "batch_size * query_len <= max_num_batched_tokens",
+        f"max_num_batched_tokens={budget}",
+        lambda bucket: bucket.batch_size * bucket.query_len <= budget,
+    )
+
+
+def _merged_context_condition(settings: BucketingSettings) -> Condition:
+    num_seqs = settings.max_num_prefill_seqs
+    model_len, block_size = settings.max_model_len, settings.block_size
+    return Condition(
+        "num_blocks <= max_num_prefill_seqs * "
+        "floor((max_model_len - floor(query_len / max_num_prefill_seqs)) / block_size)",
+        f"max_model_len={model_len}, max_num_prefill_seqs={num_seqs}",
+        lambda bucket: (
+            bucket.num_blocks
+            <= num_seqs * ((model_len - bucket.query_len // num_seqs) // block_size)
+        ),
+    )

@@ -1,0 +1,195 @@
+"""From settings to buckets: ranges, their product, filters, speculative decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from warmup_insights.bucketing.base import (
+    DIMENSIONS,
+    Bucket,
+    DimensionRange,
+    DroppedBucket,
+    GeneratedBuckets,
+    Phase,
+    Strategy,
+)
+from warmup_insights.bucketing.draft import PhaseDraft
+from warmup_insights.bucketing.exponential import EXPONENTIAL
+from warmup_insights.bucketing.filters import lower_to_model_len
+from warmup_insights.bucketing.linear import LINEAR
+from warmup_insights.bucketing.notes import override_notes
+from warmup_insights.bucketing.overrides import range_name
+from warmup_insights.bucketing.padding_aware import PADDING_AWARE
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import SettingError
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (EXPONENTIAL, LINEAR, PADDING_AWARE)
+}
+"""The strategies by the value of VLLM_BUCKETING_STRATEGY."""
+
+MAX_CANDIDATES = 2_000_000
+"""More candidates in one phase are refused, so that settings cannot fill the memory."""
+
+_SHORT_NAMES = {"prompt": ("bs", "query", "ctx"), "decode": ("bs", "query", "block")}
+_EDGE = (
+    "from max_model_len 8192 on, the largest num_blocks becomes "
+    "floor((max_model_len - query_len) / block_size)"
+)
+
+
+class _PhaseResult(NamedTuple):
+    buckets: tuple[Bucket, ...]
+    ranges: tuple[DimensionRange, ...]
+    dropped: tuple[DroppedBucket, ...]
+    notes: tuple[str, ...]
+
+
+def generate(settings: BucketingSettings) -> GeneratedBuckets:
+    """All buckets that an engine with these settings warms up, and why not the others.
+
+    Source: `common.py`, `HPUBucketingManager.generate_prompt_buckets` and
+    `generate_decode_buckets`, of vllm-gaudi.
+
+    Raises:
+        SettingError: a range is impossible, or no bucket of a phase is left.
+    """
+    if not settings.use_bucketing:
+        note = "VLLM_ENABLE_BUCKETING is off: every shape runs as it is."
+        return GeneratedBuckets("off", (), (), (), (), (), 0, (note,))
+    prompt = _generate_phase(settings, "prompt")
+    decode = _generate_phase(settings, "decode")
+    decode_buckets = decode.buckets
+    if settings.num_speculative_tokens:
+        decode_buckets = speculative_buckets(settings, decode.buckets)
+    return GeneratedBuckets(
+        strategy="file" if settings.bucket_file else settings.strategy,
+        prompt=prompt.buckets,
+        decode=decode_buckets,
+        seed_decode=decode.buckets,
+        ranges=prompt.ranges + decode.ranges,
+        dropped=prompt.dropped + decode.dropped,
+        fallback_max_ctx=max(bucket.num_blocks for bucket in decode_buckets),
+        notes=(
+            *settings.notes,
+            *override_notes(settings),
+            *prompt.notes,
+            *decode.notes,
+        ),
+    )
+
+
+def speculative_buckets(
+    settings: BucketingSettings, seeds: Iterable[Bucket]
+) -> tuple[Bucket, ...]:
+    """The decode buckets and, for each, those of a batch with speculative tokens.
+
+    A sequence that verifies n tokens counts as n + 1 rows: the batch size is multiplied
+    by that, with the same blocks where they suffice, and with multiplied blocks.
+    Source: `common.py`, `HPUBucketingManager.generate_spec_decode_buckets`.
+    """
+    rows = 1 + settings.num_speculative_tokens
+    buckets = set()
+    for seed in seeds:
+        buckets.add(seed)
+        batch_size = seed.batch_size * rows
+        grown = [
+            seed._replace(batch_size=batch_size, num_blocks=seed.num_blocks * rows)
+        ]
+        if batch_size <= seed.num_blocks:
+            grown.append(seed._replace(batch_size=batch_size))
+        if not settings.use_contiguous_pa:
+            grown = [lower_to_model_len(settings, bucket) for bucket in grown]
+        buckets.update(grown)
+    return tuple(sorted(buckets))
+
+
+def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
+    draft = PhaseDraft(settings, phase)
+    if settings.bucket_file is not None:
+        file = settings.bucket_file
+        for bucket in file.prompt if phase == "prompt" else file.decode:
+            draft.offer(bucket)
+        return _PhaseResult(draft.buckets(), (), draft.dropped(), ())
+    strategy = STRATEGIES[settings.strategy]
+    plan = strategy.prompt(settings) if phase == "prompt" else strategy.decode(settings)
+    ranges = tuple(
+        DimensionRange(
+            phase,
+            dimension,
+            parameters,
+            tuple(strategy.values(parameters, settings, range_name(phase, short))),
+        )
+        for dimension, short, parameters in zip(
+            DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True
+        )
+    )
+    _offer_product(draft, settings, ranges)
+    return _PhaseResult(draft.buckets(), ranges, draft.dropped(), plan.notes)
+
+
+def _offer_product(
+    draft: PhaseDraft,
+    settings: BucketingSettings,
+    ranges: tuple[DimensionRange, ...],
+) -> None:
+    batch_sizes, query_lens, blocks = (list(bounds.values) for bounds in ranges)
+    phase = ranges[0].phase
+    if phase == "prompt":
+        query_lens = round_to_mamba_chunks(settings, query_lens)
+    elif settings.use_contiguous_pa and blocks[-1] < settings.num_kv_blocks:
+        blocks.append(settings.num_kv_blocks)
+    count = len(batch_sizes) * len(query_lens) * len(blocks)
+    if count > MAX_CANDIDATES:
+        names = ", ".join(
+            f"{range_name(phase, short)}_STEP={bounds.parameters[1]}"
+            for short, bounds in zip(_SHORT_NAMES[phase], ranges, strict=True)
+        )
+        raise SettingError(
+            f"The {phase} ranges make {count} candidates, more than {MAX_CANDIDATES}; "
+            f"raise a step ({names})."
+        )
+    edge = blocks[-1] if phase == "prompt" and settings.is_long_context else None
+    for batch_size in batch_sizes:
+        for num_blocks in blocks:
+            if num_blocks == edge:
+                _offer_edge(draft, settings, batch_size, query_lens, num_blocks)
+                continue
+            for query_len in query_lens:
+                draft.offer(Bucket(batch_size, query_len, num_blocks))
+
+
+def round_to_mamba_chunks(
+    settings: BucketingSettings, query_lens: list[int]
+) -> list[int]:
+    """Query lengths as whole chunks, where the model's chunk size is explicit."""
+    chunk = settings.mamba_chunk_size
+    if not chunk or not settings.mamba_chunk_size_is_explicit:
+        return query_lens
+    return [-(-query_len // chunk) * chunk for query_len in query_lens]
+
+
+def _offer_edge(
+    draft: PhaseDraft,
+    settings: BucketingSettings,
+    batch_size: int,
+    query_lens: list[int],
+    largest: int,
+) -> None:
+    """Offer the largest context of each query length instead of the range's largest.
+
+    A context at or above VLLM_PROMPT_CTX_BUCKET_MAX is not used; the last one that was
+    stays, which is the range's own before any was.
+    """
+    allowed = settings.overrides.get("VLLM_PROMPT_CTX_BUCKET_MAX")
+    num_blocks = largest
+    for query_len in query_lens:
+        longest = (settings.max_model_len - query_len) // settings.block_size
+        if longest >= 0 and (allowed is None or longest < allowed):
+            num_blocks = longest
+        candidate = Bucket(batch_size, query_len, largest)
+        actual = Bucket(batch_size, query_len, num_blocks)
+        if actual != candidate:
+            draft.replace(candidate, actual, _EDGE)
+        draft.offer(actual)

@@ -1,0 +1,116 @@
+"""The linear strategy: double from min up to step, then go on in steps up to max."""
+
+from __future__ import annotations
+
+from warmup_insights.bucketing.base import PhaseParameters, Strategy
+from warmup_insights.bucketing.overrides import check_range, resolve_parameters
+from warmup_insights.bucketing.settings import BucketingSettings
+
+
+def linear_range(
+    smallest: int, step: int, largest: int, *, name: str = "VLLM_BUCKET"
+) -> list[int]:
+    """The sorted values of a linear range.
+
+    From `smallest` the values double while they are below `step`; then come the
+    multiples of `step` that are not below `smallest`. `largest` is reached only if it
+    is a multiple of `step`. A `smallest` of 0 is one more value, before the multiples.
+    Source: `linear.py`, `warmup_range`, of vllm-gaudi.
+
+    Raises:
+        SettingError: the parameters make no range or an empty one; names `name`.
+    """
+    check_range((smallest, step, largest), name)
+    if smallest == 0:
+        return [0, *range(step, largest + 1, step)]
+    values = []
+    ramp = smallest
+    while ramp < step and ramp <= largest:
+        values.append(ramp)
+        ramp *= 2
+    first_multiple = -(-smallest // step) * step
+    values.extend(range(first_multiple, largest + 1, step))
+    return values
+
+
+def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max) of the prompt dimensions.
+
+    Source: `linear.py`, `LinearBucketingStrategy.get_prompt_cfgs`, of vllm-gaudi.
+    """
+    budget = settings.max_num_batched_tokens
+    prefill_seqs = settings.max_num_prefill_seqs
+    block_size = settings.block_size
+    batch_size = _resolve(settings, "bs", 1, 1, prefill_seqs)
+    query_len = _resolve(settings, "query", block_size, block_size, budget)
+    max_ctx = (settings.max_model_len - query_len[0]) // block_size
+    if not settings.merged_prefill:
+        num_blocks = _resolve(settings, "ctx", 0, 1, max_ctx)
+        return PhaseParameters(batch_size, query_len, num_blocks)
+    # Merged prefill puts all sequences in one row, so context grows with their number.
+    query_len = (query_len[0], query_len[1] * 4, budget)
+    num_blocks = _resolve(settings, "ctx", 0, 4, max_ctx * prefill_seqs)
+    return PhaseParameters((1, 1, 1), query_len, num_blocks)
+
+
+def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max) of the decode dimensions.
+
+    With contiguous paged attention no block id lies beyond the cache, so the blocks
+    end there. A minimum above the maximum is moved one step below the maximum.
+    Source: `linear.py`, `LinearBucketingStrategy.get_decode_cfgs`, of vllm-gaudi.
+    """
+    cache_blocks = settings.num_kv_blocks
+    block_size = settings.block_size
+    notes = []
+    batch = {"min": 1, "step": 32, "max": settings.max_num_seqs}
+    batch_size = resolve_parameters(settings.overrides, "decode", "bs", batch)
+    max_blocks = max(
+        settings.max_model_len * settings.max_num_seqs // block_size, block_size
+    )
+    if settings.use_contiguous_pa:
+        max_blocks = cache_blocks
+    blocks = {"min": 1, "step": block_size, "max": max_blocks}
+    smallest, step, largest = resolve_parameters(
+        settings.overrides, "decode", "block", blocks
+    )
+    if settings.use_contiguous_pa and largest > cache_blocks:
+        notes.append(
+            f"VLLM_DECODE_BLOCK_BUCKET_MAX={largest} is lowered to the "
+            f"{cache_blocks} blocks of the KV cache (contiguous PA)."
+        )
+        largest = cache_blocks
+    if smallest > largest:
+        moved = max(1, largest - step)
+        notes.append(
+            f"VLLM_DECODE_BLOCK_BUCKET_MIN={smallest} is above the maximum of "
+            f"{largest} blocks and becomes {moved}."
+        )
+        smallest = moved
+    return PhaseParameters(
+        batch_size, (1, 1, 1), (smallest, step, largest), tuple(notes)
+    )
+
+
+def _resolve(
+    settings: BucketingSettings, dimension: str, smallest: int, step: int, largest: int
+) -> tuple[int, ...]:
+    defaults = {"min": smallest, "step": step, "max": largest}
+    return resolve_parameters(settings.overrides, "prompt", dimension, defaults)
+
+
+def _values(
+    parameters: tuple[int, ...], settings: BucketingSettings, name: str
+) -> list[int]:
+    smallest, step, largest = parameters
+    return linear_range(smallest, step, largest, name=name)
+
+
+LINEAR = Strategy(
+    name="lin",
+    title="linear",
+    parameter_names=("min", "step", "max"),
+    prompt=prompt_parameters,
+    decode=decode_parameters,
+    values=_values,
+)

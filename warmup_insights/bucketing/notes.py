@@ -1,0 +1,55 @@
+"""Sentences about settings that were given but change nothing, or soon will not."""
+
+from __future__ import annotations
+
+from warmup_insights.bucketing.overrides import variable_name
+from warmup_insights.bucketing.settings import BucketingSettings
+
+_READ: dict[str, tuple[str, ...]] = {
+    "lin": ("min", "step", "max"),
+    "pad": ("min", "step", "max", "pad_max", "pad_percent"),
+}
+_PROMPT_DIMENSIONS = ("bs", "query", "seq", "ctx")
+_DECODE_DIMENSIONS = ("bs", "block")
+
+
+def override_notes(settings: BucketingSettings) -> tuple[str, ...]:
+    """One sentence for each override without effect, and for each deprecated one."""
+    if not settings.overrides:
+        return ()
+    read = _read_names(settings)
+    source = (
+        "a bucket file" if settings.bucket_file else f"strategy {settings.strategy}"
+    )
+    notes = []
+    for name, value in settings.overrides.items():
+        replacement = name.replace("_SEQ_", "_QUERY_")
+        if name not in read or (
+            replacement != name and replacement in settings.overrides
+        ):
+            notes.append(f"{name}={value} has no effect with {source}.")
+        elif replacement != name:
+            notes.append(f"{name}={value} is deprecated; use {replacement} instead.")
+    return tuple(notes)
+
+
+def _read_names(settings: BucketingSettings) -> set[str]:
+    """The overrides that the engine reads with these settings."""
+    # The model runner takes the number of sequences of one prefill from it.
+    names = {"VLLM_PROMPT_BS_BUCKET_MAX"}
+    if settings.bucket_file is not None:
+        return names
+    if settings.is_long_context:
+        names.add("VLLM_PROMPT_CTX_BUCKET_MAX")
+    if settings.overrides.get("VLLM_PROMPT_QUERY_BUCKET_MIN") == 1:
+        names.add("VLLM_PROMPT_QUERY_BUCKET_MIN")
+    for parameter in _READ.get(settings.strategy, ()):
+        names.update(
+            variable_name("prompt", dimension, parameter)
+            for dimension in _PROMPT_DIMENSIONS
+        )
+        names.update(
+            variable_name("decode", dimension, parameter)
+            for dimension in _DECODE_DIMENSIONS
+        )
+    return names

@@ -1,0 +1,111 @@
+"""The user's range overrides: names, checks, and which one wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from warmup_insights.bucketing.base import Phase
+from warmup_insights.errors import SettingError
+
+_NAME = re.compile(
+    r"VLLM_(PROMPT|DECODE)_(BS|QUERY|SEQ|CTX|BLOCK)_BUCKET_"
+    r"(MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT)"
+)
+_AT_LEAST_ONE = ("STEP", "LIMIT")
+
+MAX_RANGE_VALUES = 1_000_000
+"""A range with more values than this is refused: no engine could warm it up."""
+
+
+def read_integer(name: str, text: str) -> int:
+    """The integer that a variable holds, by the rules of int().
+
+    Raises:
+        SettingError: the text is not a whole number.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingError(
+            f"{name}={text!r} is not a whole number; set it to digits only or unset it."
+        ) from None
+
+
+def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
+    """Every range override in a mapping of variables, checked.
+
+    A value that no strategy could use (negative, a step or limit of 0) is refused
+    even where the chosen strategy does not read it.
+
+    Raises:
+        SettingError: a value is not a whole number, negative, or a step of 0.
+    """
+    overrides = {}
+    for name in sorted(env):
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue
+        value = read_integer(name, env[name])
+        smallest = 1 if match[3] in _AT_LEAST_ONE else 0
+        if value < smallest:
+            raise SettingError(
+                f"{name}={value} is too small; it must be at least {smallest}."
+            )
+        overrides[name] = value
+    return overrides
+
+
+def variable_name(phase: Phase, dimension: str, parameter: str) -> str:
+    """The environment variable of one parameter, as `VLLM_PROMPT_BS_BUCKET_MIN`."""
+    return f"VLLM_{phase}_{dimension}_BUCKET_{parameter}".upper()
+
+
+def range_name(phase: Phase, dimension: str) -> str:
+    """What the variables of one dimension have in common, as `VLLM_PROMPT_BS_BUCKET`."""
+    return f"VLLM_{phase}_{dimension}_BUCKET".upper()
+
+
+def resolve_parameters(
+    overrides: Mapping[str, int],
+    phase: Phase,
+    dimension: str,
+    defaults: Mapping[str, int],
+) -> tuple[int, ...]:
+    """The parameters of one dimension: the override where there is one, else the default.
+
+    The query length also accepts the older name with SEQ, which loses against QUERY.
+    Source: `linear.py` and `padding_aware.py`, `read_bucket_settings`, of vllm-gaudi.
+    """
+    values = []
+    for parameter, default in defaults.items():
+        value = overrides.get(variable_name(phase, dimension, parameter))
+        if value is None and dimension == "query":
+            value = overrides.get(variable_name(phase, "seq", parameter))
+        values.append(default if value is None else value)
+    return tuple(values)
+
+
+def check_range(parameters: tuple[int, ...], name: str) -> None:
+    """Raise SettingError where min, step and max make no range.
+
+    `name` is what the variables of this range have in common; the message names
+    `<name>_MIN=...` and so on, also where the value is a default.
+    """
+    smallest, step, largest = parameters[:3]
+    if step < 1:
+        raise SettingError(f"{name}_STEP={step} is too small; it must be at least 1.")
+    if smallest < 0:
+        raise SettingError(f"{name}_MIN={smallest} is negative; use 0 or more.")
+    if smallest > largest:
+        raise SettingError(
+            f"{name}_MIN={smallest} is above {name}_MAX={largest}; lower the minimum or "
+            "raise the maximum (unset, both follow from the engine's limits: "
+            "max_num_seqs, max_num_batched_tokens, max_model_len, block_size)."
+        )
+    if (largest - smallest) // step >= MAX_RANGE_VALUES:
+        raise SettingError(
+            f"{name}_STEP={step} between {name}_MIN={smallest} and "
+            f"{name}_MAX={largest} gives more than {MAX_RANGE_VALUES} values; "
+            "raise the step."
+        )

@@ -1,0 +1,168 @@
+"""How much of a bucket is padding: for one shape, and for many request lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from warmup_insights.bucketing.base import Bucket, Phase
+from warmup_insights.bucketing.lengths import LengthDistribution
+from warmup_insights.bucketing.lookup import BucketTable, Lookup
+from warmup_insights.bucketing.settings import BucketingSettings
+
+_MAX_BATCH_SIZES = 32
+
+
+class Padding(NamedTuple):
+    """Bucket minus shape, per dimension and in tokens; negative where it is smaller.
+
+    `tokens` are computed but belong to no request, `context_tokens` are read from the
+    KV cache but belong to none. `ratio` is the share of `tokens` in the bucket.
+    """
+
+    batch_size: int
+    query_len: int
+    num_blocks: int
+    tokens: int
+    context_tokens: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class PaddingSummary:
+    """The padding of many shapes, each weighted by how often it occurs.
+
+    `ratio` is the padded share of all that is executed, `mean` the padding of one
+    shape in `unit`, `worst_*` the shape that wastes the largest share of its bucket.
+    `uncovered` is the share of shapes for which no bucket was generated.
+    """
+
+    unit: str
+    num_shapes: int
+    ratio: float
+    mean: float
+    worst_ratio: float
+    worst_shape: Bucket
+    worst_bucket: Bucket
+    uncovered: float
+
+
+class PaddingReport(NamedTuple):
+    """Padding of prompts in tokens, of decode steps in sequences and in blocks.
+
+    None where no length of the distribution makes a shape that the engine can hold.
+    """
+
+    prompt: PaddingSummary | None
+    decode_sequences: PaddingSummary | None
+    decode_blocks: PaddingSummary | None
+
+
+class _Sample(NamedTuple):
+    weight: float
+    needed: int
+    executed: int
+    lookup: Lookup
+
+
+def padding_of(phase: Phase, shape: Bucket, bucket: Bucket, block_size: int) -> Padding:
+    """The padding of one shape in one bucket.
+
+    Prompt blocks are those of each sequence, decode blocks those of the whole batch.
+    """
+    executed = bucket.batch_size * bucket.query_len
+    tokens = executed - shape.batch_size * shape.query_len
+    needed_rows = shape.batch_size if phase == "prompt" else 1
+    rows = bucket.batch_size if phase == "prompt" else 1
+    blocks = rows * bucket.num_blocks - needed_rows * shape.num_blocks
+    return Padding(
+        bucket.batch_size - shape.batch_size,
+        bucket.query_len - shape.query_len,
+        bucket.num_blocks - shape.num_blocks,
+        tokens,
+        blocks * block_size,
+        tokens / executed if executed else 0.0,
+    )
+
+
+def report_padding(
+    settings: BucketingSettings, table: BucketTable, lengths: LengthDistribution
+) -> PaddingReport:
+    """The padding that requests of these lengths, in tokens, would meet.
+
+    A prompt runs alone, in chunks of at most max_num_batched_tokens. A decode step runs
+    with every batch size from 1 to max_num_seqs (32 of them at most), all sequences of
+    one length; shapes that the KV cache cannot hold are left out. Nothing is added to
+    the table.
+    """
+    decode = list(_decode_samples(settings, table, lengths))
+    return PaddingReport(
+        _summarise("tokens", _prompt_samples(settings, table, lengths)),
+        _summarise("sequences", (sequences for sequences, _ in decode)),
+        _summarise("blocks", (blocks for _, blocks in decode)),
+    )
+
+
+def _prompt_samples(
+    settings: BucketingSettings, table: BucketTable, lengths: LengthDistribution
+) -> Iterator[_Sample]:
+    for length, weight in lengths.weights:
+        if length > settings.max_model_len:
+            continue
+        for start in range(0, length, settings.max_num_batched_tokens):
+            query_len = min(length - start, settings.max_num_batched_tokens)
+            blocks = -(-start // settings.block_size)
+            found = table.peek("prompt", (1, query_len, blocks))
+            executed = found.bucket.batch_size * found.bucket.query_len
+            yield _Sample(weight, query_len, executed, found)
+
+
+def _decode_samples(
+    settings: BucketingSettings, table: BucketTable, lengths: LengthDistribution
+) -> Iterator[tuple[_Sample, _Sample]]:
+    num_seqs = settings.max_num_seqs
+    step = -(-num_seqs // _MAX_BATCH_SIZES)
+    batch_sizes = range(num_seqs, 0, -step)
+    for length, weight in lengths.weights:
+        if length > settings.max_model_len:
+            continue
+        for batch_size in batch_sizes:
+            blocks = batch_size * -(-length // settings.block_size)
+            if blocks > settings.num_kv_blocks:
+                continue
+            found = table.peek("decode", (batch_size, blocks))
+            bucket = found.bucket
+            yield (
+                _Sample(weight, batch_size, bucket.batch_size, found),
+                _Sample(weight, blocks, bucket.num_blocks, found),
+            )
+
+
+def _summarise(unit: str, samples: Iterable[_Sample]) -> PaddingSummary | None:
+    count = 0
+    weights = executed = padded = uncovered = 0.0
+    worst: tuple[float, Lookup] | None = None
+    for sample in samples:
+        padding = sample.executed - sample.needed
+        share = padding / sample.executed if sample.executed else 0.0
+        count += 1
+        weights += sample.weight
+        executed += sample.weight * sample.executed
+        padded += sample.weight * padding
+        if sample.lookup.outcome != "found":
+            uncovered += sample.weight
+        if worst is None or share > worst[0]:
+            worst = share, sample.lookup
+    if worst is None or not weights:
+        return None
+    return PaddingSummary(
+        unit,
+        count,
+        padded / executed if executed else 0.0,
+        padded / weights,
+        worst[0],
+        worst[1].shape,
+        worst[1].bucket,
+        uncovered / weights,
+    )

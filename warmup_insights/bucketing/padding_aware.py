@@ -1,0 +1,168 @@
+"""The padding-aware strategy: linear steps, thinned until padding would exceed a limit."""
+
+from __future__ import annotations
+
+from warmup_insights.bucketing.base import Phase, PhaseParameters, Strategy
+from warmup_insights.bucketing.overrides import check_range, resolve_parameters
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import SettingError
+
+MAX_PAD_PERCENT = 50
+
+
+def padding_aware_range(
+    smallest: int,
+    step: int,
+    largest: int,
+    pad_max: int,
+    pad_percent: int,
+    *,
+    name: str = "VLLM_BUCKET",
+) -> list[int]:
+    """The sorted values of a padding-aware range.
+
+    From `smallest` the values double (0 goes to 1) until one is above `step`. From
+    there the range looks at one candidate per `step` and keeps it if leaving it out
+    would let the next one pad more than `pad_percent` of itself or more than
+    `pad_max`, or if it is a multiple of `pad_max` (0 stands for `largest`). `largest`
+    is always the last value.
+    Source: `padding_aware.py`, `warmup_range_with_limits`, of vllm-gaudi.
+
+    Raises:
+        SettingError: no range, or `pad_percent` is not within 0 to 50; names `name`.
+    """
+    check_range((smallest, step, largest), name)
+    _check_padding(pad_max, pad_percent, name)
+    absolute = pad_max or largest
+    values = [smallest]
+    current = smallest
+    while current <= largest:
+        last = values[-1]
+        if current <= step:
+            current = max(1, last * 2)
+            if current <= largest:
+                values.append(current)
+            continue
+        following = current + step
+        padding = following - last - 1
+        is_needed = (
+            padding / following > pad_percent / 100.0
+            or padding > absolute
+            or current % absolute == 0
+        )
+        if is_needed and current != last:
+            values.append(current)
+        current = following
+    if values[-1] != largest:
+        values.append(largest)
+    return values
+
+
+def _check_padding(pad_max: int, pad_percent: int, name: str) -> None:
+    if pad_max < 0:
+        raise SettingError(f"{name}_PAD_MAX={pad_max} is negative; use 0 or more.")
+    if not 0 <= pad_percent <= MAX_PAD_PERCENT:
+        raise SettingError(
+            f"{name}_PAD_PERCENT={pad_percent} is outside of 0 to {MAX_PAD_PERCENT}."
+        )
+
+
+def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max, pad_max, pad_percent) of the prompt dimensions.
+
+    Source: `padding_aware.py`, `PaddingAwareBucketingStrategy.get_prompt_cfgs`.
+    """
+    budget = settings.max_num_batched_tokens
+    prefill_seqs = settings.max_num_prefill_seqs
+    block_size = settings.block_size
+    budget_blocks = -(-budget // block_size)
+    bs = _resolve(
+        settings, "prompt", "bs", (1, 1, prefill_seqs, _quarter(prefill_seqs))
+    )
+    query = _resolve(
+        settings, "prompt", "query", (block_size, block_size, budget, _quarter(budget))
+    )
+    max_ctx = -(-(settings.max_model_len - query[0]) // block_size)
+    if not settings.merged_prefill:
+        ctx = _resolve(settings, "prompt", "ctx", (0, 2, max_ctx, budget_blocks))
+        return PhaseParameters(bs, query, ctx)
+    # Merged prefill puts all sequences in one row, so context grows with their number.
+    all_ctx = (0, 4, max_ctx * prefill_seqs, budget_blocks)
+    return PhaseParameters(
+        (1, 1, 1, *bs[3:]),
+        (query[0], query[1] * 4, budget, *query[3:]),
+        _resolve(settings, "prompt", "ctx", all_ctx),
+    )
+
+
+def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max, pad_max, pad_percent) of the decode dimensions.
+
+    With contiguous paged attention no block id lies beyond the cache, so the blocks
+    end there. A minimum above the cache is moved one step below it.
+    Source: `padding_aware.py`, `PaddingAwareBucketingStrategy.get_decode_cfgs`.
+    """
+    num_seqs = settings.max_num_seqs
+    cache_blocks = settings.num_kv_blocks
+    block_size = settings.block_size
+    notes = []
+    max_blocks = max(-(-settings.max_model_len * num_seqs // block_size), block_size)
+    if settings.use_contiguous_pa:
+        max_blocks = cache_blocks
+    batch_size = _resolve(
+        settings, "decode", "bs", (1, 2, num_seqs, _quarter(num_seqs))
+    )
+    smallest, step, largest, *padding = _resolve(
+        settings,
+        "decode",
+        "block",
+        (block_size, block_size, max_blocks, _quarter(max_blocks)),
+    )
+    if settings.use_contiguous_pa and largest > cache_blocks:
+        notes.append(
+            f"VLLM_DECODE_BLOCK_BUCKET_MAX={largest} is lowered to the "
+            f"{cache_blocks} blocks of the KV cache (contiguous PA)."
+        )
+        largest = cache_blocks
+    if smallest > cache_blocks:
+        moved = max(1, cache_blocks - step)
+        notes.append(
+            f"VLLM_DECODE_BLOCK_BUCKET_MIN={smallest} is above the {cache_blocks} "
+            f"blocks of the KV cache and becomes {moved}."
+        )
+        smallest = moved
+    return PhaseParameters(
+        batch_size, (1, 1, 1, 1, 0), (smallest, step, largest, *padding), tuple(notes)
+    )
+
+
+def _quarter(value: int) -> int:
+    return -(-value // 4)
+
+
+def _resolve(
+    settings: BucketingSettings,
+    phase: Phase,
+    dimension: str,
+    defaults: tuple[int, int, int, int],
+) -> tuple[int, ...]:
+    names = ("min", "step", "max", "pad_max", "pad_percent")
+    named = dict(zip(names, (*defaults, 25), strict=True))
+    return resolve_parameters(settings.overrides, phase, dimension, named)
+
+
+def _values(
+    parameters: tuple[int, ...], settings: BucketingSettings, name: str
+) -> list[int]:
+    smallest, step, largest, pad_max, pad_percent = parameters
+    return padding_aware_range(smallest, step, largest, pad_max, pad_percent, name=name)
+
+
+PADDING_AWARE = Strategy(
+    name="pad",
+    title="padding-aware",
+    parameter_names=("min", "step", "max", "pad_max", "pad_percent"),
+    prompt=prompt_parameters,
+    decode=decode_parameters,
+    values=_values,
+)
