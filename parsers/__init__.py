@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from parsers import vllm, vllm_bench, vllm_fork, vllm_gaudi, vllm_hpu_plugin
+from parsers import (
+    json_lines, profiler_events, vllm, vllm_bench, vllm_fork, vllm_gaudi,
+    vllm_hpu_plugin,
+)  # fmt: skip
 from parsers.base import Dialect, LineRule
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -11,8 +14,10 @@ DIALECTS: tuple[Dialect, ...] = (
     vllm_gaudi.DIALECT,
     vllm.DIALECT,
     vllm_bench.DIALECT,
+    profiler_events.DIALECT,
+    json_lines.DIALECT,
 )
-"""Every dialect that can be read, line by line."""
+"""Every dialect that can be read."""
 
 
 def all_rules() -> tuple[LineRule, ...]:

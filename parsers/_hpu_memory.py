@@ -22,10 +22,7 @@ TOOK = (
     rf"\((?P<host_used_bytes>{SIZE})/(?P<host_total_bytes>{SIZE}) used\))?"
 )
 _STAGES = {
-    "Pre-loading model weights": "preload_weights",
-    "Wrapping in HPU Graph": "wrap_graphs",
     "Wrapping in HPUGraph": "wrap_graphs",
-    "Loading model weights": "weights",
     "Loading drafter model weights": "drafter_weights",
     "Preparing model with INC": "quantization",
     "Compiling": "compile",
@@ -33,17 +30,20 @@ _STAGES = {
     "Moving model to HPU": "move_to_device",
     "Model profiling run": "profile_run",
     "Initializing cache engine": "kv_cache",
-    "init_cache_engine": "init_cache_engine",
     "Discarding KV cache for sleep mode": "sleep",
     "Moving model to CPU for sleep mode": "sleep",
     "Waking up model, moving it back to HPU": "wake",
     "Waking up KV cache, reinitializing it": "wake",
     "Stashing model runner": "sleep",
 }
-# Upstream prints "Loading model weights took X GB" too; the rule for that is there.
+_V0_STAGES = {
+    "Pre-loading model weights": "preload_weights",
+    "Loading model weights": "weights",
+    "Wrapping in HPU Graph": "wrap_graphs",
+    "init_cache_engine": "init_cache_engine",
+}
 _STAGE_WORDS = "|".join(re.escape(word) for word in sorted(_STAGES, key=len, reverse=True))
 
-_ANY_STAGE = f"(?:{_STAGE_WORDS})"
 
 
 def _measured(match: re.Match[str]) -> Made:
@@ -53,7 +53,8 @@ def _measured(match: re.Match[str]) -> Made:
     used, total = fields.get("used_bytes"), fields.get("total_bytes")
     if used is not None and total is not None:
         fields["free_bytes"] = total - used
-    return MemoryMeasured(stage=_STAGES[match["words"]], **fields)
+    words = match["words"]
+    return MemoryMeasured(stage=_V0_STAGES.get(words) or _STAGES[words], **fields)
 
 
 def _measured_gb(match: re.Match[str]) -> Made:
@@ -82,10 +83,12 @@ _HPU_BUDGET = (
 
 MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
-        "hpu_memory_took",
+        "hpu_memory_took_v0",
         "of device memory",
-        rf"(?P<words>{_STAGE_WORDS})(?: on [\w:]{{1,20}})? took(?: in total)? {TOOK}",
+        r"(?P<words>Pre-loading model weights|Loading model weights|Wrapping in HPU Graph"
+        r"|init_cache_engine)(?: on [\w:]{1,20})? took(?: in total)? " + TOOK,
         build=_measured,
+        engine="vllm-fork",
         device="hpu",
         samples=(
             Sample(
@@ -98,6 +101,21 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                     "total_bytes": round(94.62 * GIB),
                 },
             ),
+            Sample(
+                "INFO 08-02 17:37:52 habana_model_runner.py:442] Loading model weights "
+                "took in total 14.97 GiB of device memory (14.97 GiB/94.62 GiB used) and "
+                "2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
+                {"stage": "weights", "delta_bytes": round(14.97 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_memory_took",
+        "of device memory",
+        rf"(?P<words>{_STAGE_WORDS}) took {TOOK}",
+        build=_measured,
+        device="hpu",
+        samples=(
             Sample(
                 "INFO 08-02 17:37:54 hpu_worker.py:134] Model profiling run took "
                 "504 MiB of device memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of "
@@ -115,7 +133,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_took_gb",
         " took ",
-        rf"(?P<words>(?!Loading model weights){_ANY_STAGE}) took (?P<gb>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
+        rf"(?P<words>{_STAGE_WORDS}) took (?P<gb>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
         build=_measured_gb,
         samples=(
             Sample(
@@ -130,6 +148,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "Free device memory: ",
         _HPU_BUDGET + rf"(?P<cache>{SIZE}) reserved for KV cache\s*$",
         build=_budget,
+        engine="vllm-fork",
         device="hpu",
         samples=(
             Sample(
@@ -167,11 +186,27 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "hpu_blocks",
-        ("# HPU blocks", "# hpu blocks"),
-        r"# (?:HPU|hpu) blocks: (?P<num_blocks>[\d,]{1,16}), "
+        "hpu_blocks_upstream",
+        "# hpu blocks",
+        r"# hpu blocks: (?P<num_blocks>[\d,]{1,16}), "
         r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
         KVCacheAllocated,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 06-04 01:18:37 [executor_base.py:113] # hpu blocks: 6399, # CPU "
+                "blocks: 256",
+                {"num_blocks": 6399, "num_host_blocks": 256},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_blocks",
+        "# HPU blocks",
+        r"# HPU blocks: (?P<num_blocks>[\d,]{1,16}), "
+        r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
+        KVCacheAllocated,
+        engine="vllm-fork",
         device="hpu",
         samples=(
             Sample(

@@ -18,23 +18,32 @@ from warmup_insights.events import (
 from warmup_insights.units import GIB, MIB
 
 
-def _arguments(match: re.Match[str]) -> Made:
+def _arguments(match: re.Match[str]) -> list[Made]:
     settings = settings_of(match["rest"])
     model = settings.get("model") or settings.get("model_tag")
-    return ConfigRecorded(settings=settings, model=model if isinstance(model, str) else None)
+    model = model if isinstance(model, str) else None
+    return [
+        ConfigRecorded(settings=settings, model=model),
+        PhaseMarked(name="configure", edge="start"),
+    ]
 
 
-def _engine(match: re.Match[str]) -> Made:
+def _engine(match: re.Match[str]) -> list[Made]:
     settings = settings_of(match["rest"])
     if "max_seq_len" in settings:
         settings["max_model_len"] = settings.pop("max_seq_len")
     model, device = settings.get("model"), settings.get("device_config")
-    return ConfigRecorded(
+    recorded = ConfigRecorded(
         settings=settings,
         version=match["version"],
         model=model if isinstance(model, str) else None,
         device_kind=device if device in ("hpu", "cuda", "cpu") else None,
     )
+    return [recorded, PhaseMarked(name="start_engine", edge="start")]
+
+
+def _serving(match: re.Match[str]) -> list[Made]:
+    return [PhaseMarked(name="server_start", edge="start"), ServerReady()]
 
 
 def _banner(match: re.Match[str]) -> Made:
@@ -360,11 +369,18 @@ END_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    _phase(
-        "server_starting", ("API server", "vLLM server"),
-        r"Starting vLLM (?:API )?server(?: \d{1,3})? on http", "server_start", "start",
-        "(APIServer pid=1) INFO 07-16 20:04:15 [api_server.py:677] Starting vLLM server "
-        "on http://0.0.0.0:8000",
+    LineRule(
+        "server_starting",
+        ("API server", "vLLM server"),
+        r"Starting vLLM (?:API )?server(?: \d{1,3})? on http",
+        build=_serving,
+        samples=(
+            Sample(
+                "(APIServer pid=1) INFO 07-16 20:04:15 [api_server.py:677] Starting vLLM "
+                "server on http://0.0.0.0:8000",
+                {"name": "server_start", "edge": "start"},
+            ),
+        ),
     ),
     LineRule(
         "server_ready",

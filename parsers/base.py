@@ -94,3 +94,10 @@ class Dialect:
     source: str
     """Where in the engine the lines come from."""
     rules: tuple[LineRule, ...]
+    sample: str = ""
+    """A typical piece of the format, for formats that are not lines of rules."""
+
+    @property
+    def sample_line(self) -> str:
+        """A line to show: the sample of the first rule that no other dialect has."""
+        return self.sample or self.rules[0].samples[0].line

@@ -21,7 +21,7 @@ from parsers.runs import RunSplitter
 from parsers.signals import RankNamed, Signal
 from parsers.stamps import Clock
 from parsers.tracker import Origin, RunTracker, stamped
-from warmup_insights.events import Event, GapSeen, RunStarted, ServerReady
+from warmup_insights.events import ConfigRecorded, Event, GapSeen, RunStarted, ServerReady
 
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
@@ -58,6 +58,32 @@ class _Open:
         self.is_ready = False
 
 
+class _Before:
+    """The first stamped line since the last run: a start-up begins with chatter."""
+
+    LIMIT_S = 600.0
+
+    def __init__(self) -> None:
+        self.time: float | None = None
+        self.last: float | None = None
+
+    def see(self, time: float | None) -> None:
+        """A line without a rule, before any run."""
+        if time is None:
+            return
+        if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
+            self.time = time
+        self.last = time
+
+    def start(self, time: float | None) -> float | None:
+        """When a run began whose first known line has this time."""
+        first, last = self.time, self.last
+        self.time = self.last = None
+        if time is None or first is None or last is None:
+            return time
+        return first if 0 <= time - last <= self.LIMIT_S else time
+
+
 class LineParser:
     """Feeds on lines, gives events.
 
@@ -83,6 +109,7 @@ class LineParser:
         self._splitter = RunSplitter()
         self._joiner = Joiner()
         self._open: _Open | None = None
+        self._before = _Before()
         self._out: list[tuple[int, Event]] = []
         self._line = 0
 
@@ -160,6 +187,8 @@ class LineParser:
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         if self._open is not None:
             self._gap(self._open, time, line, record.message)
+        else:
+            self._before.see(time)
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
@@ -230,7 +259,9 @@ class LineParser:
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
         self._open = _Open(run)
-        started = RunStarted(time=time, line=line, timezone=self._timezone)
+        started = RunStarted(
+            time=self._before.start(time), line=line, timezone=self._timezone
+        )
         self._emit(self._open, started)
         return self._open
 
@@ -239,6 +270,11 @@ class LineParser:
             return
         for event in self._open.tracker.close():
             self._emit(self._open, event)
+        engine, device = _identified(self._open.run)
+        if engine is not None or device is not None:
+            self._emit(
+                self._open, ConfigRecorded(engine=engine, device_kind=device)
+            )
         self._open = None
 
     def _gap(self, run: _Open, time: float | None, line: int, text: str) -> None:
@@ -263,6 +299,18 @@ class LineParser:
             run.engines[rule.engine] = run.engines.get(rule.engine, 0) + 1
         if rule.device is not None:
             run.devices[rule.device] = run.devices.get(rule.device, 0) + 1
+
+
+def _identified(run: ParsedRun) -> tuple[str | None, str | None]:
+    """Engine and device by the lines that only one of them prints; a tie is None."""
+    device = None
+    if run.devices:
+        # Engines on HPU share lines of the upstream that speak of CUDA and GPU.
+        device = "hpu" if "hpu" in run.devices else max(run.devices)
+    names = sorted(run.engines, key=lambda name: -run.engines[name])
+    if len(names) == 1 or (names and run.engines[names[0]] > run.engines[names[1]]):
+        return names[0], device
+    return ("vllm" if device == "cuda" else None), device
 
 
 def _owner_of(piece: str) -> Record | None:

@@ -186,10 +186,11 @@ class RunTracker:
         """Close a configuration dump or a list of omitted buckets."""
         events: list[Event] = []
         if state.settings:
+            name = state.settings.get("hw")
             events.append(
                 ConfigRecorded(
                     settings=state.settings, time=origin.time, rank=origin.rank,
-                    line=origin.line,
+                    line=origin.line, device_name=name or None,
                 )  # fmt: skip
             )
             state.settings, state.section = {}, None

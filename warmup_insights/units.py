@@ -122,6 +122,13 @@ def format_time(epoch_s: float | None) -> str:
     return datetime.fromtimestamp(epoch_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def parse_isoformat(text: str | None) -> float | None:
+    """Seconds since the epoch of what `isoformat` wrote; None stays None."""
+    if text is None:
+        return None
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
 def isoformat(epoch_s: float | None) -> str | None:
     """ISO 8601 in UTC with a `Z`; None stays None."""
     if epoch_s is None:

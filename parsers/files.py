@@ -1,0 +1,260 @@
+"""A whole source: read, recognised, parsed, hashed, in one pass of bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from functools import lru_cache
+from typing import BinaryIO
+
+from parsers import DIALECTS, all_rules
+from parsers.dispatch import Dispatcher
+from parsers.engine import LineParser, ParsedRun
+from parsers.notebook import MAX_BYTES, looks_like_notebook, text_of
+from parsers.profiler_events import looks_like_events, read_events
+from parsers.report import ParseReport
+from parsers.select import Selector, make_selector
+from parsers.source import TextBlocks, looks_binary
+from parsers.stamps import Clock
+from warmup_insights.events import Event
+
+Batch = list[tuple[int, Event]]
+"""Events with the ordinal of the run they belong to."""
+
+HEAD_LIMIT = 4096
+
+
+@lru_cache(maxsize=1)
+def _dispatch_tables() -> Dispatcher:
+    return Dispatcher(all_rules())
+
+
+@lru_cache(maxsize=1)
+def _selector() -> Selector:
+    return make_selector(_dispatch_tables().literals)
+
+
+@lru_cache(maxsize=1)
+def _owners() -> dict[str, tuple[str, ...]]:
+    """Rule name to the dialects that have it."""
+    owners: dict[str, list[str]] = {}
+    for dialect in DIALECTS:
+        for rule in dialect.rules:
+            owners.setdefault(rule.name, []).append(dialect.name)
+    return {name: tuple(names) for name, names in owners.items()}
+
+
+class LogReader:
+    """Reads one source; iterating gives batches of events.
+
+    Args:
+        file: the raw bytes, compressed or not.
+        name: how to call it in messages.
+        not_after: when it was last written, seconds since the epoch.
+        year: year of the first stamp; None to take it from `not_after`.
+        zone: time zone of the stamps; None when unknown, read as UTC.
+        timezone: the zone's name, for the record.
+
+    After the last batch `report`, `runs`, `digest`, `head_digest` and `size` are final.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        name: str,
+        *,
+        not_after: float | None = None,
+        year: int | None = None,
+        zone: tzinfo | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        self.report = ParseReport()
+        self.runs: list[ParsedRun] = []
+        self.size = 0
+        self.head_digest = ""
+        self._name = name
+        self._blocks = TextBlocks(file, name, self.report)
+        self._clock = Clock(year=year, not_after=not_after, zone=zone)
+        self._timezone = timezone
+        self._hash = hashlib.blake2b(digest_size=20)
+
+    @property
+    def digest(self) -> str:
+        """Hash of all text, the same whether it was compressed or not."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Batches of events, in the order of the source."""
+        blocks = self._hashed(self._blocks)
+        first = next(blocks, b"")
+        if not first:
+            self.report.add_problem(f"{self._name} is empty")
+            return
+        whole = _chain(first, blocks)
+        if looks_like_events(first):
+            yield from self._profile(whole)
+        elif looks_like_notebook(first):
+            yield from self._notebook(whole)
+        elif looks_binary(first):
+            self.report.add_problem(
+                f"{self._name} is not a text file; give the log that the engine printed"
+            )
+            for _ in whole:
+                pass
+        else:
+            yield from self._lines(whole)
+        self._finish()
+
+    def _hashed(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            if self.size == 0:
+                self.head_digest = _head_digest(block)
+            self._hash.update(block)
+            self.size += len(block)
+            yield block
+
+    def _lines(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        parser = LineParser(
+            (), clock=self._clock, timezone=self._timezone, dispatcher=_dispatch_tables()
+        )
+        parser.report = self.report
+        self.runs = parser.runs
+        number = 0
+        for block in blocks:
+            number = _feed(parser, block, number)
+            batch = parser.take()
+            if batch:
+                yield batch
+        parser.close()
+        self.report.lines = number
+        batch = parser.take()
+        if batch:
+            yield batch
+
+    def _notebook(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        data = b""
+        for block in blocks:
+            if len(data) + len(block) > MAX_BYTES:
+                self.report.add_problem(
+                    f"{self._name} is a notebook of more than {MAX_BYTES >> 20} MiB; "
+                    "save its log output as a text file"
+                )
+                return
+            data += block
+        text = text_of(data)
+        if text is None:
+            # Not a whole notebook after all: its lines may still hold a log.
+            text = data.decode("utf-8", "replace")
+        yield from self._lines([text.encode()])
+
+    def _profile(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        batch: Batch = []
+        self.runs.append(ParsedRun(0, 1, "server events"))
+        for event in read_events(blocks, self.report):
+            batch.append((0, event))
+            self.report.events += 1
+            if len(batch) >= 5000:
+                yield batch
+                batch = []
+        self.report.dialects["server-events"] += 1
+        self.report.lines = 1
+        if batch:
+            yield batch
+
+    def _finish(self) -> None:
+        self.report.dialects += _dialects_of(self.report)
+        if not self.runs and not self.report.problems:
+            self.report.add_problem(
+                f"{self._name} holds no line that tells of an engine's start-up; "
+                "`warmup-insights dialects` lists what can be read"
+            )
+
+
+def _dialects_of(report: ParseReport) -> dict[str, int]:
+    """Dialects by the rules that matched, each rule speaking for those that have it.
+
+    A dialect whose every matched rule also belongs to one with more is left out.
+    """
+    seen: dict[str, set[str]] = {}
+    for rule in (*report.matched, *report.ignored):
+        for name in _owners().get(rule, ()):
+            seen.setdefault(name, set()).add(rule)
+    return {
+        name: len(rules)
+        for name, rules in seen.items()
+        if not any(rules < other for other in seen.values())
+    }
+
+
+def _feed(parser: LineParser, block: bytes, number: int) -> int:
+    """Give a block of lines to the parser; the number of lines so far."""
+    if parser.wants_all:
+        return _feed_all(parser, block, number)
+    for index, line in _selector().lines(block):
+        parser.feed(line.decode("utf-8", "replace"), number + index + 1)
+        if parser.wants_all:
+            # A new start-up began: from here on ordinary lines matter again.
+            start = _offset(block, index + 1)
+            return _feed_all(parser, block[start:], number + index + 1)
+    return number + _count(block)
+
+
+def _feed_all(parser: LineParser, block: bytes, number: int) -> int:
+    lines = block.decode("utf-8", "replace").split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    feed = parser.feed
+    for number, line in enumerate(lines, number + 1):  # noqa: B007 - used after it
+        feed(line, number)
+    return number
+
+
+def _offset(block: bytes, lines: int) -> int:
+    """Where the line with this index begins."""
+    position = 0
+    for _ in range(lines):
+        following = block.find(b"\n", position)
+        if following < 0:
+            return len(block)
+        position = following + 1
+    return position
+
+
+def _count(block: bytes) -> int:
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _head_digest(block: bytes) -> str:
+    head = block[:HEAD_LIMIT].partition(b"\n")[0]
+    return hashlib.blake2b(head, digest_size=20).hexdigest()
+
+
+def head_digest(file: BinaryIO, name: str) -> str:
+    """Hash of the first line of a source."""
+    return _head_digest(next(iter(TextBlocks(file, name, ParseReport())), b""))
+
+
+def digests(
+    file: BinaryIO, name: str, sizes: Sequence[int] = ()
+) -> tuple[str, dict[int, str]]:
+    """Hash of a whole source, and of its beginnings of these sizes."""
+    whole = hashlib.blake2b(digest_size=20)
+    found: dict[int, str] = {}
+    wanted = sorted(sizes)
+    done = 0
+    for block in TextBlocks(file, name, ParseReport()):
+        start = 0
+        while wanted and wanted[0] <= done + len(block):
+            cut = wanted.pop(0) - done
+            whole.update(block[start:cut])
+            start = cut
+            found[done + cut] = whole.hexdigest()
+        whole.update(block[start:])
+        done += len(block)
+    return whole.hexdigest(), found

@@ -1,0 +1,186 @@
+"""From a path to text: decompression, encodings, and files that are no logs.
+
+Everything is streamed in blocks of whole lines; memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from parsers.report import ParseReport
+from warmup_insights.errors import InputError
+
+CHUNK = 1 << 20
+MAX_LINE = 4 << 20
+"""A longer line is cut there; no engine prints one."""
+MAX_UNPACKED = 16 << 30
+"""A compressed log is read up to this size."""
+MAX_RATIO = 400
+"""A log that unpacks to more than this many times its size is taken for an attack."""
+RATIO_FROM = 64 << 20
+"""The ratio counts from this size on: small logs of equal lines pack very well."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def open_path(path: Path) -> BinaryIO:
+    """The file at a path. Raises InputError for what is no readable regular file."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}; check the path") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a folder; give the log files in it")
+    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+        raise InputError(f"{path} is neither a file nor a pipe and is not read")
+    try:
+        return path.open("rb")
+    except PermissionError:
+        raise InputError(
+            f"No permission to read {path}; change its mode or run as its owner"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class TextBlocks:
+    """Blocks of decoded bytes of one source, whole lines each but the last.
+
+    Args:
+        file: the raw file, compressed or not.
+        name: for messages.
+        report: takes what is wrong with the file.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, report: ParseReport) -> None:
+        self._name = name
+        self._report = report
+        self._counter = _Counting(file)
+        self._file = _unpacked(io.BufferedReader(self._counter, CHUNK))
+        self._unpacked = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Blocks of whole lines, UTF-8."""
+        rest = b""
+        for chunk in self._chunks():
+            block = rest + chunk if rest else chunk
+            cut = block.rfind(b"\n") + 1
+            if cut == 0 and len(block) < MAX_LINE:
+                rest = block
+                continue
+            if cut == 0:
+                self._report.add_problem(
+                    f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
+                    "it is read in pieces"
+                )
+                cut = len(block)
+            yield block[:cut]
+            rest = block[cut:]
+        if rest:
+            yield rest
+
+    def _chunks(self) -> Iterator[bytes]:
+        decoder = None
+        for index, chunk in enumerate(self._raw()):
+            if index == 0 and chunk.startswith(_UTF16):
+                decoder = codecs.getincrementaldecoder("utf-16")("replace")
+            if index == 0 and chunk.startswith(codecs.BOM_UTF8):
+                chunk = chunk[3:]
+            if decoder is not None:
+                chunk = decoder.decode(chunk).encode("utf-8")
+            if chunk:
+                yield chunk
+
+    def _raw(self) -> Iterator[bytes]:
+        while True:
+            try:
+                chunk = self._file.read(CHUNK)
+            except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+                self._report.add_problem(
+                    f"{self._name} is damaged ({error}); what could be unpacked was read"
+                )
+                return
+            except OSError as error:
+                self._report.add_problem(
+                    f"{self._name} could not be read to its end ({error})"
+                )
+                return
+            if not chunk:
+                return
+            self._unpacked += len(chunk)
+            if self._is_bomb():
+                return
+            yield chunk
+
+    def _is_bomb(self) -> bool:
+        packed = max(1, self._counter.count)
+        if self._unpacked > MAX_UNPACKED or (
+            self._unpacked > RATIO_FROM and self._unpacked > MAX_RATIO * packed
+        ):
+            self._report.add_problem(
+                f"{self._name} unpacks to more than {self._unpacked >> 20} MiB from "
+                f"{packed >> 10} KiB; the rest was not read. "
+                "If it is a real log, unpack it first"
+            )
+            return True
+        return False
+
+
+class _Counting(io.RawIOBase):
+    """Counts the bytes that are read from a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        return len(data)
+
+
+def _unpacked(file: io.BufferedReader) -> BinaryIO:
+    """The file, decompressed when its first bytes say that it is compressed."""
+    head = file.peek(4)[:4]
+    if head.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    if head.startswith(_ZSTD):
+        reader = zstandard.ZstdDecompressor().stream_reader(
+            file, read_across_frames=True
+        )
+        return io.BufferedReader(reader, CHUNK)  # type: ignore[arg-type]
+    return file
+
+
+def looks_binary(block: bytes) -> bool:
+    """Whether the first block of a source is no text: many zero or control bytes."""
+    head = block[:8192]
+    if not head:
+        return False
+    odd = sum(head.count(bytes([value])) for value in (*range(8), *range(14, 27)))
+    return odd > len(head) // 20
+
+
+def modified_at(path: Path) -> float | None:
+    """When a file was last written; None when that is not known."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None

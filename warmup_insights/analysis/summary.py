@@ -1,0 +1,151 @@
+"""The run summary: what commands, dashboard, exports and gates all show.
+
+Public and versioned (`show RUN --json`). It is made from events alone, one pass, so it
+does not matter whether a recorder or a log gave them. Unknown is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from warmup_insights.analysis.coverage import PHASES, Coverage
+from warmup_insights.analysis.identity import Identity
+from warmup_insights.analysis.memory import MemoryBudget
+from warmup_insights.analysis.steps import DefragSection, GraphSection, SamplerSection
+from warmup_insights.analysis.timeline import Timeline
+from warmup_insights.events import (
+    BenchmarkResult, BucketMiss, BucketsGenerated, BucketsOmitted, CaptureProgress,
+    CaptureSummary, DefragRan, DefragStep, DefragWarmup, Event, GraphBudgetSet,
+    GraphCaptured, GraphMemoryEstimated, GraphsCaptured, GraphSkipped, KVCacheAllocated,
+    LazyCapture, MemoryBudgetSet, MemoryMeasured, Note, SamplerConfig, SamplerStep,
+    SamplerWarmup, WarmupFinished, WarmupStep,
+)  # fmt: skip
+from warmup_insights.storage.records import RunRecord
+
+SCHEMA = 1
+MAX_NOTES = 100
+
+_MEMORY = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
+_COVERAGE = (
+    BucketsGenerated, BucketsOmitted, WarmupStep, GraphBudgetSet, GraphCaptured,
+    GraphSkipped, CaptureSummary, BucketMiss, WarmupFinished,
+)  # fmt: skip
+_SAMPLER = (SamplerWarmup, SamplerConfig, SamplerStep)
+_DEFRAG = (DefragWarmup, DefragStep, DefragRan)
+_GRAPHS = (
+    CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated, LazyCapture,
+)  # fmt: skip
+# Kinds that only a process with a device prints: whoever prints them is a rank.
+_OF_A_RANK = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
+              SamplerWarmup, DefragWarmup, GraphMemoryEstimated)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A summary and the rows of `bucket_summaries`."""
+
+    summary: dict[str, Any]
+    bucket_rows: list[dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The public summary."""
+        return self.summary
+
+
+class Summarizer:
+    """Takes the events of one run in order; `result` gives the summary."""
+
+    def __init__(self) -> None:
+        self.identity = Identity()
+        self.timeline = Timeline()
+        self.memory = MemoryBudget()
+        self.coverage = Coverage()
+        self.sampler = SamplerSection()
+        self.defrag = DefragSection()
+        self.graphs = GraphSection()
+        self._benchmarks: list[dict[str, Any]] = []
+        self._notes: dict[tuple[str, str], int] = {}
+        self._ranks: set[int | None] = set()
+        self._routes: dict[type[Event], tuple[Any, ...]] = {}
+
+    def add(self, event: Event) -> None:
+        """Take notice of an event, in the order of the run."""
+        kind = type(event)
+        sections = self._routes.get(kind)
+        if sections is None:
+            sections = self._routes[kind] = tuple(self._sections_for(kind))
+        for section in sections:
+            section.add(event)
+        if event.rank is not None or kind in _OF_A_RANK:
+            self._ranks.add(event.rank)
+        if kind is BenchmarkResult:
+            self._benchmarks.append(event.values)  # type: ignore[attr-defined]
+        elif isinstance(event, Note) and len(self._notes) < MAX_NOTES:
+            key = (event.topic, event.text)
+            self._notes[key] = self._notes.get(key, 0) + event.count
+
+    def _sections_for(self, kind: type[Event]) -> Iterable[Any]:
+        yield self.identity
+        yield self.timeline
+        table = (
+            (_MEMORY, self.memory), (_COVERAGE, self.coverage), (_SAMPLER, self.sampler),
+            (_DEFRAG, self.defrag), (_GRAPHS, self.graphs),
+        )  # fmt: skip
+        for kinds, section in table:
+            if kind in kinds:
+                yield section
+
+    def result(self, run: RunRecord) -> RunSummary:
+        """The summary of what was seen so far."""
+        identity, coverage = self.identity, self.coverage
+        config = identity.config()
+        memory = self.memory.result(config)
+        others = coverage.other_phases()
+        buckets = {
+            phase: section
+            for phase in PHASES
+            if (section := coverage.phase(phase)) is not None
+        }
+        summary = {
+            "schema": SCHEMA,
+            "run_id": run.run_id,
+            "label": run.label,
+            "source": {"kind": run.source_kind, "name": run.source_name},
+            "engine": {"name": identity.engine, "version": identity.version},
+            "device": {
+                "kind": identity.device_kind,
+                "name": identity.device_name,
+                "total_bytes": memory["total_bytes"] if memory else None,
+            },
+            "synthetic": identity.synthetic or run.synthetic,
+            "model": identity.model,
+            "ranks": len(self._ranks) or 1,
+            "config": config,
+            "status": identity.status(is_recorded=run.source_kind == "recorder"),
+            "failure": identity.failure(coverage.last_step),
+            "time": self.timeline.result(),
+            "memory": memory,
+            "buckets": buckets or None,
+            "multimodal": others.get("multimodal"),
+            "other_phases": {k: v for k, v in others.items() if k != "multimodal"},
+            "sampler": self.sampler.result(),
+            "defrag": self.defrag.result(),
+            "graphs": self.graphs.result(),
+            "misses": coverage.misses(),
+            "benchmarks": self._benchmarks,
+            "notes": [
+                {"topic": topic, "text": text, "count": count}
+                for (topic, text), count in self._notes.items()
+            ],
+        }
+        return RunSummary(summary, coverage.rows())
+
+
+def summarize(run: RunRecord, events: Iterable[Event]) -> RunSummary:
+    """The summary of a run from its events, in one pass."""
+    summarizer = Summarizer()
+    for event in events:
+        summarizer.add(event)
+    return summarizer.result(run)
