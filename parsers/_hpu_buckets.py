@@ -524,15 +524,15 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "no_buckets",
         ("No buckets could be captured", "cannot be used with specified",
          "Please adjust the bucketing configuration"),
-        r"(?P<text>(?:\w{1,40}: )?(?:No buckets could be captured|"
-        r"The current bucketing configuration|Generated 0 \w{1,20} buckets).{1,400})",
+        r"(?P<text>(?:No buckets could be captured|The current bucketing configuration|"
+        r"Generated 0 \w{1,20} buckets).{1,400})",
         Note,
         fixed={"topic": "no_buckets"},
         device="hpu",
         samples=(
             Sample(
-                "ERROR 10-01 07:43:17 [core.py:300] RuntimeError: Generated 0 prompt "
-                "buckets. Please adjust the bucketing configuration according to README",
+                "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
+                "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
                 {"topic": "no_buckets"},
             ),
         ),

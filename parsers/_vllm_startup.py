@@ -457,6 +457,20 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_exception",
+        ("Error: ", "Exception: "),
+        r"(?:[\w.]{1,80}(?:Error|Exception)): .{1,1000}",
+        build=_failure("error"),  # type: ignore[arg-type]
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+                "RuntimeError: API call failed at x, line 933",
+                {"kind": "error"},
+            ),
+        ),
+    ),
+    LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
         r"(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s*$).{0,200}",

@@ -55,6 +55,8 @@ class LineRule:
     anywhere: bool = False
     engine: str | None = None
     device: str | None = None
+    levels: tuple[str, ...] = ()
+    """Levels at which the line counts; empty for any, and for lines without one."""
     starts: int = 0
     """Place of a line that opens a start-up: 1 banner, 2 arguments, 3 engine."""
 

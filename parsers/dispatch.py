@@ -55,18 +55,20 @@ class Dispatcher:
         self._last: dict[str, LineRule] = {}
         self.literals: tuple[str, ...] = tuple(ordered)
 
-    def find(self, message: str) -> tuple[LineRule, re.Match[str]] | None:
+    def find(
+        self, message: str, level: str | None = None
+    ) -> tuple[LineRule, re.Match[str]] | None:
         """The rule that matches and its match, or None."""
         head = message[:_HEAD]
         last = self._last.get(head)
-        if last is not None:
+        if last is not None and (not last.levels or level in last.levels):
             match = last.match(message)
             if match is not None:
                 return last, match
-        return self._search(message, head)
+        return self._search(message, head, level)
 
     def _search(
-        self, message: str, head: str
+        self, message: str, head: str, level: str | None
     ) -> tuple[LineRule, re.Match[str]] | None:
         tried: set[str] = set()
         for hint in self._hints.findall(message):
@@ -74,6 +76,8 @@ class Dispatcher:
                 continue
             tried.add(hint)
             for rule in self._by_hint[hint]:
+                if rule.levels and level not in rule.levels:
+                    continue
                 match = rule.match(message)
                 if match is not None:
                     if len(self._last) > 2048:

@@ -164,7 +164,7 @@ class LineParser:
     def _dispatch_record(self, joined: tuple[Record, int]) -> None:
         record, line = joined
         time = self._time(record)
-        found = self._dispatch.find(record.message)
+        found = self._dispatch.find(record.message, record.level)
         if found is None:
             self._unmatched(record, line, time)
             return
@@ -200,15 +200,13 @@ class LineParser:
         time: float | None,
         line: int,
     ) -> None:
-        rank = run.ranks.rank_of(record)
-        origin = Origin(time, rank, line)
         for item in made:
-            if item is None:
-                continue
             if isinstance(item, RankNamed):
                 run.ranks.learn(record, item.rank)
-                continue
-            self._emit_item(run, item, origin, record.count)
+        origin = Origin(time, run.ranks.rank_of(record), line)
+        for item in made:
+            if item is not None and not isinstance(item, RankNamed):
+                self._emit_item(run, item, origin, record.count)
 
     def _emit_item(
         self, run: _Open, item: Event | Signal, origin: Origin, count: int

@@ -23,7 +23,7 @@ from parsers.signals import (
 from warmup_insights.events import (
     Bucket, BucketsGenerated, BucketsOmitted, CaptureProgress, ConfigRecorded, Event,
     Failure, KVCacheAllocated, LazyCapture, MemoryBudgetSet, MemoryMeasured,
-    PhaseMarked, WarmupStep,
+    Note, PhaseMarked, WarmupStep,
 )  # fmt: skip
 
 Rank = int | None
@@ -139,7 +139,10 @@ class RunTracker:
             case Elided():
                 for other in self._ranks.values():
                     other.step = _cut(other.step)
-                return []
+                text = "lines were cut out of this log"
+                return [
+                    Note(topic="elided", text=text, time=origin.time, line=origin.line)
+                ]
             case ConfigSection():
                 state.section = made.name
             case ConfigLine():
@@ -175,12 +178,23 @@ class RunTracker:
 
     def _bar(self, state: _RankState, made: BarUpdate, origin: Origin) -> list[Event]:
         phase = _STEP_BARS.get(made.name)
+        if origin.rank is None and self._is_redraw(made, phase):
+            return []
         if phase is not None:
             return _warmup_bar(state, phase, made, origin)
         if made.name.startswith("Capturing"):
             key = f"{made.name}/{made.total}"
             state.captures[key] = (made, origin)
         return []
+
+    def _is_redraw(self, made: BarUpdate, phase: str | None) -> bool:
+        """A bar without an owner, where others draw it with their name."""
+        others = [state for rank, state in self._ranks.items() if rank is not None]
+        if phase is not None:
+            return any(phase in state.clocks for state in others)
+        return any(
+            key.startswith(f"{made.name}/") for s in others for key in s.captures
+        )
 
     def _flush(self, state: _RankState, origin: Origin) -> list[Event]:
         """Close a configuration dump or a list of omitted buckets."""

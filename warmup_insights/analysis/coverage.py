@@ -15,7 +15,7 @@ from typing import Any
 
 from warmup_insights.events import (
     Bucket, BucketMiss, BucketsGenerated, BucketsOmitted, CaptureSummary, Event,
-    GraphBudgetSet, GraphCaptured, GraphSkipped, WarmupFinished, WarmupStep,
+    GraphBudgetSet, GraphCaptured, GraphSkipped, Note, WarmupFinished, WarmupStep,
 )  # fmt: skip
 
 PHASES = ("prompt", "decode")
@@ -75,6 +75,7 @@ class Coverage:
         self._by_rank: dict[tuple[str, Bucket], dict[int, int]] = {}
         self._fallbacks: set[tuple[str, Bucket]] = set()
         self.is_finished = False
+        self.is_elided = False
         self.last_step: WarmupStep | None = None
 
     def add(self, event: Event) -> None:
@@ -102,6 +103,8 @@ class Coverage:
                 self._missed(rank, event)
             case WarmupFinished() if not event.skipped:
                 self.is_finished = True
+            case Note() if event.topic == "elided":
+                self.is_elided = True
 
     def _missed(self, rank: int, event: BucketMiss) -> None:
         key = (event.phase, event.shape)
@@ -178,7 +181,7 @@ class Coverage:
         seen = len({(index, bucket) for _, index, bucket in facts.steps})
         plain = {(i, b) for mode, i, b in facts.steps if mode != "graph"}
         seen = len(plain) or seen
-        if not facts.has_hole:
+        if not facts.has_hole and not self.is_elided:
             return seen
         return facts.total if facts.reached_end or self.is_finished else None
 

@@ -30,7 +30,7 @@ MAX_NOTES = 100
 _MEMORY = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
 _COVERAGE = (
     BucketsGenerated, BucketsOmitted, WarmupStep, GraphBudgetSet, GraphCaptured,
-    GraphSkipped, CaptureSummary, BucketMiss, WarmupFinished,
+    GraphSkipped, CaptureSummary, BucketMiss, WarmupFinished, Note,
 )  # fmt: skip
 _SAMPLER = (SamplerWarmup, SamplerConfig, SamplerStep)
 _DEFRAG = (DefragWarmup, DefragStep, DefragRan)

@@ -43,8 +43,13 @@ _STAGES = {
 
 @dataclass(slots=True)
 class _Lane:
-    """One rank: what it said it is doing, and since when."""
+    """One rank: what it said it is doing, and since when.
 
+    `is_quiet`: a rank above 0 says so little that a line which ends something speaks
+    for all the time before it.
+    """
+
+    is_quiet: bool = False
     spans: list[Span] = field(default_factory=list)
     doing: str | None = None
     since: float | None = None
@@ -63,7 +68,7 @@ class _Lane:
             self.spans.append(Span(name, time - duration_s, time, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))
-        elif self.doing is not None:
+        elif self.doing is not None and not self.is_quiet:
             # Nothing says where one ended and the other began.
             self._settle(time)
         elif before is not None:
@@ -121,7 +126,8 @@ class Timeline:
 
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 take turns: one lane.
-        lane = self._lanes.setdefault(event.rank or 0, _Lane())
+        rank = event.rank or 0
+        lane = self._lanes.setdefault(rank, _Lane(is_quiet=rank > 0))
         _mark(lane, event, time)
         if not isinstance(event, _SERVING):
             end = time
@@ -134,12 +140,13 @@ class Timeline:
         start = self.started_at
         end = self.ready_at if self.ready_at is not None else self.last_at
         phases: list[Span] = []
-        wall = unlogged = None
+        wall: float | None = None
+        unlogged: float | None = None
         if start is not None and end is not None and end >= start:
             phases = partition(self._spans(end), start, end)
-            wall = end - start
-            explained = sum(span.duration_s for span in phases)
-            unlogged = max(0.0, wall - explained)
+            wall = round(end - start, 6)
+            explained = sum(round(span.duration_s, 6) for span in phases)
+            unlogged = max(0.0, round(wall - explained, 6))
         return {
             "started_at": isoformat(start),
             "ready_at": isoformat(self.ready_at),
@@ -274,7 +281,8 @@ def _residual(
     """How much `phases` and `unlogged_s` miss `wall_s` by; 0 when they add up."""
     if wall is None or unlogged is None:
         return None
-    return round(wall - sum(span.duration_s for span in phases) - unlogged, 6)
+    explained = sum(round(span.duration_s, 6) for span in phases)
+    return round(wall - explained - unlogged, 6) + 0.0
 
 
 def _gap(gap: GapSeen, start: float, open_s: float) -> dict[str, Any]:
