@@ -11,44 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
+
+__all__ = ["MASK", "mask", "mask_text", "settings_of"]
+
 LIMIT = 200_000
 """Characters of a settings line that are read."""
 MAX_KEYS = 500
-VALUE_LIMIT = 2000
 
 _OPEN, _CLOSE = "([{<", ")]}>"
 _KEY = re.compile(r"\s{0,8}['\"]?(\w[\w.-]{0,80})['\"]?\s{0,2}([:=])\s?")
-_SECRET_KEY = re.compile(
-    r"(?:^|[_.-])(?:api_?keys?|token|auth|secret|password|passwd|pwd|credentials?"
-    r"|private_?key|access_?key)(?:$|[_.-])",
-    re.I,
-)
-_URL_LOGIN = re.compile(r"(://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
-_SECRET_TEXT = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,80}|sk-[A-Za-z0-9_-]{16,200}|AKIA[A-Z0-9]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,80}|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
-)
-MASK = "***"
-
-
-def mask_text(text: str) -> str:
-    """The text without logins in URLs and without well-known kinds of keys."""
-    return _SECRET_TEXT.sub(MASK, _URL_LOGIN.sub(rf"\1{MASK}@", text))
-
-
-def mask(key: str, value: Any) -> Any:
-    """The value, or `***` when its key says that it is a secret."""
-    if isinstance(value, dict):
-        return {str(inner): mask(str(inner), item) for inner, item in value.items()}
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if _SECRET_KEY.search(key):
-        return MASK
-    if isinstance(value, str):
-        return mask_text(value)
-    if isinstance(value, list | tuple):
-        return [mask("", item) for item in value]
-    return mask_text(str(value)[:VALUE_LIMIT])
 
 
 def settings_of(text: str) -> dict[str, Any]:
