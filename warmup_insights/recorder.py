@@ -33,14 +33,18 @@ from warmup_insights.events import (
 
 FLUSH_INTERVAL_S = 0.2
 """How long an event waits at most before it is handed to the sink."""
-FLUSH_EVENTS = 2_000
-"""So many waiting events are handed over at once; also the size of a batch."""
+BATCH = 2_000
+"""Events per call of the sink, at most."""
+WAKE_EVENTS = 20_000
+"""So many waiting events wake the thread early; fewer would disturb a short burst."""
 MAX_WAITING = 200_000
 """So many events may wait; what comes on top is dropped and counted."""
 HEARTBEAT_S = 2.0
 """How often a sink without events is told that the program lives."""
 EXIT_S = 0.8
 """How long the end of the interpreter waits for the last events."""
+HURRY_S = 0.5
+"""The last part of the time that `close` has, in which the sink must not wait."""
 CLOCK_STEP_S = 1.0
 """A clock that goes back by more than this is worth a note."""
 
@@ -50,7 +54,7 @@ Sink = Callable[[list[Event]], None]
 """Takes a batch, on the background thread; raises when it could not store it.
 
 A sink may have methods too: `heartbeat()`, called while there are no events; `hurry()`,
-called from another thread when it should stop waiting; and `close()`.
+called from another thread when it must not wait any more; and `close()`.
 """
 
 _URGENT = frozenset({PhaseMarked, Failure, WarmupFinished, ServerReady, RunFinished})
@@ -58,6 +62,10 @@ _URGENT = frozenset({PhaseMarked, Failure, WarmupFinished, ServerReady, RunFinis
 
 class RecorderLike(Protocol):
     """What instrumented code needs of a recorder."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that were lost."""
 
     def record(self, event: Event) -> None:
         """Take an event; its time is now unless it has one."""
@@ -67,10 +75,6 @@ class RecorderLike(Protocol):
 
     def close(self, timeout: float = 5.0) -> None:
         """Store what waits and stop."""
-
-    @property
-    def dropped(self) -> int:
-        """Events that were lost."""
 
 
 class _Mark:
@@ -107,16 +111,18 @@ class Recorder:
     def _renew(self) -> None:
         """Start from nothing: a new recorder, or the child of a fork."""
         self._queue: deque[Any] = deque()
+        self._limit = 0  # the first event takes the slow path, which starts the thread
         self._lock = threading.RLock()
         self._sinking = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._dropped = 0
-        self._lost_in_sink = 0
         self._is_stopping = False
+        self._dropped = 0
+        self._dropped_noted = 0
+        self._dropped_at_mark = 0
+        self._lost_in_sink = 0
         self._warned: set[str] = set()
         self._last_time = 0.0
-        self._limit = 0  # the first event takes the slow path, which starts the thread
 
     def record(self, event: Event) -> None:
         """Take an event; its time is now unless it has one. Never raises, never blocks."""
@@ -127,12 +133,13 @@ class Recorder:
                 self._record_slowly(event)
                 return
             queue.append((self._clock(), event))
-            if waiting == FLUSH_EVENTS or type(event) in _URGENT:
+            if waiting == WAKE_EVENTS or type(event) in _URGENT:
                 self._wake.set()
-        except Exception:  # the recorded program must not fail because of us
+        except Exception:  # the recorder guard: the recorded program must not fail
             self._drop()
 
     def _record_slowly(self, event: Event) -> None:
+        """The first event, one too many, or one after the end."""
         if self._is_closed or len(self._queue) >= self._max_waiting:
             self._drop()
             return
@@ -147,10 +154,11 @@ class Recorder:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._run, name="warmup-insights-recorder", daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
                 _close_at_end_of_worker(self)
             self._limit = self._max_waiting
 
@@ -161,7 +169,8 @@ class Recorder:
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until everything recorded before is handed over; True when it is stored."""
-        if self._is_closed or self._thread is None:
+        thread = self._thread
+        if thread is None or not thread.is_alive():
             return self.dropped == 0
         mark = _Mark()
         self._queue.append(mark)
@@ -179,22 +188,24 @@ class Recorder:
                 return
             self._is_closed = True
             self._limit = -1
-        thread = self._thread
-        if thread is None:
+        if self._thread is None:
             self._call("close")
         else:
-            self._stop(thread, timeout)
-        self._warn_of_losses()
+            self._stop(self._thread, timeout)
+        self._warn_of_drops()
 
     def _stop(self, thread: threading.Thread, timeout: float) -> None:
         self._is_stopping = True
-        self._call("hurry")
         self._wake.set()
-        thread.join(timeout)
+        thread.join(max(0.0, timeout - HURRY_S))
+        if thread.is_alive():
+            self._call("hurry")
+            thread.join(min(timeout, HURRY_S))
         if thread.is_alive():
             left = sum(1 for item in tuple(self._queue) if not isinstance(item, _Mark))
             with self._lock:
                 self._dropped += left
+            self._warn("end", "The program ended before %d events were stored", left)
 
     def __enter__(self) -> Recorder:
         return self
@@ -219,7 +230,6 @@ class Recorder:
             elif time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + HEARTBEAT_S
                 self._call("heartbeat")
-            self._warn_of_losses()
             if is_stopping and not self._queue:
                 self._call("close")
                 return
@@ -229,20 +239,19 @@ class Recorder:
         had_events = False
         while self._queue:
             batch, mark = self._take_batch()
-            lost = self._lost_in_sink
             if batch:
                 had_events = True
-                with self._sinking:
-                    self._give(batch)
+                self._give(batch)
             if mark is not None:
-                mark.is_stored = self._lost_in_sink == lost
+                mark.is_stored = self.dropped == self._dropped_at_mark
+                self._dropped_at_mark = self.dropped
                 mark.reached.set()
         return had_events
 
     def _take_batch(self) -> tuple[list[Event], _Mark | None]:
         batch: list[Event] = []
         queue = self._queue
-        while queue and len(batch) < FLUSH_EVENTS:
+        while queue and len(batch) < BATCH:
             item = queue.popleft()
             if isinstance(item, _Mark):
                 return batch, item
@@ -251,28 +260,31 @@ class Recorder:
 
     def _add_stamped(self, batch: list[Event], now: float, event: Event) -> None:
         if now < self._last_time - CLOCK_STEP_S:
-            step = self._last_time - now
-            batch.append(
-                Note(
-                    time=now,
-                    topic="clock_backwards",
-                    text=f"The clock went back by {step:.3f} s",
-                    values={"seconds": step},
-                )
-            )
+            batch.append(_clock_note(now, self._last_time - now))
         self._last_time = now
-        batch.append(
-            event
-            if event.time is not None
-            else msgspec.structs.replace(event, time=now)
-        )
+        if not isinstance(event, Event):
+            self._lose(1, f"not an event: {type(event).__name__}")
+        elif event.time is None:
+            batch.append(msgspec.structs.replace(event, time=now))
+        else:
+            batch.append(event)
 
     def _give(self, batch: list[Event]) -> None:
+        missing = self.dropped - self._dropped_noted
+        if missing:
+            batch.append(_drop_note(batch[-1].time, missing))
+            self._warn_of_drops()
         try:
-            self._sink(batch)
+            with self._sinking:
+                self._sink(batch)
         except Exception as error:  # the recorder guard: a sink may fail in any way
-            self._lost_in_sink += len(batch)
-            self._warn("sink", "Events could not be stored: %s", error)
+            self._lose(len(batch) - bool(missing), str(error))
+        else:
+            self._dropped_noted += missing
+
+    def _lose(self, count: int, reason: str) -> None:
+        self._lost_in_sink += count
+        self._warn("sink", "Events could not be stored: %s", reason)
 
     def _call(self, name: str) -> None:
         """Call a method of the sink, if it has it."""
@@ -284,19 +296,27 @@ class Recorder:
         except Exception as error:  # the recorder guard
             self._warn(name, "The recorder could not finish its work: %s", error)
 
-    def _warn_of_losses(self) -> None:
+    def _warn_of_drops(self) -> None:
         if self._dropped:
-            self._warn(
-                "full",
-                "Events were dropped, %d so far: they came too fast",
-                self._dropped,
-            )
+            self._warn("full", "Events come too fast: %d were dropped", self._dropped)
 
     def _warn(self, topic: str, text: str, *values: object) -> None:
         """Say something once."""
         if topic not in self._warned:
             self._warned.add(topic)
             logger.warning(text, *values)
+
+
+def _clock_note(now: float, step: float) -> Note:
+    """Times are kept as the clock says them; the order of events is that of recording."""
+    text = f"The clock went back by {step:.3f} s"
+    return Note(time=now, topic="clock_backwards", text=text, values={"step_s": step})
+
+
+def _drop_note(now: float | None, missing: int) -> Note:
+    """The run itself says how many of its events are missing."""
+    text = f"{missing} events before this one could not be stored"
+    return Note(time=now, topic="events_dropped", text=text, count=missing)
 
 
 class NullRecorder:
@@ -318,6 +338,7 @@ class NullRecorder:
 NULL_RECORDER = NullRecorder()
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_held: list[threading.Lock] = []
 
 
 def _close_at_exit() -> None:
@@ -327,25 +348,27 @@ def _close_at_exit() -> None:
 
 
 def _close_at_end_of_worker(recorder: Recorder) -> None:
-    """A forked multiprocessing worker ends without atexit; it has finalizers of its own."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.Finalize(recorder, Recorder.close, (recorder, EXIT_S), exitpriority=100)
+    """A forked worker of multiprocessing ends without atexit, but runs its finalizers."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing.util import Finalize
+
+        Finalize(recorder, recorder.close, (EXIT_S,), exitpriority=100)
 
 
 def _before_fork() -> None:
     """Let a batch that is being stored be finished, so that the child finds no locks."""
-    for recorder in list(_recorders):
-        recorder._sinking.acquire(timeout=1.0)
+    locks = [recorder._sinking for recorder in list(_recorders)]
+    _held.extend(lock for lock in locks if lock.acquire(timeout=1.0))
 
 
 def _after_fork_in_parent() -> None:
-    for recorder in list(_recorders):
-        if recorder._sinking.locked():
-            recorder._sinking.release()
+    while _held:
+        _held.pop().release()
 
 
 def _after_fork_in_child() -> None:
+    _held.clear()
     for recorder in list(_recorders):
         if not recorder._is_closed:
             recorder._renew()

@@ -16,9 +16,9 @@ def make_source(source_id="source1", **columns):
 
 
 def make_steps(count, **fields):
-    values = {"phase": "prompt", "mode": "graph", "duration_s": 0.5, **fields}
+    usual = {"phase": "prompt", "mode": "graph", "duration_s": 0.5, "total": count}
     return [
-        WarmupStep(bucket=(1, 128, n), index=n + 1, total=count, **values)
+        WarmupStep(**{"bucket": (1, 128, n), "index": n + 1, **usual, **fields})
         for n in range(count)
     ]
 

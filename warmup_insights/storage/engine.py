@@ -30,7 +30,11 @@ CONNECT_TIMEOUT_S = 10
 
 
 class Location:
-    """Where a database is: a SQLite file, memory, or a PostgreSQL server."""
+    """Where a database is: a SQLite file, memory, or a PostgreSQL server.
+
+    Its text is what the user gave, without a password; its path stays the same when
+    the program changes its folder.
+    """
 
     def __init__(self, location: str | Path) -> None:
         text = str(location)
@@ -38,7 +42,7 @@ class Location:
         self.path: Path | None = None
         self.url: URL | None = None
         if isinstance(location, Path) or "://" not in text:
-            self.path = None if text == ":memory:" else Path(text)
+            self.path = None if text == ":memory:" else Path(text).absolute()
         else:
             self._read_url(text)
 
@@ -53,7 +57,7 @@ class Location:
         backend = url.get_backend_name()
         if backend == "sqlite":
             if url.database not in (None, "", ":memory:"):
-                self.path = Path(str(url.database))
+                self.path = Path(str(url.database)).absolute()
         elif backend == "postgresql":
             self.url = url.set(drivername="postgresql+psycopg")
         else:
@@ -63,9 +67,7 @@ class Location:
             )
 
     def __str__(self) -> str:
-        if self.url is not None:
-            return self._shown
-        return str(self.path) if self.path is not None else "in memory"
+        return self._shown
 
 
 def open_engine(

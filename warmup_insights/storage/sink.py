@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 
 from warmup_insights.errors import StoreError
 from warmup_insights.events import (
+    AnyEvent,
     ConfigRecorded,
     Event,
     Failure,
+    Note,
     RunFinished,
     RunStarted,
     ServerReady,
@@ -25,6 +28,7 @@ from warmup_insights.storage.process import own_process
 from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.spill import SpillFile, read_spill, spill_folders
 from warmup_insights.storage.store import EventStore
+from warmup_insights.storage.watch import WatchedFile
 
 PATIENCE_S = 2.0
 """How long a batch waits for other writers before it goes to the spill file."""
@@ -42,6 +46,9 @@ class StoreSink:
     Several processes may write one run, each with a sink of its own. What the database
     does not take goes to a JSONL file beside it, and into the database as soon as that
     works again; only when neither works does a batch raise StoreError.
+
+    `on_close` is called with the open store and the run id when all is written, for
+    example to refresh the summary.
     """
 
     def __init__(
@@ -62,12 +69,14 @@ class StoreSink:
         )
         self._on_close = on_close
         self._store: EventStore | None = None
-        self._identity: tuple[int, int] | None = None
+        path = self._location.path
+        self._file = None if path is None else WatchedFile(path)
+        self._num_stored = 0
         self._retry_at = 0.0
         self._is_hurried = False
-        self._has_warned = False
+        self._said: set[str] = set()
         self._spill = self._new_spill()
-        os.register_at_fork(after_in_child=self._after_fork)
+        _sinks.add(self)
 
     @property
     def run_id(self) -> str:
@@ -84,69 +93,63 @@ class StoreSink:
         stem = "warmup_insights" if path is None else path.name
         return SpillFile(self._run, spill_folders(path), stem)
 
-    def _after_fork(self) -> None:
-        self._spill = self._new_spill()
-
     def open(self) -> None:
         """Open the database and create the run now. Raises StoreError."""
-        self._opened()
+        self._write(())
 
     def __call__(self, events: Sequence[Event]) -> None:
         """Store a batch. Raises StoreError when neither database nor file takes it."""
-        if time.monotonic() >= self._retry_at:
-            try:
-                self._write_patiently(events)
-            except StoreError as error:
-                self._note_failure(error)
-            else:
-                return
-        self._spill.append(events)
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning("Events are kept in %s for now", self._spill.path)
+        if self._is_hurried or not self._has_stored(events):
+            self._spill.append(events)
+            self._say(
+                "Events wait in %s until the database takes them", self._spill.path
+            )
 
     def heartbeat(self) -> None:
         """Say that the recorder is alive, and retry what waits in the spill file."""
-        self(())
+        self._has_stored(())
 
     def hurry(self) -> None:
-        """The program is about to end: wait for nobody."""
+        """The program is about to end: from now on the spill file takes everything."""
         self._is_hurried = True
 
     def close(self) -> None:
         """Try once more to empty the spill file, then close the database."""
-        self._is_hurried = True
         self._retry_at = 0.0
+        if self._spill.path is not None and not self._is_hurried:
+            self._has_stored(())
         if self._spill.path is not None:
-            self(())
-        if self._spill.path is not None:
-            logger.warning(
-                "%d events of run %s are in %s; add them with "
+            self._say(
+                "%d events of run %s wait in a file; add them with "
                 "`warmup-insights ingest %s`",
                 self._spill.num_events,
                 self.run_id,
                 self._spill.path,
-                self._spill.path,
             )
-        self._close_store()
-
-    def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is None:
             return
         try:
-            if self._on_close is not None:
+            if self._on_close is not None and not self._is_hurried:
                 self._on_close(store, self.run_id)
         finally:
             store.close()
 
-    def _note_failure(self, error: StoreError) -> None:
-        if not isinstance(error, StoreBusyError):
-            self._retry_at = time.monotonic() + RETRY_S
-        if not self._has_warned:
-            logger.warning("%s", error)
+    def _has_stored(self, events: Sequence[Event]) -> bool:
+        """True when the database took the events and what waited before them."""
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            self._write_patiently(events)
+        except StoreError as error:
+            if not isinstance(error, StoreBusyError):
+                self._retry_at = time.monotonic() + RETRY_S
+            self._say("%s", error)
+            return False
+        return True
 
     def _write_patiently(self, events: Sequence[Event]) -> None:
+        """Write, waiting for other writers in small steps so that `hurry` is heard."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -158,47 +161,67 @@ class StoreSink:
                 return
 
     def _write(self, events: Sequence[Event]) -> None:
-        store = self._opened()
-        spilled = self._spilled()
-        everything = [*spilled, *events]
-        with store.begin() as transaction:
+        with self._opened().begin() as transaction:
+            is_new = transaction.ensure_run(self._run)
+            removal = [self._removal()] if is_new and self._num_stored else []
+            everything = [*removal, *self._waiting(), *events]
             if everything:
                 transaction.append(self.run_id, everything)
             transaction.update_run(
                 self.run_id, heartbeat_at=time.time(), **learned_columns(everything)
             )
-        if spilled:
+        self._num_stored += len(everything)
+        if self._file is not None:
+            self._file.remember()
+        if self._spill.path is not None:
             self._spill.remove()
 
-    def _spilled(self) -> list[Event]:
+    def _waiting(self) -> list[AnyEvent]:
         if self._spill.path is None or not self._spill.path.exists():
             return []
-        return list(read_spill(self._spill.path)[1])
+        return read_spill(self._spill.path)[1]
 
     def _opened(self) -> EventStore:
         """The open store; opened again when its file was removed or replaced."""
-        if self._store is not None and self._file_identity() != self._identity:
-            logger.warning(
-                "The database %s was removed while recording", self._location
-            )
-            self._store.close()
-            self._store = None
+        if self._file is not None and self._file.is_gone():
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            self._file.forget()
         if self._store is None:
-            store = EventStore(self._url, busy_timeout_s=_STEP_S)
-            with store.begin() as transaction:
-                transaction.ensure_run(self._run)
-            self._store = store
-            self._identity = self._file_identity()
+            self._store = EventStore(self._url, busy_timeout_s=_STEP_S)
         return self._store
 
-    def _file_identity(self) -> tuple[int, int] | None:
-        if self._location.path is None:
-            return None
-        try:
-            found = self._location.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+    def _removal(self) -> Note:
+        """What the run says when it vanished from the database and begins anew."""
+        text = (
+            f"{self._num_stored} events of this run were removed while it was recorded"
+        )
+        self._say("%s: %s", self._location, text)
+        return Note(
+            time=time.time(), topic="run_removed", text=text, count=self._num_stored
+        )
+
+    def _say(self, text: str, *values: object) -> None:
+        """Say something once, not with every batch."""
+        if text not in self._said:
+            self._said.add(text)
+            logger.warning(text, *values)
+
+    def forget_spill(self) -> None:
+        """In the child of a fork: what waits in the file is the parent's."""
+        self._spill = self._new_spill()
+
+
+_sinks: weakref.WeakSet[StoreSink] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for sink in list(_sinks):
+        sink.forget_spill()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
