@@ -26,6 +26,8 @@ from warmup_insights.units import isoformat
 READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together."""
 MAX_GAPS = 200
+CUT = "lines_cut_out"
+"""Time between two phases where a person took lines out of the log."""
 
 _SERVING = (BucketMiss, BucketUsed, DefragRan, GapSeen, LazyCapture, Note)
 _STAGES = {
@@ -54,9 +56,14 @@ class _Lane:
     doing: str | None = None
     since: float | None = None
     last: float | None = None
+    is_cut: bool = False
+    """Lines are missing since the last mark."""
 
     def begin(self, name: str, time: float) -> None:
         """From `time` on this rank does `name`."""
+        if self.is_cut and self.doing is not None and self.doing != name:
+            self.doing = CUT
+        self.is_cut = False
         self._settle(time)
         self.doing, self.since = name, time
 
@@ -110,6 +117,9 @@ class Timeline:
             self.warmup_s = max(self.warmup_s or 0.0, event.duration_s)
         if isinstance(event, RunStarted):
             self.timezone = event.timezone
+        if isinstance(event, Note) and event.topic == "elided":
+            for lane in self._lanes.values():
+                lane.is_cut = True
         time = event.time
         if time is None:
             return

@@ -13,6 +13,31 @@ from warmup_insights.version import __version__
 # name -> (module, attribute, one line of help). The help is repeated here so that
 # `--help` imports none of the commands; a test compares it with their docstrings.
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": (
+        "warmup_insights.cli.demo",
+        "demo",
+        "Read the sample logs, run a warm-up, open the dashboard.",
+    ),
+    "ingest": (
+        "warmup_insights.cli.ingest",
+        "ingest",
+        "Read logs into the database.",
+    ),
+    "runs": (
+        "warmup_insights.cli.runs",
+        "runs",
+        "List the stored runs, newest first.",
+    ),
+    "show": (
+        "warmup_insights.cli.show",
+        "show",
+        "Show one run: time, memory, buckets, misses.",
+    ),
+    "dialects": (
+        "warmup_insights.cli.dialects",
+        "dialects",
+        "List the log formats that can be read.",
+    ),
     "run": (
         "warmup_insights.cli.run",
         "run",

@@ -1,0 +1,106 @@
+"""`demo`: sample logs and a real CPU warm-up, then the dashboard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from warmup_insights.errors import InputError
+
+DEFAULT_DB = "warmup_insights_demo.db"
+
+
+@click.command(short_help="Read the sample logs, run a warm-up, open the dashboard.")
+@click.option(
+    "--db", metavar="FILE", default=DEFAULT_DB, show_default=True,
+    help="Demo database; made anew each time.",
+)  # fmt: skip
+@click.option("--dashboard/--no-dashboard", default=True, help="Open the dashboard.")
+@click.option("--run/--no-run", "with_run", default=True, help="Run a CPU warm-up.")
+@click.option(
+    "--logs", type=click.Path(path_type=Path), help="Folder of sample logs."
+)
+def demo(db: str, dashboard: bool, with_run: bool, logs: Path | None) -> None:
+    """Read the sample logs, run a warm-up, open the dashboard."""
+    from warmup_insights.cli.ingest_text import print_outcomes
+    from warmup_insights.cli.runs import print_runs, table_rows
+    from warmup_insights.ingest import Options, find_files, ingest_path
+    from warmup_insights.storage import EventStore
+
+    folder = logs or sample_folder()
+    _remove(Path(db))
+    with EventStore(db) as store:
+        files = list(find_files([str(folder)]))
+        outcomes = [
+            ingest_path(store, path, Options(synthetic=_is_made_up(Path(path))))
+            for path in files
+        ]
+        print_outcomes([o for o in outcomes if o.report.get("unknown")] or outcomes[:3])
+        click.echo(f"read {len(outcomes)} sample logs into {db}", err=True)
+    if with_run:
+        _run_reference(db)
+    with EventStore(db) as store:
+        print_runs(table_rows(store, store.runs(limit=200)))
+    click.echo(f"\nSee one of them with: warmup-insights show latest --db {db}")
+    if dashboard:
+        _open_dashboard(db)
+
+
+def sample_folder() -> Path:
+    """The sample logs beside the source tree, or in the current folder.
+
+    Raises InputError when there are none.
+    """
+    here = Path(__file__).resolve().parents[2] / "sample_logs"
+    for folder in (here, Path.cwd() / "sample_logs"):
+        if folder.is_dir():
+            return folder
+    raise InputError(
+        "The sample logs come with the source tree, not with the wheel; run this from a "
+        "clone, or give a folder of logs with --logs"
+    )
+
+
+def _is_made_up(path: Path) -> bool:
+    """Whether a sample was written by this project; the README of the samples says so."""
+    marker = path.with_suffix(path.suffix + ".synthetic")
+    return path.stem.startswith("made_") or marker.exists()
+
+
+def _remove(db: Path) -> None:
+    if db.is_dir():
+        raise InputError(f"{db} is a folder; give a file name for the demo database")
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{db}{suffix}").unlink(missing_ok=True)
+
+
+def _run_reference(db: str) -> None:
+    """A real warm-up of the reference engine on this machine's CPU."""
+    try:
+        import torch  # noqa: F401 - only to see whether the extra is installed
+    except ImportError:
+        click.echo(
+            "PyTorch is not installed, so no warm-up was run; "
+            "pip install 'warmup-insights[runner]' brings it",
+            err=True,
+        )
+        return
+    from warmup_insights.cli.run import run
+
+    run.main(["--db", db], standalone_mode=False)
+
+
+def _open_dashboard(db: str) -> None:
+    os.environ["WARMUP_INSIGHTS_DB"] = db
+    try:
+        from warmup_insights.cli.dashboard import dashboard
+    except ImportError as error:
+        raise InputError(
+            f"The dashboard is not installed ({error}); "
+            "pip install 'warmup-insights[dashboard]' brings it"
+        ) from None
+    sys.stdout.flush()
+    dashboard.main(["--db", db], standalone_mode=False)

@@ -1,0 +1,176 @@
+"""`ingest`: read logs into the database."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.errors import InputError, WarmupInsightsError
+
+if TYPE_CHECKING:
+    from warmup_insights.ingest import Options, Outcome, Progress
+    from warmup_insights.storage import EventStore
+
+QUIET_AFTER_S = 3600.0
+"""Following stops by itself when a file has not grown for so long."""
+
+
+@click.command(short_help="Read logs into the database.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@db_option
+@click.option("--label", help="Name for the runs that are found.")
+@click.option("--year", type=click.IntRange(2023, 2100), help="Year of the first stamp.")
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    help="Time zone of the stamps, such as Europe/Berlin or +02:00. "
+    "Without it they are read as UTC and marked as unknown.",
+)
+@click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
+)
+@click.option(
+    "--synthetic", is_flag=True, help="Mark the runs as made up, wherever they appear."
+)
+@json_option
+def ingest(
+    paths: tuple[str, ...],
+    db: str,
+    label: str | None,
+    year: int | None,
+    timezone: str | None,
+    follow: bool,
+    strict: bool,
+    synthetic: bool,
+    as_json: bool,
+) -> None:
+    """Read logs into the database.
+
+    PATH is a log, a folder, a pattern such as 'logs/*.log.gz', or - for standard
+    input. Compressed logs (.gz, .zst) are read as they are. The same bytes twice add
+    nothing; a file that has grown is continued.
+    """
+    from warmup_insights.ingest import Options, find_files
+    from warmup_insights.storage import EventStore
+
+    options = Options(
+        year=year, timezone=timezone, label=label, synthetic=synthetic,
+        is_growing=follow,
+    )  # fmt: skip
+    options.zone  # noqa: B018 - raises on an unknown zone before anything is read
+    files = list(find_files(paths))
+    with EventStore(db) as store:
+        if follow:
+            outcomes = [_follow(store, files, options)]
+        else:
+            outcomes = list(_ingest_all(store, files, options))
+    _print(outcomes, as_json)
+    _exit(outcomes, strict)
+
+
+def _ingest_all(
+    store: EventStore, files: list[str], options: Options
+) -> Iterator[Outcome]:
+    from warmup_insights.ingest import Outcome, ingest_path
+
+    with _progress(files) as progress:
+        for path in files:
+            try:
+                yield ingest_path(store, path, options, progress)
+            except InputError as error:
+                yield Outcome(path, state="failed", error=str(error))
+
+
+@contextmanager
+def _progress(files: list[str]) -> Iterator[Progress | None]:
+    """A bar over all bytes when a person is looking and there is enough to read."""
+    import os
+
+    total = sum(os.path.getsize(path) for path in files if os.path.isfile(path))
+    if not sys.stderr.isatty() or total < 4 << 20:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn,
+        TransferSpeedColumn,
+    )  # fmt: skip
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+        TransferSpeedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
+    """Read a file again whenever it has grown; unfinished runs show as running."""
+    from dataclasses import replace
+
+    from warmup_insights.ingest import ingest_path
+
+    if len(files) != 1 or files[0] == "-":
+        raise InputError("--follow takes one file; start one command for each")
+    path, pause, quiet_since = files[0], 1.0, time.monotonic()
+    outcome = ingest_path(store, path, options)
+    click.echo(f"following {path}; press Ctrl-C to stop", err=True)
+    try:
+        while time.monotonic() - quiet_since < QUIET_AFTER_S:
+            time.sleep(pause)
+            before = time.monotonic()
+            latest = ingest_path(store, path, options)
+            # Reading takes longer as the file grows: never more than a tenth of the time.
+            pause = max(1.0, 10 * (time.monotonic() - before))
+            if latest.state != "unchanged":
+                outcome, quiet_since = latest, time.monotonic()
+                _say_state(store, outcome)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+    _settle(store, outcome, replace(options, is_growing=False))
+    return outcome
+
+
+def _settle(store: EventStore, outcome: Outcome, options: Options) -> None:
+    """Nobody follows any more: a run that is not finished is unknown again."""
+    from warmup_insights.analysis.refresh import refresh_summary
+
+    for run_id in outcome.run_ids:
+        refresh_summary(store, run_id)
+
+
+def _say_state(store: EventStore, outcome: Outcome) -> None:
+    from warmup_insights.cli.show_text import one_line
+
+    for run_id in outcome.run_ids[-1:]:
+        summary = store.summary(run_id)
+        if summary is not None:
+            click.echo(one_line(summary), err=True)
+
+
+def _print(outcomes: list[Outcome], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"files": [o.as_dict() for o in outcomes]}, indent=2))
+        return
+    from warmup_insights.cli.ingest_text import print_outcomes
+
+    print_outcomes(outcomes)
+
+
+def _exit(outcomes: list[Outcome], strict: bool) -> None:
+    failed = [o for o in outcomes if o.error is not None]
+    if failed and len(failed) == len(outcomes):
+        raise WarmupInsightsError(failed[0].error or "nothing could be read")
+    for outcome in failed:
+        click.echo(f"Error: {outcome.error}", err=True)
+    if failed or (strict and any(o.report.get("unknown") for o in outcomes)):
+        sys.exit(1)
