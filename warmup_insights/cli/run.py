@@ -5,42 +5,51 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
 from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.cli.run_options import engine_options, read_settings
+from warmup_insights.cli.run_options import (
+    engine_options,
+    read_settings,
+    read_workload,
+    serve_options,
+)
 from warmup_insights.cli.run_progress import RunProgress
 from warmup_insights.cli.run_report import RunReport
-from warmup_insights.devices import open_device
+from warmup_insights.devices import Device, open_device
+from warmup_insights.errors import InputError
 from warmup_insights.events import AnyEvent
 from warmup_insights.recorder import Recorder
+from warmup_insights.runner.metrics import result_block
 from warmup_insights.runner.session import Outcome, Session
-from warmup_insights.runner.settings import RunSettings
+from warmup_insights.storage.location import shown_location
 from warmup_insights.storage.records import RunRecord, new_run_id
 from warmup_insights.storage.sink import StoreSink
+
+Taker = Callable[[AnyEvent], None]
 
 
 @click.command()
 @engine_options
+@serve_options
 @click.option("--label", help="A name for the run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr.")
 @db_option
 @json_option
 def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) -> None:
     """Run the reference warm-up on a device, and record it."""
-    settings = read_settings(options)
-    device_options = {"choice": options["device"], "memory_bytes": options["memory"]}
     report = RunReport()
-    console = Console(stderr=True)
     run_id = new_run_id()
-    with RunProgress(console, is_quiet=quiet) as progress:
-        outcome = record_run(
-            settings, device_options, db, run_id, label, (report.take, progress.take)
-        )
+    with RunProgress(Console(stderr=True), is_quiet=quiet) as progress:
+        takers = (report.take, progress.take)
+        outcome = record_run(options, db, run_id, label, takers)
+    if options["save_result"] is not None and report.benchmark is not None:
+        _save(options["save_result"], report.benchmark)
     _print_result(report, outcome, db, run_id, as_json=as_json)
     if outcome.status == "failed":
         click.echo(f"Error: {outcome.error}", err=True)
@@ -48,16 +57,42 @@ def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) 
 
 
 def record_run(
-    settings: RunSettings,
-    device_options: dict[str, Any],
+    options: Mapping[str, Any],
     db: str,
     run_id: str,
     label: str | None,
-    takers: Sequence[Callable[[AnyEvent], None]],
+    takers: Sequence[Taker],
 ) -> Outcome:
     """Run, and store every event in the database; each taker gets the events too."""
-    device = open_device(**device_options)
-    record = RunRecord(
+    settings, workload = read_settings(options), read_workload(options)
+    device = open_device(
+        options["device"],
+        memory_bytes=options["memory"],
+        num_threads=options["threads"],
+    )
+    try:
+        sink = StoreSink(db, _record(device, run_id, label))
+        recorder = Recorder(sink)
+
+        def emit(event: AnyEvent) -> None:
+            recorder.record(event)
+            for take in takers:
+                take(event)
+
+        session = Session(device, settings, emit, workload)
+        sink.open()
+        before = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            return session.run()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            recorder.close()
+    finally:
+        device.close()
+
+
+def _record(device: Device, run_id: str, label: str | None) -> RunRecord:
+    return RunRecord(
         run_id=run_id,
         source_name="warmup-insights run",
         label=label,
@@ -67,25 +102,17 @@ def record_run(
         started_at=device.now(),
         synthetic=device.is_synthetic,
     )
-    sink = StoreSink(db, record)
-    sink.open()
-    recorder = Recorder(sink)
-
-    def emit(event: AnyEvent) -> None:
-        recorder.record(event)
-        for take in takers:
-            take(event)
-
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        return Session(device, settings, emit).run()
-    finally:
-        recorder.close()
-        device.close()
 
 
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
+
+
+def _save(path: Path, values: Mapping[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write the result to {path}: {error}") from error
 
 
 def _print_result(
@@ -96,7 +123,9 @@ def _print_result(
         click.echo(json.dumps({"run_id": run_id, "summary": summary}, indent=2))
         return
     Console().print(report.table())
-    click.echo(f"run {run_id} {outcome.status}, stored in {db}")
+    if report.benchmark is not None:
+        click.echo(result_block(report.benchmark))
+    click.echo(f"run {run_id} {outcome.status}, stored in {shown_location(db)}")
 
 
 def _refresh(db: str, run_id: str) -> dict[str, Any] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +13,7 @@ import click
 from warmup_insights.devices import DEVICE_CHOICES
 from warmup_insights.errors import SettingError
 from warmup_insights.runner.settings import CAPTURE_STRATEGIES, RunSettings
+from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.units import parse_bytes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,6 +34,7 @@ _ACCELERATOR_DEFAULTS: dict[str, Any] = {
     "max_num_seqs": 32,
     "max_num_batched_tokens": 4096,
 }
+_SETTINGS = {field.name for field in fields(RunSettings)} - {"environment"}
 _ENVIRONMENT_PREFIXES = ("VLLM_", "PT_HPU_")
 
 
@@ -63,6 +67,9 @@ _OPTIONS = (
         "--memory",
         callback=_read_size,
         help="Budget of the cpu device. [default: 2GiB]",
+    ),
+    click.option(
+        "--threads", type=int, help="Threads of the cpu device.  [default: 1]"
     ),
     click.option("--model", help="Shape preset, or folder with a config.json."),
     click.option("--dtype", help="float32, bfloat16 or float16."),
@@ -162,6 +169,91 @@ _OPTIONS = (
 )
 
 
+_SERVE_OPTIONS = (
+    click.option("--serve", is_flag=True, help="Serve a workload after the warm-up."),
+    click.option(
+        "--num-prompts", type=int, default=50, show_default=True, help="Requests."
+    ),
+    click.option(
+        "--request-rate",
+        type=float,
+        default=float("inf"),
+        show_default=True,
+        help="Requests per second (Poisson arrivals); inf sends all at once.",
+    ),
+    click.option(
+        "--input-len",
+        type=int,
+        default=96,
+        show_default=True,
+        help="Median prompt length in tokens.",
+    ),
+    click.option(
+        "--output-len",
+        type=int,
+        default=24,
+        show_default=True,
+        help="Median output length in tokens.",
+    ),
+    click.option(
+        "--length-sigma",
+        type=float,
+        default=0.6,
+        show_default=True,
+        help="Spread of the lengths (log-normal); 0 for fixed lengths.",
+    ),
+    click.option(
+        "--temperature",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Of the sampling; 0 is greedy.",
+    ),
+    click.option(
+        "--trace",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Requests from a JSONL file instead: objects with input_len, output_len, "
+        "and optionally arrival_s and temperature.",
+    ),
+    click.option(
+        "--save-result",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the result as JSON, with the keys of `vllm bench serve`.",
+    ),
+)
+
+
+def serve_options(command: Command) -> Command:
+    """Add the options that `read_workload` takes."""
+    for option in reversed(_SERVE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def read_workload(options: Mapping[str, Any]) -> WorkloadSettings | None:
+    """The workload to serve; None without `--serve`.
+
+    Raises:
+        SettingError: a value cannot be used, or an option needs `--serve`.
+    """
+    if not options["serve"]:
+        for name in ("trace", "save_result"):
+            if options[name] is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingError(f"{flag} does nothing without --serve; add it")
+        return None
+    return WorkloadSettings(
+        num_prompts=options["num_prompts"],
+        request_rate=options["request_rate"],
+        input_len=options["input_len"],
+        output_len=options["output_len"],
+        sigma=options["length_sigma"],
+        temperature=options["temperature"],
+        seed=options["seed"],
+        trace=options["trace"],
+    )
+
+
 def engine_options(command: Command) -> Command:
     """Add the options that `read_settings` takes."""
     for option in reversed(_OPTIONS):
@@ -178,7 +270,7 @@ def read_settings(options: Mapping[str, Any]) -> RunSettings:
     values = {
         name: value
         for name, value in options.items()
-        if value is not None and name not in ("device", "memory", "assignments")
+        if value is not None and name in _SETTINGS
     }
     defaults = _CPU_DEFAULTS if options["device"] == "cpu" else _ACCELERATOR_DEFAULTS
     values["bucket_dimensions"] = int(values["bucket_dimensions"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.table import Table
 
 from warmup_insights.events import (
     AnyEvent,
+    BenchmarkResult,
     CaptureSummary,
     GraphBudgetSet,
     KVCacheAllocated,
@@ -41,6 +43,7 @@ class RunReport:
     cache: KVCacheAllocated | None = None
     graph_budget: GraphBudgetSet | None = None
     finished: WarmupFinished | None = None
+    benchmark: dict[str, Any] | None = None
     summaries: dict[str, CaptureSummary] = field(default_factory=dict)
     _phases: dict[str, _Phase] = field(default_factory=lambda: defaultdict(_Phase))
 
@@ -50,6 +53,8 @@ class RunReport:
             self._take_step(event)
         elif isinstance(event, CaptureSummary):
             self.summaries[event.phase] = event
+        elif isinstance(event, BenchmarkResult):
+            self.benchmark = event.values
         else:
             self._keep(event)
 

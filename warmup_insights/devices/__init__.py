@@ -22,10 +22,13 @@ __all__ = [
 DEVICE_CHOICES = ("cpu", "cuda", "hpu", "simulated:gaudi2", "simulated:gaudi3")
 
 
-def open_device(choice: str, *, memory_bytes: int | None = None) -> Device:
+def open_device(
+    choice: str, *, memory_bytes: int | None = None, num_threads: int | None = None
+) -> Device:
     """The device of that name, ready for use.
 
-    `memory_bytes` is the budget of the `cpu` device; the others have what they have.
+    `memory_bytes` and `num_threads` are for the `cpu` device; the others have what they
+    have.
 
     Raises:
         SettingError: there is no such device, or it takes no budget.
@@ -34,16 +37,16 @@ def open_device(choice: str, *, memory_bytes: int | None = None) -> Device:
     if choice not in DEVICE_CHOICES:
         known = ", ".join(DEVICE_CHOICES)
         raise SettingError(f"unknown device {choice!r}; use one of {known}")
-    if memory_bytes is not None and choice != "cpu":
+    if choice != "cpu" and (memory_bytes is not None or num_threads is not None):
         raise SettingError(
-            f"--memory sets the budget of the cpu device only; {choice} has its own"
+            f"--memory and --threads are for the cpu device only; {choice} has its own"
         )
     if choice.startswith("simulated:"):
         from warmup_insights.devices.simulated import SimulatedDevice, find_profile
 
         return SimulatedDevice(find_profile(choice.partition(":")[2]))
     try:
-        return _open_torch_device(choice, memory_bytes)
+        return _open_torch_device(choice, memory_bytes, num_threads)
     except ModuleNotFoundError as error:
         raise DeviceError(
             f"device {choice} needs the package {error.name!r}, which is not "
@@ -52,7 +55,9 @@ def open_device(choice: str, *, memory_bytes: int | None = None) -> Device:
         ) from error
 
 
-def _open_torch_device(choice: str, memory_bytes: int | None) -> Device:
+def _open_torch_device(
+    choice: str, memory_bytes: int | None, num_threads: int | None
+) -> Device:
     if choice == "cuda":
         from warmup_insights.devices.cuda import CudaDevice
 
@@ -61,6 +66,13 @@ def _open_torch_device(choice: str, memory_bytes: int | None) -> Device:
         from warmup_insights.devices.hpu import HpuDevice
 
         return HpuDevice()
-    from warmup_insights.devices.cpu import DEFAULT_BUDGET_BYTES, CpuDevice
+    from warmup_insights.devices.cpu import (
+        DEFAULT_BUDGET_BYTES,
+        DEFAULT_THREADS,
+        CpuDevice,
+    )
 
-    return CpuDevice(DEFAULT_BUDGET_BYTES if memory_bytes is None else memory_bytes)
+    return CpuDevice(
+        DEFAULT_BUDGET_BYTES if memory_bytes is None else memory_bytes,
+        num_threads=DEFAULT_THREADS if num_threads is None else num_threads,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from warmup_insights.errors import DeviceError
 from warmup_insights.units import GIB, format_bytes
 
 DEFAULT_BUDGET_BYTES = 2 * GIB
+DEFAULT_THREADS = 1
+"""Waking a second thread costs more than it saves in the small shapes of a CPU run."""
 
 
 class CpuDevice:
@@ -32,13 +35,26 @@ class CpuDevice:
     is_synthetic = False
     torch_name: str | None = "cpu"
 
-    def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
+    def __init__(
+        self,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        *,
+        num_threads: int = DEFAULT_THREADS,
+    ) -> None:
         _check_budget(budget_bytes)
+        if num_threads < 1:
+            raise DeviceError(
+                f"{num_threads} threads cannot run anything; use 1 or more"
+            )
         self.name = _processor_name()
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(num_threads)
         self._budget_bytes = budget_bytes
         self._workspace_bytes = 0
         self._clock = EpochClock()
         _warm_torch_up()
+        gc.collect()  # garbage that is freed later would count as memory given back
+        host.return_free_pages()
         self._baseline_bytes = _process_bytes()
 
     def memory(self) -> MemoryReading:
@@ -121,7 +137,9 @@ class CpuDevice:
         }
 
     def close(self) -> None:
-        """Give free pages back to the system."""
+        """Give free pages back to the system, and the threads to torch."""
+        torch.set_num_threads(self._threads_before)
+        gc.collect()
         host.return_free_pages()
 
 

@@ -16,13 +16,14 @@ class BlockPool:
     """
 
     def __init__(self, layout: CacheLayout) -> None:
-        self._free = deque(layout.usable_ids)
+        self._untouched = layout.usable_ids
+        self._returned: deque[int] = deque()
         self._used: set[int] = set()
 
     @property
     def num_free(self) -> int:
         """Blocks that can be handed out."""
-        return len(self._free)
+        return len(self._untouched) + len(self._returned)
 
     @property
     def used(self) -> frozenset[int]:
@@ -31,8 +32,10 @@ class BlockPool:
 
     def allocate(self, count: int) -> list[int]:
         """That many blocks; the caller has checked `num_free`."""
-        assert count <= len(self._free), "more blocks than are free"
-        blocks = [self._free.popleft() for _ in range(count)]
+        assert count <= self.num_free, "more blocks than are free"
+        blocks = list(self._untouched[:count])
+        self._untouched = self._untouched[count:]
+        blocks += [self._returned.popleft() for _ in range(count - len(blocks))]
         self._used.update(blocks)
         return blocks
 
@@ -40,12 +43,16 @@ class BlockPool:
         """Take blocks back."""
         for block in blocks:
             self._used.remove(block)
-            self._free.append(block)
+            self._returned.append(block)
 
     def swap(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Exchange used blocks with free ones: the first of each pair becomes free."""
-        places = {block: place for place, block in enumerate(self._free)}
+        """Exchange used blocks with lower free ones: the first of each pair gets free.
+
+        Ids are first handed out in rising order, so a free id below a used one was
+        handed out before and is among the returned ones.
+        """
+        places = {block: place for place, block in enumerate(self._returned)}
         for used, free in pairs:
             self._used.remove(used)
             self._used.add(free)
-            self._free[places[free]] = used
+            self._returned[places[free]] = used

@@ -18,9 +18,11 @@ from warmup_insights.events import (
 from warmup_insights.runner.emitter import Emitter, Sink
 from warmup_insights.runner.engine import Engine
 from warmup_insights.runner.memory import NoCacheRoom
+from warmup_insights.runner.serving import Served, Server
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.shapes import ModelShape, find_shape
 from warmup_insights.runner.warmup import Warmup
+from warmup_insights.runner.workload import Request, WorkloadSettings, load_requests
 from warmup_insights.version import __version__
 
 
@@ -58,7 +60,13 @@ def make_engine(
 class Session:
     """A device, an engine and the events of one run."""
 
-    def __init__(self, device: Device, settings: RunSettings, sink: Sink) -> None:
+    def __init__(
+        self,
+        device: Device,
+        settings: RunSettings,
+        sink: Sink,
+        workload: WorkloadSettings | None = None,
+    ) -> None:
         shape, folder = find_shape(settings.model)
         self.device = device
         self.settings = settings
@@ -66,6 +74,9 @@ class Session:
         self.emitter = Emitter(sink, device)
         self.engine = make_engine(device, shape, folder, settings)
         self.warmup = Warmup(self.engine, settings, self.emitter)
+        self.workload = workload
+        self.requests = [] if workload is None else self._requests(workload)
+        self.served: Served | None = None
 
     def run(self) -> Outcome:
         """Start up, and end with RunFinished whatever happens.
@@ -77,6 +88,8 @@ class Session:
         try:
             self.warmup.start()
             self._note_graph_memory()
+            if self.workload is not None:
+                self._serve(self.workload)
         except WarmupInsightsError as error:
             return self._failed(self._failure(error))
         except KeyboardInterrupt:
@@ -87,6 +100,17 @@ class Session:
         status = "skipped" if self.settings.skip_warmup else "finished"
         self.emitter.emit(RunFinished(status=status, time=self.emitter.now()))
         return Outcome(status)
+
+    def _requests(self, workload: WorkloadSettings) -> list[Request]:
+        return load_requests(
+            workload,
+            vocab_size=self.shape.vocab_size,
+            max_model_len=self.settings.max_model_len,
+        )
+
+    def _serve(self, workload: WorkloadSettings) -> None:
+        server = Server(self.warmup, self.emitter, self.shape.name)
+        self.served = server.serve(self.requests, request_rate=workload.request_rate)
 
     def _emit_start(self) -> None:
         now = self.emitter.now()

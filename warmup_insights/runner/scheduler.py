@@ -1,0 +1,179 @@
+"""Which requests run in the next step, and on which blocks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from warmup_insights.runner.batch import CacheLayout, Row
+from warmup_insights.runner.kv_cache import BlockPool
+from warmup_insights.runner.workload import Request
+
+
+@dataclass
+class RunningRequest:
+    """A request on its way: its tokens so far, and the blocks that hold them."""
+
+    request: Request
+    tokens: list[int] = field(default_factory=list)
+    num_computed: int = 0
+    blocks: list[int] = field(default_factory=list)
+    token_times: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.request.prompt)
+
+    @property
+    def num_generated(self) -> int:
+        """Tokens that were given back so far."""
+        return len(self.tokens) - len(self.request.prompt)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all wanted tokens are there."""
+        return self.num_generated >= self.request.output_len
+
+    @property
+    def num_pending(self) -> int:
+        """Tokens whose keys and values are not in the cache."""
+        return len(self.tokens) - self.num_computed
+
+    def row(self, count: int) -> Row:
+        """The next `count` tokens to compute."""
+        end = self.num_computed + count
+        return Row(self.tokens[self.num_computed : end], self.num_computed, self.blocks)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to run next: each sequence with the number of tokens to compute."""
+
+    phase: str
+    parts: list[tuple[RunningRequest, int]]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of the step."""
+        return [sequence.row(count) for sequence, count in self.parts]
+
+
+class Scheduler:
+    """Prompts before decodes, in order of arrival; long prompts in parts.
+
+    `max_prefill_seqs` bounds the rows of a prompt step, `max_num_batched_tokens` its
+    padded tokens. A sequence that gets no block for its next token makes the youngest
+    running one give its blocks back and start over.
+    """
+
+    def __init__(
+        self,
+        layout: CacheLayout,
+        *,
+        max_num_seqs: int,
+        max_prefill_seqs: int,
+        max_num_batched_tokens: int,
+        can_split: bool,
+    ) -> None:
+        self._layout = layout
+        self._max_num_seqs = max_num_seqs
+        self._max_prefill_seqs = max_prefill_seqs
+        self._budget = max_num_batched_tokens
+        self._can_split = can_split
+        self.pool = BlockPool(layout)
+        self.waiting: deque[RunningRequest] = deque()
+        self.running: list[RunningRequest] = []
+        self.num_preempted = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything waits or runs."""
+        return bool(self.waiting or self.running)
+
+    def add(self, request: Request) -> None:
+        """Take a request."""
+        self.waiting.append(RunningRequest(request))
+
+    def next_step(self) -> Step:
+        """The next step; there is work."""
+        parts = self._prompt_parts()
+        if parts:
+            return Step("prompt", parts)
+        self._make_room()
+        return Step("decode", [(sequence, 1) for sequence in self.running])
+
+    def finish_step(self, step: Step, tokens: Sequence[int], now: float) -> None:
+        """Take the tokens of a step; finished sequences give their blocks back."""
+        for (sequence, count), token in zip(step.parts, tokens, strict=True):
+            sequence.num_computed += count
+            if sequence.num_pending:
+                continue  # a part of a prompt: its token means nothing
+            sequence.tokens.append(token)
+            sequence.token_times.append(now)
+            if sequence.is_finished:
+                self.running.remove(sequence)
+                self.pool.free(sequence.blocks)
+
+    def apply_swaps(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Rewrite the block tables after used blocks moved to free places."""
+        moved = dict(pairs)
+        self.pool.swap(pairs)
+        for sequence in self.running:
+            sequence.blocks[:] = [moved.get(block, block) for block in sequence.blocks]
+
+    def _prompt_parts(self) -> list[tuple[RunningRequest, int]]:
+        """Running sequences with tokens left of their prompt, then waiting ones."""
+        parts: list[tuple[RunningRequest, int]] = []
+        for sequence in self.running:
+            if sequence.num_pending > 1 and self._fits(parts, sequence):
+                parts.append((sequence, self._part_len(sequence)))
+        while self.waiting and len(self.running) < self._max_num_seqs:
+            sequence = self.waiting[0]
+            needed = self._layout.blocks_for(len(sequence.tokens))
+            if needed > self.pool.num_free or not self._fits(parts, sequence):
+                break
+            self.waiting.popleft()
+            sequence.blocks = self.pool.allocate(needed)
+            self.running.append(sequence)
+            parts.append((sequence, self._part_len(sequence)))
+        return parts
+
+    def _part_len(self, sequence: RunningRequest) -> int:
+        """All pending tokens, or as many whole blocks of them as the budget allows."""
+        pending = sequence.num_pending
+        if pending <= self._budget or not self._can_split:
+            return pending
+        size = self._layout.block_size
+        return max(size, self._budget // size * size)
+
+    def _fits(
+        self, parts: list[tuple[RunningRequest, int]], sequence: RunningRequest
+    ) -> bool:
+        if len(parts) >= self._max_prefill_seqs:
+            return False
+        longest = max(
+            [count for _, count in parts]
+            + [min(self._budget, self._part_len(sequence))]
+        )
+        return not parts or longest * (len(parts) + 1) <= self._budget
+
+    def _make_room(self) -> None:
+        """Give every running sequence the block that its next token needs."""
+        index = 0
+        while index < len(self.running):
+            sequence = self.running[index]
+            missing = self._layout.blocks_for(len(sequence.tokens)) - len(
+                sequence.blocks
+            )
+            if missing <= self.pool.num_free:
+                sequence.blocks += self.pool.allocate(max(0, missing))
+                index += 1
+            else:
+                self._preempt(self.running[-1])
+
+    def _preempt(self, sequence: RunningRequest) -> None:
+        self.running.remove(sequence)
+        self.pool.free(sequence.blocks)
+        sequence.blocks, sequence.num_computed = [], 0
+        self.waiting.appendleft(sequence)
+        self.num_preempted += 1

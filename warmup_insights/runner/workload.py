@@ -1,0 +1,188 @@
+"""Requests for the serving run: made by rule, or read from a trace."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmup_insights.errors import InputError, SettingError
+from warmup_insights.runner.engine import SamplingParams
+
+MAX_TRACE_LINE = 1_000_000
+GREEDY = SamplingParams()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: when it comes, its tokens, and how many it wants back."""
+
+    request_id: int
+    arrival_s: float
+    prompt: tuple[int, ...]
+    output_len: int
+    sampling: SamplingParams = GREEDY
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSettings:
+    """How requests are made; lengths in tokens, the rate in requests per second.
+
+    A rate of infinity sends all at once. A `sigma` above 0 draws lengths from a
+    log-normal distribution whose median is the length; 0 means that exact length. With
+    a `trace` the requests are read from that file instead.
+
+    Raises:
+        SettingError: a value cannot be used.
+    """
+
+    num_prompts: int = 50
+    request_rate: float = math.inf
+    input_len: int = 96
+    output_len: int = 24
+    sigma: float = 0.6
+    temperature: float = 0.0
+    seed: int = 0
+    trace: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_prompts", "input_len", "output_len"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name}={getattr(self, name)} is too small; use 1+")
+        if not self.request_rate > 0:
+            raise SettingError(
+                f"request_rate={self.request_rate:g} is not a rate; use a number above "
+                "0, or inf for all at once"
+            )
+        if not 0 <= self.sigma <= 4:
+            raise SettingError(f"sigma={self.sigma:g} is not a spread; use 0 to 4")
+        if not 0 <= self.temperature <= 10:
+            raise SettingError(
+                f"temperature={self.temperature:g} is not usable; use 0 to 10"
+            )
+
+
+def load_requests(
+    settings: WorkloadSettings, *, vocab_size: int, max_model_len: int
+) -> list[Request]:
+    """The requests of a workload, in order of arrival.
+
+    Raises:
+        InputError: its trace cannot be used.
+    """
+    if settings.trace is not None:
+        return read_trace(
+            settings.trace, vocab_size=vocab_size, max_model_len=max_model_len
+        )
+    return make_requests(settings, vocab_size=vocab_size, max_model_len=max_model_len)
+
+
+def make_requests(
+    settings: WorkloadSettings, *, vocab_size: int, max_model_len: int
+) -> list[Request]:
+    """Requests with Poisson arrivals; the same seed makes the same ones.
+
+    Lengths are cut so that prompt and output fit `max_model_len` together.
+    """
+    generator = random.Random(settings.seed)
+    requests, arrival = [], 0.0
+    for request_id in range(settings.num_prompts):
+        length = _length(
+            generator, settings.input_len, settings.sigma, max_model_len - 1
+        )
+        room = max_model_len - length
+        requests.append(
+            Request(
+                request_id,
+                arrival,
+                tuple(generator.randrange(vocab_size) for _ in range(length)),
+                _length(generator, settings.output_len, settings.sigma, room),
+                SamplingParams(settings.temperature),
+            )
+        )
+        if math.isfinite(settings.request_rate):
+            arrival += generator.expovariate(settings.request_rate)
+    return requests
+
+
+def _length(generator: random.Random, median: int, sigma: float, longest: int) -> int:
+    drawn = median * math.exp(generator.gauss(0.0, sigma)) if sigma else median
+    return max(1, min(longest, round(drawn)))
+
+
+def read_trace(path: Path, *, vocab_size: int, max_model_len: int) -> list[Request]:
+    """The requests of a JSONL trace, in order of arrival.
+
+    Each line is an object with `input_len` and `output_len`, and optionally `arrival_s`
+    (0) and `temperature` (0). Prompt tokens are made from the line number.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no such object.
+    """
+    requests: list[Request] = []
+    for number, line in _lines(path):
+        where = f"{path}, line {number}"
+        fields = _fields(where, line)
+        input_len = _count(where, fields, "input_len")
+        output_len = _count(where, fields, "output_len")
+        if input_len + output_len > max_model_len:
+            raise InputError(
+                f"{where}: {input_len} and {output_len} tokens are more than "
+                f"max_model_len={max_model_len}; shorten them or raise it"
+            )
+        generator = random.Random(number)
+        requests.append(
+            Request(
+                len(requests),
+                _number(where, fields, "arrival_s", math.inf),
+                tuple(generator.randrange(vocab_size) for _ in range(input_len)),
+                output_len,
+                SamplingParams(_number(where, fields, "temperature", 10.0)),
+            )
+        )
+    if not requests:
+        raise InputError(f"{path} holds no request; each line is one JSON object")
+    return sorted(requests, key=lambda request: request.arrival_s)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            number = 0
+            while line := lines.readline(MAX_TRACE_LINE):
+                number += 1
+                if line.strip():
+                    yield number, line
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the trace {path}: {error}") from error
+
+
+def _fields(where: str, line: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InputError(
+            f'{where}: not an object such as {{"input_len": 96, "output_len": 24}}'
+        )
+    return fields
+
+
+def _count(where: str, fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{where}: {name}={value!r} is not a whole number above 0")
+    return value
+
+
+def _number(where: str, fields: dict[str, Any], name: str, largest: float) -> float:
+    value = fields.get(name, 0.0)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf or value > largest:
+        raise InputError(f"{where}: {name}={value!r} is not a usable number from 0 on")
+    return float(value)
