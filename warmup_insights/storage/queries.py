@@ -27,6 +27,27 @@ _SEARCHED = (
     "device_name",
     "engine",
 )
+_LISTED = (
+    "run_id",
+    "label",
+    "notes",
+    "engine",
+    "version",
+    "model",
+    "device_kind",
+    "device_name",
+    "status",
+    "started_at",
+    "created_at",
+    "updated_at",
+    "heartbeat_at",
+    "synthetic",
+    "source_kind",
+    "source_name",
+    "num_events",
+    "process",
+)
+_FIGURES = ("ready_s", "warmup_s", "captured_percent", "num_kv_blocks", "missed")
 _started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
 
 
@@ -52,6 +73,61 @@ def count_runs(connection: Connection, **filters: Any) -> int:
     """How many runs pass all filters."""
     query = sa.select(sa.func.count()).select_from(schema.runs)
     return int(connection.execute(query.where(*_conditions(filters))).scalar_one())
+
+
+def run_table(
+    connection: Connection,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    **filters: Any,
+) -> list[dict[str, Any]]:
+    """Runs with the figures that lists show, as plain columns, newest first."""
+    summary = schema.run_summaries.c
+    query = (
+        sa.select(
+            *(schema.runs.c[name] for name in _LISTED),
+            *(summary[name] for name in _FIGURES),
+        )
+        .select_from(
+            schema.runs.outerjoin(
+                schema.run_summaries, schema.runs.c.run_id == summary.run_id
+            )
+        )
+        .where(*_conditions(filters))
+        .order_by(_started.desc(), schema.runs.c.run_id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def newest_change(connection: Connection) -> tuple[int, float]:
+    """How many runs there are, and when one of them last changed."""
+    columns = schema.runs.c
+    query = sa.select(sa.func.count(), sa.func.max(columns.updated_at))
+    count, changed = connection.execute(query).one()
+    return int(count), float(changed or 0.0)
+
+
+def distinct(connection: Connection, column: str) -> list[str]:
+    """The values of a column of `runs`, in order, without null."""
+    known = schema.runs.c[column]
+    query = sa.select(known).where(known.is_not(None)).distinct().order_by(known)
+    return [str(value) for value in connection.execute(query).scalars()]
+
+
+def event_table(
+    connection: Connection, run_id: str, kinds: Iterable[str]
+) -> list[dict[str, Any]]:
+    """The typed columns of some kinds of events of a run, in order, without JSON."""
+    columns = [column for column in schema.events.c if column.name != "payload"]
+    query = (
+        sa.select(*columns)
+        .where(schema.events.c.run_id == run_id, schema.events.c.kind.in_(list(kinds)))
+        .order_by(schema.events.c.seq)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:

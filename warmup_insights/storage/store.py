@@ -151,6 +151,23 @@ class EventStore:
         with self._reading() as connection:
             return queries.count_runs(connection, **filters)
 
+    def run_table(
+        self, *, limit: int | None = None, offset: int = 0, **filters: Any
+    ) -> list[dict[str, Any]]:
+        """Runs as plain columns with their figures, newest first; filters of `runs`."""
+        with self._reading() as connection:
+            return queries.run_table(connection, limit=limit, offset=offset, **filters)
+
+    def newest_change(self) -> tuple[int, float]:
+        """Number of runs and time of the last change; differs when a list would."""
+        with self._reading() as connection:
+            return queries.newest_change(connection)
+
+    def distinct(self, column: str) -> list[str]:
+        """The values of a column of `runs`, in order, without null."""
+        with self._reading() as connection:
+            return queries.distinct(connection, column)
+
     def run(self, run_id: str) -> RunRecord:
         """The run with an id. Raises StoreError when there is none."""
         with self._reading() as connection:
@@ -170,6 +187,11 @@ class EventStore:
         """The events of a run in order, read block by block."""
         wanted = None if kinds is None else tuple(kinds)
         return EventReader(self._blocks(run_id, wanted, after_seq))
+
+    def event_table(self, run_id: str, kinds: Iterable[str]) -> list[dict[str, Any]]:
+        """The typed columns of some kinds of events, in order, without their JSON."""
+        with self._reading() as connection:
+            return queries.event_table(connection, run_id, kinds)
 
     def _blocks(
         self, run_id: str, kinds: tuple[str, ...] | None, after_seq: int

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from warmup_insights.events import WarmupFinished, WarmupStep
+from warmup_insights.storage import EventStore, RunRecord
+
+A, B = "a" * 12, "b" * 12
+
+
+@pytest.fixture
+def filled(tmp_path):
+    with EventStore(tmp_path / "runs.db") as store:
+        with store.begin() as transaction:
+            transaction.add_run(RunRecord(run_id=A, started_at=2.0, model="m"))
+            transaction.add_run(RunRecord(run_id=B, started_at=1.0))
+            transaction.put_summary(A, {"time": {"warmup_s": 3.5}}, [])
+        yield store
+
+
+def test_run_table_lists_runs_without_a_summary_with_unknown_figures(filled):
+    rows = filled.run_table()
+    assert [(row["run_id"], row["warmup_s"]) for row in rows] == [(A, 3.5), (B, None)]
+
+
+def test_run_table_takes_the_filters_of_runs(filled):
+    assert [row["run_id"] for row in filled.run_table(model="m")] == [A]
+    assert [row["run_id"] for row in filled.run_table(limit=1, offset=1)] == [B]
+    assert filled.distinct("model") == ["m"]
+
+
+def test_newest_change_differs_after_a_change(filled):
+    before = filled.newest_change()
+    filled.set_label(A, "x")
+    between = filled.newest_change()
+    filled.delete_run(B)
+    assert len({before, between, filled.newest_change()}) == 3
+
+
+def test_event_table_has_columns_instead_of_json(filled):
+    step = WarmupStep(phase="prompt", bucket=(1, 128, 0), duration_s=2.0)
+    with filled.begin() as transaction:
+        transaction.append(A, [step, WarmupFinished(duration_s=1.0)])
+    (row,) = filled.event_table(A, ["warmup_step"])
+    assert (row["seq"], row["query_len"], row["duration_s"]) == (0, 128, 2.0)
+    assert "payload" not in row
