@@ -1,0 +1,115 @@
+"""Kills recording processes at random moments and looks at what is left.
+
+`python -m tests.recorder.killing 200` prints the counts.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.recorder.programs import start_program
+from warmup_insights.events import WarmupStep
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.spill import restore_spill
+
+PROGRAM = """
+recorder = Recorder(StoreSink(path, RunRecord(run_id="run1")))
+recorder.record(step(0))
+print("ready", flush=True)
+number = 0
+while True:
+    for _ in range(20):
+        number += 1
+        recorder.record(step(number))
+        print("recorded", number, time.monotonic(), flush=True)
+    if number % 2000 == 0 and recorder.flush():
+        print("flushed", number, flush=True)
+    time.sleep(0.002)
+"""
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What one kill left."""
+
+    num_recorded: int
+    num_stored: int
+    num_flushed: int
+    """Events that `flush` had acknowledged."""
+    missing_s: float
+    """Age of the oldest missing event at the kill; 0 when none is missing."""
+    is_gapless: bool
+    status: str | None
+    """Of the run, six seconds later."""
+
+
+def kill_once(path, after_s):
+    """Kill a recording process `after_s` seconds after its first event."""
+    with start_program(PROGRAM, path) as program:
+        assert program.stdout.readline() == "ready\n"
+        time.sleep(after_s)
+        program.send_signal(signal.SIGKILL)
+        killed_at = time.monotonic()
+        lines = [line.split() for line in program.stdout.read().splitlines()]
+    recorded = {
+        int(line[1]): float(line[2])
+        for line in lines
+        if line[0] == "recorded" and len(line) == 3
+    }
+    flushed = [int(line[1]) for line in lines if line[0] == "flushed"]
+    stored, status = _look(path)
+    missing = [at for number, at in recorded.items() if number >= len(stored)]
+    return Aftermath(
+        num_recorded=1 + len(recorded),
+        num_stored=len(stored),
+        num_flushed=max(flushed, default=-1) + 1,
+        missing_s=killed_at - min(missing) if missing else 0.0,
+        is_gapless=stored == list(range(len(stored))),
+        status=status,
+    )
+
+
+def _look(path):
+    if not path.exists():
+        return [], None
+    with EventStore(path) as store:
+        for spill in path.parent.glob(f"{path.name}.*.jsonl"):
+            restore_spill(store, spill)
+        found = store.runs()
+        events = list(store.events("run1"))
+    status = found[0].status_at(time.time() + 6) if found else None
+    return [e.index for e in events if isinstance(e, WarmupStep)], status
+
+
+def main(count):
+    chance = random.Random(20261120)
+    with tempfile.TemporaryDirectory() as folder:
+        found = [
+            kill_once(Path(folder) / f"{number}.db", chance.uniform(0, 1.5))
+            for number in range(count)
+        ]
+    print(f"killed {len(found)} recording processes")
+    print(f"events recorded {sum(a.num_recorded for a in found):,}")
+    print(f"events stored {sum(a.num_stored for a in found):,}")
+    lost = sum(max(0, a.num_flushed - a.num_stored) for a in found)
+    print(
+        f"events acknowledged by flush {sum(a.num_flushed for a in found):,}, lost {lost}"
+    )
+    print(f"runs with gaps or doubles {sum(not a.is_gapless for a in found)}")
+    ages = sorted(a.missing_s * 1000 for a in found)
+    print(f"oldest missing event at the kill: median {ages[len(ages) // 2]:.0f} ms, "
+          f"largest {ages[-1]:.0f} ms")  # fmt: skip
+    statuses = sorted({str(a.status) for a in found})
+    print(
+        "status shown:", {s: sum(str(a.status) == s for a in found) for s in statuses}
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
