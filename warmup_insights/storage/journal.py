@@ -1,4 +1,4 @@
-"""The write-ahead log of SQLite: readers and the writer do not wait for each other."""
+"""Care of the database file: its write-ahead log, and giving space back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from sqlalchemy.engine import Engine
 
 
 def use_wal(engine: Engine) -> None:
-    """Switch a database file to WAL; kept in the file, so usually done already.
+    """Switch a database file to WAL: readers and the writer do not wait for each other.
 
+    Kept in the file, so usually done already.
     Where it cannot be (a network disk, or somebody else is writing at this moment) the
     database works without it, and the next to open it tries again.
     """
@@ -25,5 +26,23 @@ def use_wal(engine: Engine) -> None:
     except sqlite3.OperationalError as error:
         if "locked" not in str(error):
             raise
+    finally:
+        raw.close()
+
+
+def vacuum(engine: Engine) -> None:
+    """Rewrite the database without the space of what was removed."""
+    raw = engine.raw_connection()
+    try:
+        connection = raw.driver_connection
+        assert connection is not None
+        if engine.dialect.name == "sqlite":
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        else:
+            connection.rollback()
+            connection.autocommit = True
+            connection.execute("VACUUM ANALYZE")
+            connection.autocommit = False
     finally:
         raw.close()

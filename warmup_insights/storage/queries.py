@@ -317,6 +317,15 @@ def source_lines(
     return [(row[0], row[1], row[2]) for row in connection.execute(query)]
 
 
+def size_bytes(connection: Connection) -> int:
+    """What the database takes on disk."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    else:
+        query = "SELECT pg_database_size(current_database())"
+    return int(connection.execute(sa.text(query)).scalar_one())
+
+
 def _run_record(row: Row[Any]) -> RunRecord:
     return RunRecord(**row._mapping)
 

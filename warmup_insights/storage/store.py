@@ -17,7 +17,7 @@ from warmup_insights.events import AnyEvent
 from warmup_insights.storage import queries
 from warmup_insights.storage.engine import BUSY_TIMEOUT_S, Location, open_engine
 from warmup_insights.storage.faults import explained
-from warmup_insights.storage.journal import use_wal
+from warmup_insights.storage.journal import use_wal, vacuum
 from warmup_insights.storage.records import RunRecord, SourceRecord
 from warmup_insights.storage.rows import read_payload
 from warmup_insights.storage.transaction import Transaction
@@ -273,6 +273,16 @@ class EventStore:
         """Remove a run with all that belongs to it, and its source if it was the last."""
         with self.begin() as transaction:
             transaction.delete_run(run_id)
+
+    def size_bytes(self) -> int:
+        """What the database takes on disk, its log not counted."""
+        with self._reading() as connection:
+            return queries.size_bytes(connection)
+
+    def vacuum(self) -> None:
+        """Give the space of what was removed back to the disk."""
+        with explained(str(self.location)):
+            vacuum(self._engine)
 
 
 _open_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
