@@ -1,4 +1,4 @@
-"""The reads of the store; each takes a connection and gives records or plain values."""
+"""The reads of runs, their events and summaries; each takes a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Row
 
 from warmup_insights.errors import StoreError
 from warmup_insights.storage import schema
-from warmup_insights.storage.records import RunRecord, SourceRecord
+from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.summaries import read_bucket_row
 from warmup_insights.storage.text import from_json
 
@@ -48,6 +48,14 @@ _LISTED = (
     "process",
 )
 _FIGURES = ("ready_s", "warmup_s", "captured_percent", "num_kv_blocks", "missed")
+OVERVIEW_COLUMNS = (
+    "ready_s",
+    "warmup_s",
+    "captured_percent",
+    "num_kv_blocks",
+    "missed",
+)
+"""What the run table shows of a summary; unknown without one."""
 _started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
 
 
@@ -67,6 +75,36 @@ def runs(
         .offset(offset)
     )
     return [_run_record(row) for row in connection.execute(query)]
+
+
+def overview(
+    connection: Connection,
+    *,
+    order: str = "newest",
+    descending: bool = True,
+    limit: int | None = None,
+    offset: int = 0,
+    **filters: Any,
+) -> list[dict[str, Any]]:
+    """Rows of a run table: the columns of `runs` and what its summary is sorted by."""
+    columns: dict[str, sa.ColumnElement[Any]] = dict(schema.runs.c.items())
+    columns |= {name: schema.run_summaries.c[name] for name in OVERVIEW_COLUMNS}
+    keys = {"newest": _started, **columns}
+    if order not in keys:
+        raise TypeError(f"no such order: {order}")
+    key = keys[order].desc() if descending else keys[order].asc()
+    joined = schema.runs.outerjoin(
+        schema.run_summaries, schema.runs.c.run_id == schema.run_summaries.c.run_id
+    )
+    query = (
+        sa.select(*columns.values())
+        .select_from(joined)
+        .where(*_conditions(filters))
+        .order_by(key.nulls_last(), schema.runs.c.run_id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def count_runs(connection: Connection, **filters: Any) -> int:
@@ -263,60 +301,6 @@ def buckets(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     return [read_bucket_row(dict(row)) for row in connection.execute(query).mappings()]
 
 
-def sources(
-    connection: Connection, *, limit: int | None = None, offset: int = 0
-) -> list[SourceRecord]:
-    """Sources, the last ingested first."""
-    table = schema.sources
-    query = sa.select(table).order_by(table.c.ingested_at.desc(), table.c.source_id)
-    found = connection.execute(query.limit(limit).offset(offset))
-    return [_source_record(row) for row in found]
-
-
-def source(connection: Connection, source_id: str) -> SourceRecord:
-    """The source with an id. Raises StoreError when there is none."""
-    row = connection.execute(
-        sa.select(schema.sources).where(schema.sources.c.source_id == source_id)
-    ).first()
-    if row is None:
-        raise StoreError(f"There is no source {source_id[:60]!r}")
-    return _source_record(row)
-
-
-def source_with_digest(connection: Connection, digest: str) -> SourceRecord | None:
-    """The source with exactly these bytes, if it is stored."""
-    row = connection.execute(
-        sa.select(schema.sources).where(schema.sources.c.digest == digest)
-    ).first()
-    return None if row is None else _source_record(row)
-
-
-def sources_with_head(connection: Connection, head_digest: str) -> list[SourceRecord]:
-    """Sources that begin with the same bytes, the longest first."""
-    query = (
-        sa.select(schema.sources)
-        .where(schema.sources.c.head_digest == head_digest)
-        .order_by(schema.sources.c.size_bytes.desc())
-    )
-    return [_source_record(row) for row in connection.execute(query)]
-
-
-def source_lines(
-    connection: Connection, source_id: str
-) -> list[tuple[int, str | None, str]]:
-    """The kept lines of a source as `(line, rule or None, text)`, in order."""
-    query = (
-        sa.select(
-            schema.source_lines.c.line,
-            schema.source_lines.c.rule,
-            schema.source_lines.c.text,
-        )
-        .where(schema.source_lines.c.source_id == source_id)
-        .order_by(schema.source_lines.c.line)
-    )
-    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
-
-
 def size_bytes(connection: Connection) -> int:
     """What the database takes on disk."""
     if connection.dialect.name == "sqlite":
@@ -328,10 +312,3 @@ def size_bytes(connection: Connection) -> int:
 
 def _run_record(row: Row[Any]) -> RunRecord:
     return RunRecord(**row._mapping)
-
-
-def _source_record(row: Row[Any]) -> SourceRecord:
-    values = dict(row._mapping)
-    values["dialects"] = tuple(from_json(values["dialects"]))
-    values["report"] = from_json(values["report"])
-    return SourceRecord(**values)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.engine import Connection, Engine
 
 from warmup_insights.events import AnyEvent
-from warmup_insights.storage import queries
+from warmup_insights.storage import queries, source_queries
 from warmup_insights.storage.engine import BUSY_TIMEOUT_S, Location, open_engine
 from warmup_insights.storage.faults import explained
 from warmup_insights.storage.journal import use_wal, vacuum
@@ -146,6 +146,31 @@ class EventStore:
         with self._reading() as connection:
             return queries.runs(connection, limit=limit, offset=offset, **filters)
 
+    def overview(
+        self,
+        *,
+        order: str = "newest",
+        descending: bool = True,
+        limit: int | None = None,
+        offset: int = 0,
+        **filters: Any,
+    ) -> list[dict[str, Any]]:
+        """Rows of a run table, without reading any summary.
+
+        The columns of a run and `ready_s`, `warmup_s`, `captured_percent`,
+        `num_kv_blocks` and `missed` of its summary; sorted by `newest` or one of them,
+        unknown last. Filters as in `runs`.
+        """
+        with self._reading() as connection:
+            return queries.overview(
+                connection,
+                order=order,
+                descending=descending,
+                limit=limit,
+                offset=offset,
+                **filters,
+            )
+
     def count_runs(self, **filters: Any) -> int:
         """How many runs pass the filters of `runs`."""
         with self._reading() as connection:
@@ -237,27 +262,27 @@ class EventStore:
     ) -> list[SourceRecord]:
         """Sources, the last ingested first."""
         with self._reading() as connection:
-            return queries.sources(connection, limit=limit, offset=offset)
+            return source_queries.sources(connection, limit=limit, offset=offset)
 
     def source(self, source_id: str) -> SourceRecord:
         """The source with an id. Raises StoreError when there is none."""
         with self._reading() as connection:
-            return queries.source(connection, source_id)
+            return source_queries.source(connection, source_id)
 
     def source_with_digest(self, digest: str) -> SourceRecord | None:
         """The source with exactly these bytes, if it is stored."""
         with self._reading() as connection:
-            return queries.source_with_digest(connection, digest)
+            return source_queries.source_with_digest(connection, digest)
 
     def sources_with_head(self, head_digest: str) -> list[SourceRecord]:
         """Sources that begin with the same bytes, the longest first."""
         with self._reading() as connection:
-            return queries.sources_with_head(connection, head_digest)
+            return source_queries.sources_with_head(connection, head_digest)
 
     def source_lines(self, source_id: str) -> list[tuple[int, str | None, str]]:
         """The kept lines of a source as `(line, rule or None, text)`, in order."""
         with self._reading() as connection:
-            return queries.source_lines(connection, source_id)
+            return source_queries.source_lines(connection, source_id)
 
     def set_label(self, run_id: str, label: str | None) -> None:
         """Name a run; None takes the name away."""

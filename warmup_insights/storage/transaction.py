@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
 
 from warmup_insights.errors import StoreError
 from warmup_insights.events import Event
-from warmup_insights.storage import queries
+from warmup_insights.storage import queries, source_queries
 from warmup_insights.storage.records import RunRecord, SourceRecord
 from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
 from warmup_insights.storage.schema import (
@@ -218,7 +218,7 @@ class Transaction:
 
     def source_with_digest(self, digest: str) -> SourceRecord | None:
         """The source with exactly these bytes, if it is stored."""
-        return queries.source_with_digest(self._connection, digest)
+        return source_queries.source_with_digest(self._connection, digest)
 
     def runs(self, **filters: Any) -> list[RunRecord]:
         """Runs as `EventStore.runs` gives them, seen from inside the transaction."""
