@@ -1,0 +1,275 @@
+"""What recording costs on the caller's thread.
+
+    python benchmarks/recorder.py [--rounds N] [--json FILE]
+
+Every method times each of its events with `perf_counter_ns`, in short bursts and paced
+like a warm-up, interleaved with the others in one run; the time of an empty call is
+taken off. Compared with
+
+* a bare queue: the same event into a `SimpleQueue` that a thread empties into SQLite
+  with `executemany`, the least that recording can be;
+* an OpenTelemetry SDK span with a batch processor and an exporter that does nothing,
+  where `opentelemetry-sdk` is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import queue
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from warmup_insights.events import WarmupStep, encode
+from warmup_insights.recorder import NULL_RECORDER, Recorder
+from warmup_insights.storage import EventStore, RunRecord, StoreSink
+
+Method = Callable[[int], object]
+BURST = 2_000
+PACED = 200
+PAUSE_S = 0.001
+
+
+def make_event(number: int) -> WarmupStep:
+    return WarmupStep(
+        phase="prompt",
+        mode="graph",
+        bucket=(1, 128, number),
+        index=number,
+        total=BURST,
+        duration_s=0.25,
+    )
+
+
+@contextmanager
+def empty(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
+    yield lambda number: None, lambda: None
+
+
+@contextmanager
+def recording_off(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
+    record = NULL_RECORDER.record
+    yield lambda number: record(make_event(number)), lambda: None
+
+
+@contextmanager
+def bare_queue(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
+    waiting: queue.SimpleQueue[WarmupStep | None] = queue.SimpleQueue()
+    idle = threading.Event()
+
+    def write() -> None:
+        connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("CREATE TABLE events (time REAL, payload TEXT)")
+        while True:
+            time.sleep(0.05)
+            batch = []
+            while not waiting.empty():
+                batch.append(waiting.get())
+            rows = [(e.time, encode(e).decode()) for e in batch if e is not None]
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO events VALUES (?, ?)", rows)
+            connection.execute("COMMIT")
+            idle.set()
+            if None in batch:
+                connection.close()
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    put = waiting.put
+
+    def drain() -> None:
+        idle.clear()
+        idle.wait(10)
+        idle.clear()
+        idle.wait(10)
+
+    yield lambda number: put(make_event(number)), drain
+    put(None)
+    thread.join()
+
+
+@contextmanager
+def our_recorder(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
+    path = folder / "store.db"
+    recorder = Recorder(StoreSink(path, RunRecord(run_id="benchmark")))
+    record = recorder.record
+    record(make_event(0))
+    recorder.flush()
+
+    def call(number: int) -> None:
+        record(make_event(number))
+
+    yield call, recorder.flush
+    recorder.close()
+    with EventStore(path) as store:
+        count = store.run("benchmark").num_events
+    print(f"recorder: {count:,} events stored, {recorder.dropped} dropped")
+
+
+@contextmanager
+def open_telemetry(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import (
+        BatchSpanProcessor,
+        SpanExporter,
+        SpanExportResult,
+    )
+
+    class NoExporter(SpanExporter):
+        def export(self, spans: object) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(NoExporter(), max_queue_size=2**20))
+    tracer = provider.get_tracer("benchmark")
+
+    def call(number: int) -> None:
+        span = tracer.start_span("warmup_step")
+        span.set_attributes(
+            {
+                "phase": "prompt",
+                "mode": "graph",
+                "bucket": (1, 128, number),
+                "index": number,
+                "total": BURST,
+                "duration_s": 0.25,
+            }
+        )
+        span.end()
+
+    yield call, lambda: provider.force_flush()
+    provider.shutdown()
+
+
+METHODS = {
+    "empty call": empty,
+    "recording off": recording_off,
+    "bare queue": bare_queue,
+    "recorder": our_recorder,
+    "OpenTelemetry span": open_telemetry,
+}
+
+
+def time_burst(call: Method, count: int) -> list[int]:
+    now = time.perf_counter_ns
+    times = []
+    for number in range(count):
+        start = now()
+        call(number)
+        times.append(now() - start)
+    return times
+
+
+def time_paced(call: Method, count: int) -> list[int]:
+    times = []
+    for _ in range(count):
+        time.sleep(PAUSE_S)
+        times += time_burst(call, 1)
+    return times
+
+
+def thread_cpu_ns(call: Method, count: int) -> float:
+    start = time.thread_time_ns()
+    for number in range(count):
+        call(number)
+    return (time.thread_time_ns() - start) / count
+
+
+def describe(times: list[int], overhead: float) -> dict[str, float]:
+    ordered = sorted(times)
+    at = lambda share: ordered[min(len(ordered) - 1, int(len(ordered) * share))]  # noqa: E731
+    return {
+        "mean": (statistics.fmean(ordered) - overhead) / 1000,
+        "p50": (at(0.5) - overhead) / 1000,
+        "p99": (at(0.99) - overhead) / 1000,
+        "p99.9": (at(0.999) - overhead) / 1000,
+        "max": (ordered[-1] - overhead) / 1000,
+    }
+
+
+def measure(rounds: int, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    burst: dict[str, list[int]] = {}
+    paced: dict[str, list[int]] = {}
+    cpu: dict[str, list[float]] = {}
+    opened = {}
+    for name, method in METHODS.items():
+        try:
+            context = method(folder)
+            opened[name] = (context, *context.__enter__())
+        except ModuleNotFoundError as error:
+            print(f"{name}: left out, {error.name} is not installed")
+    for _ in range(rounds):
+        for name, (_, call, drain) in opened.items():
+            burst.setdefault(name, []).extend(time_burst(call, BURST))
+            drain()
+            cpu.setdefault(name, []).append(thread_cpu_ns(call, BURST))
+            drain()
+            paced.setdefault(name, []).extend(time_paced(call, PACED))
+            drain()
+    for context, _, _ in opened.values():
+        context.__exit__(None, None, None)
+    return {
+        name: {
+            "burst": describe(burst[name], statistics.median(burst["empty call"])),
+            "paced": describe(paced[name], statistics.median(paced["empty call"])),
+            "cpu": {"median": (statistics.median(cpu[name])
+                               - statistics.median(cpu["empty call"])) / 1000},
+        }
+        for name in opened
+    }  # fmt: skip
+
+
+def show(results: dict[str, dict[str, dict[str, float]]]) -> None:
+    columns = [("burst", key) for key in ("mean", "p50", "p99", "p99.9")]
+    columns += [("paced", key) for key in ("mean", "p50", "p99")] + [("cpu", "median")]
+    head = "".join(f"{f'{kind} {key}':>13}" for kind, key in columns)
+    print(f"\n{'microseconds per event':<24}{head}")
+    for name, result in results.items():
+        cells = "".join(f"{result[kind][key]:>13.2f}" for kind, key in columns)
+        print(f"{name:<24}{cells}")
+    ours = results["recorder"]
+    print()
+    for name in ("bare queue", "OpenTelemetry span"):
+        if name in results:
+            ratios = ", ".join(
+                f"{kind} {key} {results[name][kind][key] / ours[kind][key]:.2f}"
+                for kind, key in (
+                    ("burst", "mean"),
+                    ("burst", "p50"),
+                    ("cpu", "median"),
+                )
+            )
+            print(f"{name} costs so many times the recorder: {ratios}")
+    mean, p99 = ours["burst"]["mean"], ours["burst"]["p99"]
+    print(f"target mean < 0.5: {mean:.2f}, target p99 < 2: {p99:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    sys.setswitchinterval(0.005)
+    print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+          f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        results = measure(arguments.rounds, Path(folder))
+    show(results)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
