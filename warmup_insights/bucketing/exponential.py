@@ -24,7 +24,8 @@ def exponential_range(
     equal after rounding count once. A `smallest` of 0 or 1 is one more value, and the
     spacing starts at `step` then. No value is above `largest`, and the last one equals
     it. With contiguous PA the last value is `largest` without rounding, which leaves
-    `largest` twice where `step` is above it; the buckets hold it once.
+    `largest` twice where the value before was rounded above it; the buckets made from
+    the range hold it once.
     Source: `exponential.py`, `warmup_range_with_limit`, of vllm-gaudi.
 
     Raises:

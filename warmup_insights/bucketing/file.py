@@ -63,6 +63,9 @@ def open_bucket_lines(path: str | Path) -> Iterator[str]:
         with open(path, encoding="utf-8") as stream:
             while line := stream.readline(MAX_LINE_LENGTH + 2):
                 yield line
+                # The rest of a line that is too long is no line of its own.
+                while line and not line.endswith("\n"):
+                    line = stream.readline(MAX_LINE_LENGTH)
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8.") from None
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warmup_insights.bucketing.base import PhaseParameters, Strategy
 from warmup_insights.bucketing.overrides import check_range, resolve_parameters
 from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import SettingError
 
 
 def linear_range(
@@ -30,6 +31,11 @@ def linear_range(
         ramp *= 2
     first_multiple = -(-smallest // step) * step
     values.extend(range(first_multiple, largest + 1, step))
+    if not values:
+        raise SettingError(
+            f"{name}_MIN={smallest}, {name}_STEP={step} and {name}_MAX={largest} leave "
+            "no value: no multiple of the step lies between the bounds."
+        )
     return values
 
 

@@ -109,11 +109,9 @@ def _drops(
             draft.offer(bucket)
         for drop in draft.dropped():
             line = first_line[drop.bucket]
-            result = (
-                "is dropped"
-                if drop.replaced_by is None
-                else f"becomes {tuple(drop.replaced_by)}"
-            )
-            message = f"{file.name}:{line}: {tuple(drop.bucket)} {result}: not {drop.condition}."
+            result = "is dropped"
+            if drop.replaced_by is not None:
+                result = f"becomes {tuple(drop.replaced_by)}"
+            message = f"{file.name}:{line}: {tuple(drop.bucket)} {result}: it breaks {drop.condition}."
             problems.append(Problem(line, "warning", message))
     return problems

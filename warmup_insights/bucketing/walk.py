@@ -42,15 +42,20 @@ def walk_decode(
             "possible; give at least one length, and nothing negative."
         )
     steps: list[WalkStep] = []
-    last_blocks = -1
-    for token in range(1, num_tokens + 1):
-        blocks = sum(-(-(length + token) // block_size) for length in seq_lens)
-        if blocks != last_blocks:
-            found = table.peek("decode", (len(seq_lens), blocks))
-            last_blocks = blocks
-        step = WalkStep(token, token, blocks, found.bucket, found.outcome)
+    token = 1
+    while token <= num_tokens:
+        ends = [-(-(length + token) // block_size) for length in seq_lens]
+        # Nothing changes before the first sequence fills its last block.
+        unchanged = min(
+            end * block_size - length
+            for end, length in zip(ends, seq_lens, strict=True)
+        )
+        last = min(unchanged, num_tokens)
+        found = table.peek("decode", (len(seq_lens), sum(ends)))
+        step = WalkStep(token, last, sum(ends), found.bucket, found.outcome)
         if steps and steps[-1].bucket == step.bucket:
             steps[-1] = step._replace(first_token=steps[-1].first_token)
         else:
             steps.append(step)
+        token = last + 1
     return steps

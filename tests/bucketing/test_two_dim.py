@@ -1,0 +1,120 @@
+"""The older scheme: the lists of a logged start, its order, its lookup."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmup_insights.bucketing import (
+    Bucket2D,
+    TwoDimSettings,
+    find_two_dim,
+    generate_two_dim,
+    linear_range,
+    two_dim_settings,
+    warmup_order,
+)
+from warmup_insights.bucketing.two_dim import round_up
+from warmup_insights.errors import SettingError
+
+LOGGED = {"max_num_seqs": 4, "block_size": 128}
+
+
+def test_the_logged_ranges_and_lists_come_out():
+    """4 sequences, blocks of 128: the 24 prompt and 48 decode buckets of the log."""
+    settings = two_dim_settings(LOGGED, {})
+    assert settings.prompt_batch_size == (1, 32, 4)
+    assert settings.prompt_seq_len == (128, 128, 1024)
+    assert settings.decode_batch_size == (1, 128, 4)
+    assert settings.decode_seq_len == (128, 128, 2048)
+    generated = generate_two_dim(settings)
+    assert generated.prompt == tuple(product((1, 2, 4), range(128, 1025, 128)))
+    assert generated.decode == tuple(product((1, 2, 4), range(128, 2049, 128)))
+    assert (len(generated.prompt), len(generated.decode)) == (24, 48)
+    assert generated.dropped == ()
+
+
+def test_warm_up_runs_most_tokens_first_as_logged():
+    generated = generate_two_dim(two_dim_settings(LOGGED, {}))
+    prompt, decode = warmup_order(generated.prompt), warmup_order(generated.decode)
+    assert prompt[:3] == [(4, 1024), (4, 896), (4, 768)]
+    assert prompt[-1] == (1, 128)
+    assert decode[:3] == [(4, 2048), (4, 1920), (4, 1792)]
+    assert decode[-2:] == [(2, 128), (1, 128)]
+
+
+def test_the_documented_requests_land_in_the_documented_buckets():
+    settings = two_dim_settings(LOGGED, {})
+    assert find_two_dim(settings, "prompt", 3, 412) == (4, 512)
+    assert find_two_dim(settings, "decode", 3, 412) == (4, 512)
+    assert find_two_dim(settings, "decode", 2, 412) == (2, 512)
+    assert find_two_dim(settings, "decode", 3, 513) == (4, 640)
+
+
+def test_prompts_over_the_budget_are_dropped_with_the_condition():
+    settings = two_dim_settings({**LOGGED, "max_num_batched_tokens": 2048}, {})
+    generated = generate_two_dim(settings)
+    assert all(batch * length <= 2048 for batch, length in generated.prompt)
+    assert {drop.bucket for drop in generated.dropped} == {
+        (4, length) for length in (640, 768, 896, 1024)
+    }
+    assert generated.dropped[0].condition == (
+        "batch_size * seq_len <= max_num_batched_tokens"
+    )
+    assert len(generated.decode) == 48
+
+
+def test_a_budget_that_nothing_meets_is_ignored_and_noted():
+    settings = two_dim_settings({**LOGGED, "max_num_batched_tokens": 100}, {})
+    generated = generate_two_dim(settings)
+    assert len(generated.prompt) == 24
+    assert "max_num_batched_tokens=100 is below the 128 tokens" in generated.notes[0]
+
+
+def test_overrides_change_the_ranges():
+    env = {"VLLM_PROMPT_SEQ_BUCKET_MAX": "256", "VLLM_DECODE_BS_BUCKET_STEP": "2"}
+    settings = two_dim_settings({**LOGGED, "max_num_seqs": 5}, env)
+    generated = generate_two_dim(settings)
+    assert {length for _, length in generated.prompt} == {128, 256}
+    assert {batch for batch, _ in generated.decode} == {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "env", "words"),
+    [
+        ({"block_size": 128}, {}, "max_num_seqs=None"),
+        ({**LOGGED, "block_size": 0}, {}, "block_size=0"),
+        ({**LOGGED, "max_num_batched_tokens": -1}, {}, "max_num_batched_tokens=-1"),
+        (
+            LOGGED,
+            {"VLLM_DECODE_SEQ_BUCKET_MIN": "9000"},
+            "VLLM_DECODE_SEQ_BUCKET_MIN=9000",
+        ),
+        (LOGGED, {"VLLM_PROMPT_BS_BUCKET_STEP": "0"}, "VLLM_PROMPT_BS_BUCKET_STEP=0"),
+    ],
+)
+def test_wrong_settings_name_variable_and_value(inputs, env, words):
+    with pytest.raises(SettingError, match=words):
+        two_dim_settings(inputs, env)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3000))
+def test_rounding_up_finds_the_smallest_value_of_the_range(smallest, step, value):
+    """The same as a search in a range that is long enough."""
+    values = linear_range(smallest, step, 8192)
+    at_least = [candidate for candidate in values if candidate >= value]
+    assert round_up(value, (smallest, step, 8192)) in (at_least[0], smallest)
+    assert round_up(value, (smallest, step, 8192)) >= value
+
+
+def test_values_above_the_maximum_go_on_with_the_step():
+    settings = TwoDimSettings(
+        prompt_batch_size=(1, 32, 4),
+        prompt_seq_len=(128, 128, 1024),
+        decode_batch_size=(1, 32, 4),
+        decode_seq_len=(128, 128, 2048),
+    )
+    assert find_two_dim(settings, "prompt", 33, 1500) == Bucket2D(64, 1536)

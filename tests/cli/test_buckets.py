@@ -1,0 +1,368 @@
+"""`buckets`: what it prints, what it refuses, and where its settings come from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from warmup_insights.bucketing import read_bucket_file
+from warmup_insights.cli import COMMANDS, cli
+from warmup_insights.cli.buckets import buckets
+from warmup_insights.errors import InputError, SettingError
+
+LIMITS = [
+    "--max-num-seqs=16",
+    "--max-num-batched-tokens=2048",
+    "--max-model-len=4096",
+    "--num-kv-blocks=1000",
+]
+INPUTS = {
+    "max_num_seqs": 16,
+    "max_num_prefill_seqs": 1,
+    "block_size": 128,
+    "max_num_batched_tokens": 2048,
+    "max_model_len": 4096,
+    "num_hpu_blocks": 1000,
+    "num_speculative_tokens": 0,
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_engine_variables(monkeypatch):
+    """The variables of whoever runs the tests are not those of a test."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith(("VLLM_", "PT_HPU_")):
+            monkeypatch.delenv(name)
+
+
+def run(*arguments, error=None):
+    result = CliRunner().invoke(cli, ["buckets", *map(str, arguments)])
+    if error is None:
+        assert result.exit_code == 0, (result.output, result.exception)
+    else:
+        assert isinstance(result.exception, error), result.output
+    return result
+
+
+def run_json(*arguments):
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.fixture
+def write_settings(tmp_path):
+    def write(**document):
+        path = tmp_path / "settings.json"
+        path.write_text(json.dumps({"inputs": INPUTS, **document}))
+        return f"--settings={path}"
+
+    return write
+
+
+def test_the_help_line_is_that_of_the_table():
+    assert (buckets.help or "").splitlines()[0] == COMMANDS["buckets"][2]
+
+
+def test_every_command_and_option_has_help():
+    for name, command in buckets.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, (name, parameter.name)
+
+
+def test_generate_prints_the_documented_json(write_settings):
+    result = run_json(
+        "generate",
+        write_settings(
+            env={"VLLM_BUCKETING_STRATEGY": "exp", "VLLM_CONTIGUOUS_PA": "false"},
+            lookups=[
+                {"phase": "prompt", "shape": [3, 128, 0]},
+                {"phase": "prompt", "shape": [3, 128, 0]},
+                {"phase": "decode", "shape": [3, 10]},
+            ],
+        ),
+    )
+    assert len(result["prompt_buckets"]) == 63
+    assert result["prompt_buckets"][0] == [1, 128, 0]
+    assert len(result["decode_buckets"]) == 41
+    assert result["fallback_max_ctx"] == 512
+    assert result["ranges"][0] == [[1, 2, 1, 1], [1]]
+    assert len(result["ranges"]) == 6
+    assert result["lookups"] == [[4, 192, 0], [4, 192, 0], [4, 1, 16]]
+    drop = result["dropped"][0]
+    assert drop["phase"] == "decode"
+    assert drop["bucket"] == [1, 1, 48]
+    assert drop["replaced_by"] == [1, 1, 32]
+    assert drop["condition"]
+    assert result["padding"]["prompt"]["unit"] == "tokens"
+
+
+def test_a_file_of_buckets_has_no_ranges(write_settings, tmp_path):
+    file = tmp_path / "b.txt"
+    file.write_text("(1, [256, 512], [0, 4])\n(4, 1, range(16, 65, 16))\n")
+    result = run_json(
+        "generate", write_settings(env={"VLLM_BUCKETING_FROM_FILE": str(file)})
+    )
+    assert result["strategy"] == "file"
+    assert result["ranges"] == []
+    assert len(result["prompt_buckets"]) == 4
+    assert len(result["decode_buckets"]) == 4
+
+
+def test_tables_show_counts_ranges_drops_and_padding():
+    out = run("generate", *LIMITS).stdout
+    for words in (
+        "63 prompt buckets",
+        "41 decode buckets",
+        "28 candidates dropped or replaced",
+        "batch_size <= num_blocks",
+        "128, 128, 2048, 11",
+        "128 256 384 512 768 896 1280 1664 2048",
+        "uniform from 1 to 4096 (assumed)",
+        "padded share",
+    ):
+        assert words in out
+
+
+def test_all_dropped_buckets_are_listed_on_request():
+    short, full = run("generate", *LIMITS), run("generate", *LIMITS, "--dropped")
+    assert "(16, 1, 1)" not in short.stdout
+    assert "(16, 1, 1)" in full.stdout
+
+
+def test_options_the_environment_and_set_reach_the_settings(monkeypatch):
+    monkeypatch.setenv("VLLM_BUCKETING_STRATEGY", "lin")
+    assert run_json("generate", *LIMITS)["strategy"] == "lin"
+    monkeypatch.setenv("VLLM_EXPONENTIAL_BUCKETING", "true")
+    assert run_json("generate", *LIMITS)["strategy"] == "exp"
+    assert run_json("generate", *LIMITS, "--strategy=pad")["strategy"] == "pad"
+    assignment = "--set=VLLM_EXPONENTIAL_BUCKETING=false"
+    assert run_json("generate", *LIMITS, assignment)["strategy"] == "lin"
+
+
+def test_the_env_of_a_settings_file_replaces_the_environment(
+    monkeypatch, write_settings
+):
+    monkeypatch.setenv("VLLM_BUCKETING_STRATEGY", "lin")
+    assert run_json("generate", write_settings())["strategy"] == "exp"
+
+
+def test_options_win_over_a_settings_file(write_settings):
+    settings = write_settings()
+    assert (
+        run_json("generate", settings, "--num-kv-blocks=100")["fallback_max_ctx"] == 300
+    )
+
+
+def test_notes_go_to_stderr_and_into_json():
+    arguments = ("generate", *LIMITS, "--set=VLLM_DECODE_BS_BUCKET_MAX=4")
+    result = run(*arguments)
+    assert "VLLM_DECODE_BS_BUCKET_MAX=4 has no effect" in result.stderr
+    assert "VLLM_DECODE_BS_BUCKET_MAX" not in result.stdout
+    assert len(run_json(*arguments)["notes"]) == 1
+
+
+def test_measured_lengths_replace_the_assumed(tmp_path):
+    lengths = tmp_path / "lengths.txt"
+    lengths.write_text("700 10\n")
+    out = run("generate", *LIMITS, f"--lengths={lengths}").stdout
+    assert "(1, 700, 0) in (1, 768, 0)" in out
+    assert "assumed" not in out
+
+
+def test_written_files_read_back_as_the_printed_buckets(tmp_path):
+    path = tmp_path / "out.txt"
+    result = run_json("generate", *LIMITS, f"--output-file={path}")
+    file = read_bucket_file(path)
+    assert [list(bucket) for bucket in file.prompt] == result["prompt_buckets"]
+    assert [list(bucket) for bucket in file.decode] == result["decode_buckets"]
+
+
+def test_files_are_overwritten_only_by_force(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("mine")
+    arguments = ("generate", *LIMITS, f"--output-file={path}")
+    error = run(*arguments, error=InputError).exception
+    assert "--force" in str(error)
+    assert path.read_text() == "mine"
+    run(*arguments, "--force")
+    assert path.read_text() != "mine"
+
+
+def test_files_that_cannot_be_written_are_named(tmp_path):
+    path = tmp_path / "no" / "out.txt"
+    result = run("generate", *LIMITS, f"--output-file={path}", error=InputError)
+    assert str(path) in str(result.exception)
+
+
+def test_the_older_scheme_gives_the_logged_lists():
+    result = run_json("generate", "--scheme=2d", "--max-num-seqs=4")
+    assert len(result["prompt_buckets"]) == 24
+    assert len(result["decode_buckets"]) == 48
+    assert result["ranges"]["decode"] == [[1, 128, 4], [128, 128, 2048]]
+    table = run("generate", "--scheme=2d", "--max-num-seqs=4").stdout
+    assert "24 prompt and 48 decode buckets" in table
+    path = ("--output-file=x", "--scheme=2d", "--max-num-seqs=4")
+    run("generate", *path, error=InputError)
+
+
+def test_lookup_shows_bucket_and_padding():
+    result = run_json("lookup", 1, 700, 3, *LIMITS)
+    assert result["phase"] == "prompt"
+    assert result["bucket"] == [1, 768, 4]
+    assert result["outcome"] == "found"
+    assert result["padding"]["tokens"] == 68
+    out = run("lookup", 17, 1, 40, *LIMITS).stdout
+    assert "decode bucket (16, 1, 128)" in out
+    assert "not warmed up" in out
+    assert "smaller than the shape" in out
+
+
+def test_lookup_takes_the_phase_from_the_query_unless_told():
+    assert run_json("lookup", 3, 1, 10, *LIMITS)["phase"] == "decode"
+    prompt = run_json("lookup", 1, 1, 10, *LIMITS, "--phase=prompt")
+    assert (prompt["phase"], prompt["bucket"]) == ("prompt", [1, 128, 16])
+
+
+def test_lookup_converts_tokens_to_blocks():
+    """700 tokens and the next one: 6 blocks of 128 each for 3 sequences."""
+    result = run_json("lookup", 3, 1, 700, *LIMITS, "--context-tokens")
+    assert result["shape"] == [3, 1, 18]
+    result = run_json("lookup", 1, 128, 700, *LIMITS, "--context-tokens")
+    assert result["shape"] == [1, 128, 6]
+
+
+def test_lookup_walks_a_growing_batch():
+    arguments = ("lookup", 3, 1, 700, *LIMITS, "--context-tokens", "--walk=600")
+    walk = run_json(*arguments)["walk"]
+    assert [step["bucket"] for step in walk] == [[4, 1, 32], [4, 1, 48]]
+    assert walk[-1]["last_token"] == 600
+    assert "581 to 600" in run(*arguments).stdout
+    run("lookup", 3, 1, 18, *LIMITS, "--walk=5", error=InputError)
+
+
+def test_lookup_in_the_older_scheme():
+    arguments = ("--scheme=2d", "--max-num-seqs=4")
+    assert run_json("lookup", 3, 412, 0, *arguments)["bucket"] == [4, 512]
+    result = run_json("lookup", 3, 1, 513, *arguments)
+    assert (result["bucket"], result["outcome"]) == ([4, 640], "found")
+    assert "not warmed up" in run("lookup", 5, 412, 0, *arguments).stdout
+
+
+def test_lint_accepts_a_sound_file(tmp_path):
+    path = tmp_path / "b.txt"
+    path.write_text("(1, 128, 0)\n(1, 1, 4)\n")
+    assert "1 prompt and 1 decode buckets" in run("lint", path).stdout
+
+
+def test_lint_reports_all_and_fails_on_errors(tmp_path):
+    path = tmp_path / "b.txt"
+    path.write_text("(1, 128, 0)\nnonsense\n(1, 1, 4)\n(1, 2)\n(1, 1, 4)\n")
+    result = run("lint", path, "--json", error=InputError)
+    problems = json.loads(result.stdout)["problems"]
+    assert [problem["line"] for problem in problems] == [2, 4, 5]
+    assert f"{path}:2" in str(result.exception)
+    assert "1 more" in str(result.exception)
+
+
+def test_lint_with_settings_tells_what_is_dropped(tmp_path, write_settings):
+    path = tmp_path / "b.txt"
+    path.write_text("(1, 128, 0)\n(4, 2048, 0)\n(1, 1, 4)\n")
+    settings = write_settings(env={"VLLM_BUCKETING_FROM_FILE": "/absent"})
+    out = run("lint", path, settings).stdout
+    assert "max_num_batched_tokens" in out
+
+
+def test_compare_puts_strategies_side_by_side(tmp_path):
+    result = run_json("compare", *LIMITS)
+    rows = {row["strategy"]: row for row in result["strategies"]}
+    assert rows["exponential"]["prompt_buckets"] == 63
+    assert rows["linear"]["prompt_buckets"] == 512
+    assert rows["padding-aware"]["prompt_buckets"] == 110
+    assert result["is_assumed"] is True
+    for row in rows.values():
+        assert 0 < row["padding"]["prompt"]["ratio"] < 1
+    path = tmp_path / "b.txt"
+    path.write_text("(1, 128, 0)\n(1, 1, 4)\n")
+    with_file = run("compare", *LIMITS, f"--bucket-file={path}").stdout
+    for words in ("exponential", "linear", "padding-aware", "file"):
+        assert words in with_file
+
+
+def test_compare_shows_why_a_strategy_is_impossible():
+    arguments = ("compare", *LIMITS, "--set=VLLM_PROMPT_BS_BUCKET_MIN=4")
+    rows = {row["strategy"]: row for row in run_json(*arguments)["strategies"]}
+    assert rows["exponential"]["error"] is None
+    assert "VLLM_PROMPT_BS_BUCKET_MIN=4" in rows["linear"]["error"]
+    assert "linear: VLLM_PROMPT_BS_BUCKET_MIN=4 is above" in run(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", ":1: not JSON"),
+        ("[]", '"inputs"'),
+        ('{"inputs": 3}', '"inputs"'),
+        ('{"inputs": {}, "env": []}', "max_num_seqs is missing"),
+        ('{"inputs": {}, "env": [1]}', '"env" is not'),
+        ('{"inputs": {}, "env": {"A": [1]}}', "A=[1]"),
+        ('{"inputs": {}, "lookups": 3}', '"lookups" is not'),
+        ('{"inputs": {}, "lookups": [{"phase": "x", "shape": []}]}', "lookup 1"),
+        ('{"inputs": {}, "lookups": [[1, 2]]}', "lookup 1"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_settings_files_that_are_none_are_named(tmp_path, content, words):
+    path = tmp_path / "s.json"
+    path.write_text(content)
+    result = run("generate", f"--settings={path}", error=InputError)
+    assert words in str(result.exception)
+
+
+def test_a_missing_settings_file_is_named(tmp_path):
+    result = run("generate", f"--settings={tmp_path / 'absent'}", error=InputError)
+    assert "absent cannot be read" in str(result.exception)
+
+
+def test_values_of_env_may_be_numbers_and_truth_values(write_settings):
+    settings = write_settings(
+        env={
+            "VLLM_BUCKETING_STRATEGY": "lin",
+            "VLLM_CONTIGUOUS_PA": True,
+            "VLLM_PROMPT_QUERY_BUCKET_MAX": 512,
+            "VLLM_EXPONENTIAL_BUCKETING": None,
+        }
+    )
+    result = run_json("generate", settings)
+    assert result["ranges"][1][0] == [128, 128, 512]
+    assert result["fallback_max_ctx"] == 1000
+
+
+def test_an_assignment_without_a_name_is_refused():
+    for assignment in ("nothing", "=3"):
+        run("generate", *LIMITS, f"--set={assignment}", error=SettingError)
+
+
+def test_wrong_shapes_in_a_settings_file_are_refused(write_settings):
+    settings = write_settings(lookups=[{"phase": "decode", "shape": [1, 2, 3]}])
+    result = run("generate", settings, error=InputError)
+    assert "[1, 2, 3]" in str(result.exception)
+
+
+def test_a_wrong_setting_is_one_sentence_and_exit_code_1():
+    """The whole program: nothing on stdout, no traceback."""
+    command = [sys.executable, "-m", "warmup_insights", "buckets", "generate", *LIMITS]
+    command += ["--strategy=lin", "--set=VLLM_PROMPT_BS_BUCKET_STEP=0"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "Error: VLLM_PROMPT_BS_BUCKET_STEP=0 is too small; it must be at least 1.\n"
+    )
