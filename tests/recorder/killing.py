@@ -21,15 +21,16 @@ from warmup_insights.storage.spill import restore_spill
 PROGRAM = """
 recorder = Recorder(StoreSink(path, RunRecord(run_id="run1")))
 recorder.record(step(0))
+diary = os.open(path + ".diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 print("ready", flush=True)
 number = 0
 while True:
     for _ in range(20):
         number += 1
         recorder.record(step(number))
-        print("recorded", number, time.monotonic(), flush=True)
+        os.write(diary, f"recorded {number} {time.monotonic()}\\n".encode())
     if number % 2000 == 0 and recorder.flush():
-        print("flushed", number, flush=True)
+        os.write(diary, f"flushed {number}\\n".encode())
     time.sleep(0.002)
 """
 
@@ -56,12 +57,9 @@ def kill_once(path, after_s):
         time.sleep(after_s)
         program.send_signal(signal.SIGKILL)
         killed_at = time.monotonic()
-        lines = [line.split() for line in program.stdout.read().splitlines()]
-    recorded = {
-        int(line[1]): float(line[2])
-        for line in lines
-        if line[0] == "recorded" and len(line) == 3
-    }
+    diary = path.with_name(path.name + ".diary").read_text(encoding="utf-8")
+    lines = [line.split() for line in diary.splitlines()]
+    recorded = {int(line[1]): float(line[2]) for line in lines if line[0] == "recorded"}
     flushed = [int(line[1]) for line in lines if line[0] == "flushed"]
     stored, status = _look(path)
     missing = [at for number, at in recorded.items() if number >= len(stored)]
