@@ -7,7 +7,6 @@ from collections import Counter
 from warmup_insights.bucketing.base import Bucket, DroppedBucket, Phase
 from warmup_insights.bucketing.filters import (
     LOWERED,
-    Condition,
     lower_to_model_len,
     phase_conditions,
     sliding_window_condition,
@@ -28,7 +27,6 @@ class PhaseDraft:
             self._conditions = (*self._conditions, sliced)
         self._kept: set[Bucket] = set()
         self._dropped: dict[Bucket, DroppedBucket] = {}
-        self._broken: Counter[Condition] = Counter()
 
     def offer(self, bucket: Bucket) -> None:
         """Keep a candidate, lower it to what the model can hold, or drop it."""
@@ -37,7 +35,6 @@ class PhaseDraft:
                 self._dropped[bucket] = DroppedBucket(
                     self._phase, bucket, condition.text
                 )
-                self._broken[condition] += 1
                 return
         if self._lowers:
             lowered = lower_to_model_len(self._settings, bucket)
@@ -78,10 +75,14 @@ class PhaseDraft:
         if settings.bucket_file is not None:
             causes = [f"VLLM_BUCKETING_FROM_FILE={settings.bucket_file.name}"]
         source = f" (set: {', '.join(causes)})" if causes else ""
-        if not self._broken:
+        broken = Counter(
+            drop.condition for drop in self._dropped.values() if not drop.replaced_by
+        )
+        if not broken:
             return f"No {self._phase} bucket is given{source}; add at least one."
-        condition, count = self._broken.most_common(1)[0]
+        text, count = broken.most_common(1)[0]
+        because = {condition.text: condition.because for condition in self._conditions}
         return (
-            f"No {self._phase} bucket is left of {self._broken.total()}: {count} break "
-            f"{condition.text} with {condition.because}{source}."
+            f"No {self._phase} bucket is left of {broken.total()}: {count} break "
+            f"{text} with {because[text]}{source}."
         )
