@@ -163,10 +163,10 @@ def questions(
     middle, other = f"{runs // 2:012x}", f"{runs // 3:012x}"
     return {
         "open": (50, lambda: EventStore(store.location.path or "").close()),
-        "run list, newest 100": (50, lambda: store.overview(limit=100)),
+        "run list, newest 100": (50, lambda: store.run_table(limit=100)),
         "run list, slowest warm-up 100": (
-            50, lambda: store.overview(order="warmup_s", limit=100)),
-        "run list, all": (50, store.overview),
+            50, lambda: store.run_table(order="warmup_s", limit=100)),
+        "run list, all": (50, store.run_table),
         "run list, by model": (50, lambda: store.runs(model="model-3", limit=100)),
         "run list, search": (50, lambda: store.runs(text="MODEL-3", limit=100)),
         "find run by prefix": (50, lambda: store.find_run(middle[:-1] + middle[-1])),

@@ -47,7 +47,7 @@ def test_the_run_table_shows_and_sorts_by_what_summaries_say(store):
     add_run(store, "other", started_at=1.0)
     put(store, "full", SUMMARY)
     put(store, "other", {"schema": 1, "time": {"warmup_s": 60.0}, "buckets": {}})
-    rows = store.overview()
+    rows = store.run_table()
     assert [row["run_id"] for row in rows] == ["bare", "full", "other"]
     full = rows[1]
     assert full["ready_s"] == pytest.approx(60.5)
@@ -59,14 +59,14 @@ def test_the_run_table_shows_and_sorts_by_what_summaries_say(store):
     assert (rows[2]["captured_percent"], rows[2]["missed"]) == (None, None)
 
     def order(**options):
-        return [row["run_id"] for row in store.overview(**options)]
+        return [row["run_id"] for row in store.run_table(**options)]
 
     assert order(order="warmup_s") == ["other", "full", "bare"]
     assert order(order="warmup_s", descending=False) == ["full", "other", "bare"]
     assert order(order="run_id", limit=1, offset=1) == ["full"]
     assert order(model="llama") == ["full"]
     with pytest.raises(TypeError, match="no such order: colour"):
-        store.overview(order="colour")
+        store.run_table(order="colour")
 
 
 def test_a_summary_is_stale_when_events_came_later(store):

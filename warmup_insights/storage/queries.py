@@ -48,14 +48,6 @@ _LISTED = (
     "process",
 )
 _FIGURES = ("ready_s", "warmup_s", "captured_percent", "num_kv_blocks", "missed")
-OVERVIEW_COLUMNS = (
-    "ready_s",
-    "warmup_s",
-    "captured_percent",
-    "num_kv_blocks",
-    "missed",
-)
-"""What the run table shows of a summary; unknown without one."""
 _started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
 
 
@@ -77,36 +69,6 @@ def runs(
     return [_run_record(row) for row in connection.execute(query)]
 
 
-def overview(
-    connection: Connection,
-    *,
-    order: str = "newest",
-    descending: bool = True,
-    limit: int | None = None,
-    offset: int = 0,
-    **filters: Any,
-) -> list[dict[str, Any]]:
-    """Rows of a run table: the columns of `runs` and what its summary is sorted by."""
-    columns: dict[str, sa.ColumnElement[Any]] = dict(schema.runs.c.items())
-    columns |= {name: schema.run_summaries.c[name] for name in OVERVIEW_COLUMNS}
-    keys = {"newest": _started, **columns}
-    if order not in keys:
-        raise TypeError(f"no such order: {order}")
-    key = keys[order].desc() if descending else keys[order].asc()
-    joined = schema.runs.outerjoin(
-        schema.run_summaries, schema.runs.c.run_id == schema.run_summaries.c.run_id
-    )
-    query = (
-        sa.select(*columns.values())
-        .select_from(joined)
-        .where(*_conditions(filters))
-        .order_by(key.nulls_last(), schema.runs.c.run_id.desc())
-        .limit(limit)
-        .offset(offset)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
 def count_runs(connection: Connection, **filters: Any) -> int:
     """How many runs pass all filters."""
     query = sa.select(sa.func.count()).select_from(schema.runs)
@@ -116,24 +78,33 @@ def count_runs(connection: Connection, **filters: Any) -> int:
 def run_table(
     connection: Connection,
     *,
+    order: str = "newest",
+    descending: bool = True,
     limit: int | None = None,
     offset: int = 0,
     **filters: Any,
 ) -> list[dict[str, Any]]:
-    """Runs with the figures that lists show, as plain columns, newest first."""
+    """Runs with the figures that lists show, as plain columns; unknown sorts last."""
     summary = schema.run_summaries.c
+    columns: dict[str, sa.ColumnElement[Any]] = {
+        **{name: schema.runs.c[name] for name in _LISTED},
+        **{name: summary[name] for name in _FIGURES},
+    }
+    keys = {"newest": _started, **columns}
+    if order not in keys:
+        raise TypeError(f"no such order: {order}")
+    key = keys[order].desc() if descending else keys[order].asc()
     query = (
-        sa.select(
-            *(schema.runs.c[name] for name in _LISTED),
-            *(summary[name] for name in _FIGURES),
-        )
+        sa.select(*columns.values())
         .select_from(
             schema.runs.outerjoin(
                 schema.run_summaries, schema.runs.c.run_id == summary.run_id
             )
         )
         .where(*_conditions(filters))
-        .order_by(_started.desc(), schema.runs.c.run_id.desc())
+        .order_by(
+            key if order == "newest" else key.nulls_last(), schema.runs.c.run_id.desc()
+        )
         .limit(limit)
         .offset(offset)
     )

@@ -146,7 +146,12 @@ class EventStore:
         with self._reading() as connection:
             return queries.runs(connection, limit=limit, offset=offset, **filters)
 
-    def overview(
+    def count_runs(self, **filters: Any) -> int:
+        """How many runs pass the filters of `runs`."""
+        with self._reading() as connection:
+            return queries.count_runs(connection, **filters)
+
+    def run_table(
         self,
         *,
         order: str = "newest",
@@ -155,14 +160,14 @@ class EventStore:
         offset: int = 0,
         **filters: Any,
     ) -> list[dict[str, Any]]:
-        """Rows of a run table, without reading any summary.
+        """Rows of a run list, without reading any summary.
 
         The columns of a run and `ready_s`, `warmup_s`, `captured_percent`,
-        `num_kv_blocks` and `missed` of its summary; sorted by `newest` or one of them,
-        unknown last. Filters as in `runs`.
+        `num_kv_blocks` and `missed` of its summary; sorted by `newest` or by one of
+        them, unknown last. Filters as in `runs`.
         """
         with self._reading() as connection:
-            return queries.overview(
+            return queries.run_table(
                 connection,
                 order=order,
                 descending=descending,
@@ -170,18 +175,6 @@ class EventStore:
                 offset=offset,
                 **filters,
             )
-
-    def count_runs(self, **filters: Any) -> int:
-        """How many runs pass the filters of `runs`."""
-        with self._reading() as connection:
-            return queries.count_runs(connection, **filters)
-
-    def run_table(
-        self, *, limit: int | None = None, offset: int = 0, **filters: Any
-    ) -> list[dict[str, Any]]:
-        """Runs as plain columns with their figures, newest first; filters of `runs`."""
-        with self._reading() as connection:
-            return queries.run_table(connection, limit=limit, offset=offset, **filters)
 
     def newest_change(self) -> tuple[int, float]:
         """Number of runs and time of the last change; differs when a list would."""
