@@ -33,6 +33,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "show",
         "Show one run: time, memory, buckets, misses.",
     ),
+    "dashboard": (
+        "warmup_insights.cli.dashboard",
+        "dashboard",
+        "Open the dashboard in a browser.",
+    ),
     "dialects": (
         "warmup_insights.cli.dialects",
         "dialects",
@@ -42,6 +47,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "warmup_insights.cli.run",
         "run",
         "Run the reference warm-up on a device, and record it.",
+    ),
+    "compare": (
+        "warmup_insights.cli.compare",
+        "compare",
+        "Compare runs: settings that differ, figures, phases, memory, buckets, misses.",
     ),
     "buckets": (
         "warmup_insights.cli.buckets",

@@ -1,0 +1,254 @@
+"""A comparison as tables of text, for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from warmup_insights.analysis.compare import (
+    Change,
+    Comparison,
+    FigureRow,
+    RunHead,
+)
+from warmup_insights.analysis.compare_buckets import BucketChange, CostChange
+from warmup_insights.analysis.figures import Unit, format_figure
+from warmup_insights.export.tables import (
+    TextTable,
+    escape_markdown,
+    make_table,
+    markdown_table,
+)
+from warmup_insights.units import format_bytes, format_duration
+
+MAX_HEAD = 28
+"""Characters that fit above a column of figures."""
+MAX_BUCKETS = 6
+"""Buckets that a cell names before it counts the rest."""
+
+_VERDICTS = {"better": " better", "worse": " worse"}
+
+
+def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTable]:
+    """The tables of a comparison, the first first; empty ones are left out.
+
+    Without `full`, figures that are the same in every run are left out.
+    """
+    heads = _heads(result.runs)
+    tables = [
+        _runs(result.runs, heads),
+        _settings("Settings that differ", result.settings, heads),
+        *_figures(result, heads, full),
+        _memory(result, heads),
+        _buckets(result.buckets, heads),
+        *_costs(result.buckets, heads),
+        _misses(result, heads),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def comparison_markdown(result: Comparison) -> str:
+    """Markdown fit for a pull request: tables, and what could not be compared."""
+    first, *rest = [run.title for run in result.runs]
+    others = ", ".join(rest)
+    parts = [f"## Warm-up: {escape_markdown(f'{first} against {others}')}\n"]
+    parts += [f"> {escape_markdown(note)}\n" for note in result.notes]
+    parts += [markdown_table(table) for table in comparison_tables(result)]
+    return "\n".join(parts)
+
+
+def change_text(change: Change, unit: Unit) -> str:
+    """A change in words, such as `+1.2 GiB (+5.3 %) better`."""
+    if change.verdict in ("unknown", "same"):
+        return change.verdict
+    assert change.absolute is not None, "only an unknown change has no number"
+    sign = "+" if change.absolute >= 0 else "-"
+    text = sign + (
+        f"{abs(change.absolute):.4g} points"
+        if unit == "percent"
+        else format_figure(abs(change.absolute), unit)
+    )
+    if change.percent is not None and unit != "percent":
+        text += f" ({change.percent:+.1f} %)"
+    return text + _VERDICTS.get(change.verdict, "")
+
+
+def _heads(runs: Sequence[RunHead]) -> dict[str, str]:
+    """Run id to what heads its column: the title, or a letter where titles are long."""
+    titles = [run.title for run in runs]
+    if max(map(len, titles)) <= MAX_HEAD and len(set(titles)) == len(titles):
+        return {run.run_id: run.title for run in runs}
+    letters = string.ascii_uppercase
+    return {
+        run.run_id: letters[index] if index < len(letters) else f"#{index + 1}"
+        for index, run in enumerate(runs)
+    }
+
+
+def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
+    rows = [
+        (
+            heads[run.run_id],
+            run.title,
+            run.run_id,
+            (run.status or "?") + (" (synthetic)" if run.synthetic else ""),
+            " ".join(part for part in (run.engine, run.version) if part) or "?",
+            run.model or "?",
+            run.device or "?",
+        )
+        for run in runs
+    ]
+    header = ("run", "name", "id", "status", "engine", "model", "device")
+    first = 1 if all(row[0] == row[1] for row in rows) else 0
+    return make_table("Runs", header[first:], [row[first:] for row in rows])
+
+
+def _settings(title: str, rows: Sequence[Any], heads: dict[str, str]) -> TextTable:
+    cells = [
+        (row.name, *("(not stated)" if v is None else str(v) for v in row.values))
+        for row in rows
+    ]
+    return make_table(title, ("setting", *heads.values()), cells)
+
+
+_GROUPS = (
+    ("time", "Time"),
+    ("phases", "Time by phase"),
+    ("memory", "Memory"),
+    ("capacity", "Capacity"),
+    ("buckets", "Buckets and graphs"),
+    ("serving", "Serving"),
+)
+
+
+def _figures(
+    result: Comparison, heads: dict[str, str], full: bool
+) -> Iterator[TextTable]:
+    names = list(heads.values())
+    header = ["figure", names[0]]
+    for name in names[1:]:
+        header += [name, "change"]
+    right = range(1, len(header))
+    for group, title in _GROUPS:
+        rows = result.phases if group == "phases" else result.figures
+        cells = [
+            _figure_cells(row)
+            for row in rows
+            if row.group == group and (full or _is_telling(row))
+        ]
+        yield make_table(title, header, cells, right=right)
+
+
+def _is_telling(row: FigureRow) -> bool:
+    """Whether a row says more than that nothing changed."""
+    if any(change.verdict != "same" for change in row.changes):
+        return True
+    return row.name in ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
+
+
+def _figure_cells(row: FigureRow) -> list[str]:
+    cells = [row.title, format_figure(row.values[0], row.unit)]
+    for value, change in zip(row.values[1:], row.changes, strict=True):
+        cells += [format_figure(value, row.unit), change_text(change, row.unit)]
+    return cells
+
+
+def _memory(result: Comparison, heads: dict[str, str]) -> TextTable:
+    labels = dict.fromkeys(part["label"] for parts in result.memory for part in parts)
+    sizes = [
+        {part["label"]: part["bytes"] for part in parts} for parts in result.memory
+    ]
+    rows = [
+        (label, *(format_bytes(s[label]) if label in s else "?" for s in sizes))
+        for label in labels
+    ]
+    header = ("part", *heads.values())
+    return make_table("Memory budget", header, rows, right=range(1, len(header)))
+
+
+def _buckets(changes: Sequence[BucketChange], heads: dict[str, str]) -> TextTable:
+    rows = []
+    for change in changes:
+        if change.added is None or change.removed is None:
+            reason = f"not compared: {change.reason or 'no bucket lists'}"
+            rows.append((heads[change.run_id], change.phase, "?", reason, *[""] * 5))
+            continue
+        rows.append(
+            (
+                heads[change.run_id],
+                change.phase,
+                str(change.num_common),
+                _shapes(change.added, change.added_cost_s),
+                _shapes(change.removed, change.removed_cost_s),
+                _shapes(change.captured, None),
+                _shapes(change.uncaptured, None),
+                str(len(change.slower)),
+                str(len(change.faster)),
+            )
+        )
+    header = (
+        "run", "phase", "in both", "added", "removed", "graph gained", "graph lost",
+        "slower", "faster",
+    )  # fmt: skip
+    return make_table("Bucket sets", header, rows, right=(2, 7, 8))
+
+
+def _shapes(shapes: Sequence[tuple[int, ...]] | None, seconds: float | None) -> str:
+    if shapes is None:
+        return "?"
+    if not shapes:
+        return "0"
+    text = f"{len(shapes)}: {', '.join(str(shape) for shape in shapes[:MAX_BUCKETS])}"
+    if len(shapes) > MAX_BUCKETS:
+        text += f" and {len(shapes) - MAX_BUCKETS} more"
+    return text + (f" ({format_duration(seconds)})" if seconds is not None else "")
+
+
+def _costs(
+    changes: Sequence[BucketChange], heads: dict[str, str]
+) -> Iterator[TextTable]:
+    rows = [
+        (heads[change.run_id], change.phase, *_cost_cells(cost))
+        for change in changes
+        for cost in _most_moved(change)
+    ]
+    header = (
+        "run",
+        "phase",
+        "bucket",
+        "time before",
+        "after",
+        "memory before",
+        "after",
+    )
+    title = "Buckets whose cost changed most"
+    yield make_table(title, header, rows, right=range(3, 7))
+
+
+def _most_moved(change: BucketChange) -> list[CostChange]:
+    seen: dict[tuple[int, ...], CostChange] = {}
+    for group in (change.slower, change.faster, change.larger, change.smaller):
+        for cost in group[:3]:
+            seen.setdefault(cost.bucket, cost)
+    return list(seen.values())
+
+
+def _cost_cells(cost: CostChange) -> tuple[str, ...]:
+    return (
+        str(cost.bucket),
+        *(format_duration(value) for value in cost.duration_s),
+        *(format_bytes(value) for value in cost.memory_bytes),
+    )
+
+
+def _misses(result: Comparison, heads: dict[str, str]) -> TextTable:
+    rows = [
+        (row.phase, str(row.shape), *("?" if c is None else str(c) for c in row.counts))
+        for row in result.misses[:50]
+    ]
+    header = ("phase", "shape", *heads.values())
+    more = len(result.misses) - len(rows)
+    note = f"and {more} more shapes" if more > 0 else ""
+    title = "Shapes without a bucket"
+    return make_table(title, header, rows, right=range(2, len(header)), note=note)
