@@ -1,0 +1,35 @@
+"""The app: its pages, and what all of them share."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import widgets
+
+LOGO = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28" width="28" height="28">'
+    '<rect x="2" y="2" width="7" height="7" rx="1.5" fill="#0072B2"/>'
+    '<rect x="10.5" y="2" width="7" height="7" rx="1.5" fill="#0072B2"/>'
+    '<rect x="19" y="2" width="7" height="7" rx="1.5" fill="#56B4E9"/>'
+    '<rect x="2" y="10.5" width="7" height="7" rx="1.5" fill="#0072B2"/>'
+    '<rect x="10.5" y="10.5" width="7" height="7" rx="1.5" fill="#56B4E9"/>'
+    '<rect x="19" y="10.5" width="7" height="7" rx="1.5" fill="#B9C2CD"/>'
+    '<rect x="2" y="19" width="7" height="7" rx="1.5" fill="#56B4E9"/>'
+    '<rect x="10.5" y="19" width="7" height="7" rx="1.5" fill="#E69F00"/>'
+    '<rect x="19" y="19" width="7" height="7" rx="1.5" fill="#B9C2CD"/></svg>'
+)
+
+
+def main() -> None:
+    """Route to the page that the address names."""
+    st.set_page_config(page_title="warmup-insights", page_icon=LOGO, layout="wide")
+    st.logo(LOGO, size="large")
+    pages = [
+        st.Page(widgets.RUNS, title="Runs", icon=":material/list:", default=True),
+        st.Page(widgets.RUN, title="Run", icon=":material/speed:", url_path="run"),
+        st.Page(widgets.UPLOAD, title="Upload", icon=":material/upload_file:"),
+    ]
+    st.navigation(pages, position="top").run()
+
+
+main()

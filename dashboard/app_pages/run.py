@@ -1,0 +1,34 @@
+"""Run: one start-up, from its headline figures to its raw lines."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, widgets
+from dashboard.run_tabs import TABS, header
+
+
+def render() -> None:
+    """Show the page."""
+    if data.list_version()[0] == 0:
+        st.title("Run")
+        widgets.empty(
+            "No runs yet",
+            "Upload a log, or let the command line read one:",
+            "warmup-insights ingest server.log",
+        )
+        return
+    run = data.store().find_run(st.query_params.get("run", "latest"))
+    summary = data.summary(run)
+    header.show(run, summary)
+    tabs = [tab for tab in TABS if tab.has_content(summary)]
+    names = [tab.TITLE for tab in tabs]
+    chosen = st.tabs(names, key="tab", on_change="rerun", bind="query-params")
+    for tab, place in zip(tabs, chosen, strict=True):
+        if place.open:
+            with place:
+                tab.show(run, summary)
+
+
+with widgets.guarded():
+    render()

@@ -1,0 +1,80 @@
+"""What all figures share: size, fonts, axes with units, colours of the page.
+
+A figure function takes a frame and gives a `plotly.graph_objects.Figure`; it knows
+nothing of Streamlit, so tests read what is drawn as data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plotly.graph_objects import Figure as Figure
+
+from dashboard.palette import GRID, INK, MUTED
+from warmup_insights.units import GIB
+
+FONT_SIZE = 13
+ROW_PX = 30
+"""Height of one bar in horizontal bar charts."""
+SIMULATED = "simulated"
+
+
+def new_figure(height: int, *, dark: bool = False) -> Figure:
+    """An empty figure in the style of the pages."""
+    figure = Figure()
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 12, "t": 8, "b": 8},
+        font={"size": FONT_SIZE, "color": INK.on(dark=dark)},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        hoverlabel={"align": "left", "font": {"size": FONT_SIZE}},
+        legend={
+            "orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0.0,
+            "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
+        },
+        bargap=0.28,
+        dragmode=False,
+        uirevision="keep",
+    )  # fmt: skip
+    axis = {
+        "gridcolor": GRID.on(dark=dark),
+        "zeroline": False,
+        "automargin": True,
+        "title": {"font": {"size": FONT_SIZE, "color": MUTED.on(dark=dark)}, "standoff": 8},
+        "tickfont": {"size": FONT_SIZE - 1, "color": MUTED.on(dark=dark)},
+    }  # fmt: skip
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    return figure
+
+
+def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
+    """Titles of the axes, with their units."""
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(title_text=y)
+
+
+def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
+    """Write on the figure itself that its figures are not from a real device."""
+    figure.add_annotation(
+        text=label, xref="paper", yref="paper", x=1.0, y=1.0, xanchor="right",
+        yanchor="bottom", showarrow=False, font={"size": 11, "color": MUTED.on(dark=dark)},
+        name=SIMULATED,
+    )  # fmt: skip
+    return figure
+
+
+def in_gib(size: float | None) -> float | None:
+    """Bytes as GiB; None stays None."""
+    return None if size is None else size / GIB
+
+
+def bars_height(count: int, *, extra: int = 70) -> int:
+    """Height of a chart of `count` horizontal bars."""
+    return max(120, count * ROW_PX + extra)
+
+
+def outline(dark: bool) -> dict[str, Any]:
+    """A thin edge that keeps pale bars visible."""
+    return {"width": 0.5, "color": MUTED.on(dark=dark)}

@@ -1,0 +1,149 @@
+"""Cached loaders: what pages show, read once per change of the database.
+
+Every loader takes plain values, so that its cache key is what it was asked for; the
+version of a run or of the list of runs is one of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import frames
+from dashboard.settings import Settings, read_settings
+from warmup_insights.analysis.refresh import current_summary
+from warmup_insights.errors import StoreError
+from warmup_insights.storage import EventStore, RunRecord, SourceRecord
+
+Version = tuple[float, ...]
+
+
+def settings() -> Settings:
+    """What the command line said."""
+    return read_settings()
+
+
+def store() -> EventStore:
+    """The store of this app. Raises StoreError when it cannot be used."""
+    database = settings().database
+    return _open(database, _identity(database))
+
+
+def _identity(database: str) -> int:
+    """Differs when the file of a database was replaced by another one."""
+    if "://" in database:
+        return 0
+    try:
+        return os.stat(database).st_ino
+    except OSError:
+        return -1
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _open(database: str, identity: int) -> EventStore:
+    try:
+        return EventStore(database)
+    except StoreError:
+        if not Path(database).is_file():
+            raise
+        return EventStore(database, read_only=True)
+
+
+def list_version() -> Version:
+    """Changes whenever the list of runs does."""
+    return store().newest_change()
+
+
+def run_version(run: RunRecord) -> Version:
+    """Changes whenever a run does."""
+    return (float(run.num_events), run.updated_at or 0.0)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _run_rows(
+    database: str, version: Version, filters: tuple[tuple[str, Any], ...], limit: int
+) -> pd.DataFrame:
+    return frames.runs_frame(store().run_table(limit=limit, **dict(filters)))
+
+
+def run_rows(filters: dict[str, Any], limit: int) -> pd.DataFrame:
+    """The newest runs that pass the filters; columns of `frames.runs_frame`."""
+    chosen = tuple(sorted((k, v) for k, v in filters.items() if v))
+    return _run_rows(settings().database, list_version(), chosen, limit)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _choices(database: str, version: Version, column: str) -> list[str]:
+    return store().distinct(column)
+
+
+def choices(column: str) -> list[str]:
+    """What a column of the runs holds, for a filter."""
+    return _choices(settings().database, list_version(), column)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _summary(database: str, run_id: str, version: Version) -> dict[str, Any]:
+    opened = store()
+    return current_summary(opened, opened.run(run_id))
+
+
+def summary(run: RunRecord) -> dict[str, Any]:
+    """The summary of a run, as `show RUN --json` prints it."""
+    return _summary(settings().database, run.run_id, run_version(run))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _buckets(database: str, run_id: str, version: Version) -> pd.DataFrame:
+    return frames.buckets_frame(store().bucket_summaries(run_id))
+
+
+def buckets(run: RunRecord) -> pd.DataFrame:
+    """What became of each bucket; columns of `frames.buckets_frame`."""
+    return _buckets(settings().database, run.run_id, run_version(run))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _dimensions(
+    database: str, run_id: str, version: Version
+) -> dict[str, tuple[str, ...]]:
+    kinds = ("buckets_generated", "bucket_ranges_configured")
+    return frames.dimension_names(store().events(run_id, kinds))
+
+
+def dimensions(run: RunRecord) -> dict[str, tuple[str, ...]]:
+    """Phase to the names of its bucket dimensions, as far as the engine says them."""
+    return _dimensions(settings().database, run.run_id, run_version(run))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _events(
+    database: str, run_id: str, version: Version, kinds: Sequence[str]
+) -> pd.DataFrame:
+    return pd.DataFrame(store().event_table(run_id, kinds))
+
+
+def events(run: RunRecord, *kinds: str) -> pd.DataFrame:
+    """The typed columns of some kinds of events of a run, in order."""
+    return _events(settings().database, run.run_id, run_version(run), kinds)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _source(
+    database: str, source_id: str, version: Version
+) -> tuple[SourceRecord, pd.DataFrame]:
+    opened = store()
+    lines = opened.source_lines(source_id)
+    return opened.source(source_id), frames.lines_frame(lines)
+
+
+def source(run: RunRecord) -> tuple[SourceRecord, pd.DataFrame] | None:
+    """The log of a run and its kept lines; None for a recorder."""
+    if run.source_id is None:
+        return None
+    return _source(settings().database, run.source_id, run_version(run))

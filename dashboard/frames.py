@@ -1,0 +1,197 @@
+"""From summaries and rows to frames, one per figure; no I/O, no Streamlit.
+
+Bytes stay integers and seconds floats; figures turn them into units.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dashboard.palette import phase_meaning
+from warmup_insights.events import AnyEvent, BucketRangesConfigured, BucketsGenerated
+from warmup_insights.storage.records import RunRecord
+
+Summary = Mapping[str, Any]
+
+RUN_COLUMNS = (
+    "run_id", "label", "notes", "engine", "version", "model", "device_kind",
+    "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
+    "synthetic", "source_kind", "source_name", "num_events", "process", "ready_s",
+    "warmup_s", "captured_percent", "num_kv_blocks", "missed",
+)  # fmt: skip
+BUCKET_COLUMNS = (
+    "phase", "bucket", "generated", "warmed", "captured", "skipped", "missed",
+    "duration_s", "memory_bytes", "executed", "state",
+)  # fmt: skip
+_NAMES = {
+    "bs": "batch size",
+    "batch_size": "batch size",
+    "seq": "sequence length (tokens)",
+    "seq_len": "sequence length (tokens)",
+    "query": "query length (tokens)",
+    "query_len": "query length (tokens)",
+    "block": "KV blocks",
+    "blocks": "KV blocks",
+    "num_blocks": "KV blocks",
+    "ctx": "KV blocks",
+    "shared_blocks": "shared KV blocks",
+    "unique_blocks": "unique KV blocks",
+}
+_DEFAULT_NAMES = {
+    1: ("tokens",),
+    2: ("batch size", "length (tokens)"),
+    3: ("batch size", "query length (tokens)", "KV blocks"),
+    4: ("query length (tokens)", "shared KV blocks", "unique KV blocks", "causal"),
+}
+
+
+def runs_frame(
+    rows: Sequence[Mapping[str, Any]], now: float | None = None
+) -> pd.DataFrame:
+    """The runs page: RUN_COLUMNS with `status` as it is at `now`, and `name`."""
+    now = time.time() if now is None else now
+    frame = pd.DataFrame(list(rows), columns=list(RUN_COLUMNS))
+    if frame.empty:
+        return frame.assign(name=pd.Series(dtype="str"))
+    frame["status"] = [_status(row, now) for row in rows]
+    frame["name"] = [run_name(row) for row in rows]
+    return frame
+
+
+def _status(row: Mapping[str, Any], now: float) -> str:
+    if row["status"] != "running":
+        return str(row["status"])
+    record = RunRecord(
+        run_id=row["run_id"],
+        status=row["status"],
+        heartbeat_at=row["heartbeat_at"],
+        process=row["process"],
+    )
+    return record.status_at(now)
+
+
+def run_name(row: Mapping[str, Any]) -> str:
+    """What a person calls a run: its label, else its model, else its log, else its id."""
+    model = row["model"]
+    if isinstance(model, str) and "/" in model:
+        model = model.rstrip("/").rsplit("/", 1)[-1]
+    name = row["label"] or model or row["source_name"] or row["run_id"]
+    return str(name)
+
+
+def buckets_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per bucket: BUCKET_COLUMNS; `bucket` and `executed` are tuples."""
+    shaped = [
+        {
+            **row,
+            "bucket": tuple(row["bucket"]),
+            "executed": None if row["executed"] is None else tuple(row["executed"]),
+        }
+        for row in rows
+    ]
+    return pd.DataFrame(shaped, columns=list(BUCKET_COLUMNS))
+
+
+def dimension_names(events: Iterable[AnyEvent]) -> dict[str, tuple[str, ...]]:
+    """Phase to names of its dimensions, from the lists and ranges of a run."""
+    found: dict[str, tuple[str, ...]] = {}
+    for event in events:
+        if isinstance(event, BucketsGenerated):
+            names = tuple(event.dimensions)
+        elif isinstance(event, BucketRangesConfigured):
+            names = tuple(event.ranges)
+        else:
+            continue
+        if names:
+            found.setdefault(event.phase, tuple(_NAMES.get(n, n) for n in names))
+    return found
+
+
+def names_for(size: int, known: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Names of the dimensions of a bucket of `size` numbers."""
+    if known is not None and len(known) == size:
+        return known
+    return _DEFAULT_NAMES.get(size, tuple(f"dimension {n + 1}" for n in range(size)))
+
+
+def phases_frame(summary: Summary) -> pd.DataFrame:
+    """The start-up in order: name, meaning, start_s, duration_s, detail.
+
+    The time between phases is a row of its own, `unlogged`, so that the durations add
+    up to the wall time; `detail` tells the lines that bound it.
+    """
+    section = summary["time"]
+    wall = section["wall_s"]
+    rows: list[dict[str, Any]] = []
+    position = 0.0
+    end = {"name": "end", "start_s": wall or 0.0, "duration_s": 0.0}
+    for phase in [*section["phases"], end]:
+        if phase["start_s"] - position > 1e-6:
+            rows.append(_unlogged(position, phase["start_s"], section["gaps"]))
+        if phase is not end:
+            rows.append({**phase, "detail": ""})
+        position = max(position, phase["start_s"] + phase["duration_s"])
+    frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
+    frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
+    return frame
+
+
+def _unlogged(
+    start: float, end: float, gaps: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    within = [
+        gap
+        for gap in gaps
+        if gap["start_s"] < end and gap["start_s"] + gap["duration_s"] > start
+    ]
+    longest = max(within, key=lambda gap: float(gap["unlogged_s"]), default=None)
+    detail = ""
+    if longest is not None:
+        detail = (
+            f"between line {longest['line']} ({longest['before'][:90]}) and line "
+            f"{longest['next_line']} ({longest['after'][:90]})"
+        )
+    return {
+        "name": "unlogged",
+        "start_s": start,
+        "duration_s": end - start,
+        "detail": detail,
+    }
+
+
+def phase_totals(phases: pd.DataFrame) -> pd.DataFrame:
+    """Seconds per phase, in the order of first appearance: name, meaning, duration_s."""
+    grouped = phases.groupby("name", sort=False)
+    totals = grouped.agg(meaning=("meaning", "first"), duration_s=("duration_s", "sum"))
+    return totals.reset_index()
+
+
+def capture_frame(summary: Summary) -> pd.DataFrame:
+    """Per phase: generated, warmed, captured, captured_reported and their shares."""
+    rows = []
+    for phase, section in (summary["buckets"] or {}).items():
+        generated = section["generated"]
+        names = ("warmed", "captured", "captured_reported")
+        shares = {f"{name}_percent": _share(section[name], generated) for name in names}
+        rows.append(
+            {"phase": phase, "generated": generated, "missed": section["missed"]}
+            | {name: section[name] for name in names}
+            | shares
+            | {"capture_percent": section["capture_percent"]}
+        )
+    return pd.DataFrame(rows)
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    if part is None or not whole:
+        return None
+    return 100.0 * part / whole
+
+
+def lines_frame(lines: Sequence[tuple[int, str | None, str]]) -> pd.DataFrame:
+    """Kept lines of a log: line, rule (None when no rule knows it), text."""
+    return pd.DataFrame(list(lines), columns=["line", "rule", "text"])

@@ -1,0 +1,105 @@
+"""Colours, one per meaning, the same on every page.
+
+The hues are those of Okabe and Ito ("Color Universal Design", 2008) and of Paul Tol's
+muted scheme, which people with any colour vision can tell apart; `tests/dashboard`
+measures that. No chart relies on colour alone: bars are labelled, cells have a sign.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tone(NamedTuple):
+    """A colour on a light and on a dark page."""
+
+    light: str
+    dark: str
+
+    def on(self, *, dark: bool) -> str:
+        """The colour for a page."""
+        return self.dark if dark else self.light
+
+
+MEANINGS: dict[str, Tone] = {
+    # what memory holds and what time is spent on
+    "load": Tone("#E69F00", "#F0B429"),
+    "profile": Tone("#CC79A7", "#D98FBA"),
+    "kv_cache": Tone("#009E73", "#2BB894"),
+    "compile": Tone("#882E72", "#B265A0"),
+    "sampler": Tone("#999933", "#B8B84D"),
+    "defrag": Tone("#44AA99", "#5CC2B1"),
+    "prepare": Tone("#8A99AB", "#7F90A4"),
+    "margin": Tone("#D3DAE3", "#3A4858"),
+    "total": Tone("#5B6B7D", "#93A4B7"),
+    "unlogged": Tone("#B9C2CD", "#56657A"),
+    # what became of a bucket; warming and capturing are also phases of time
+    "generated": Tone("#CBD3DD", "#3D4B5C"),
+    "warmed": Tone("#56B4E9", "#56B4E9"),
+    "captured": Tone("#0072B2", "#2E8FD0"),
+    "reserved": Tone("#A9CBE6", "#27506F"),
+    "skipped": Tone("#F0E442", "#E8DC3A"),
+    "missed": Tone("#D55E00", "#F07A1F"),
+    "executed_differently": Tone("#AA4499", "#D16BBF"),
+}
+"""Meaning to colour. `captured` is graph memory and graph capture everywhere."""
+
+INK = Tone("#1B2733", "#E4EAF1")
+MUTED = Tone("#5B6B7D", "#93A4B7")
+GRID = Tone("#E6EBF1", "#263341")
+
+PHASE_MEANINGS: dict[str, str] = {
+    "load_model": "load",
+    "load_weights": "load",
+    "profile_run": "profile",
+    "graph_memory_profile": "profile",
+    "kv_cache": "kv_cache",
+    "compile": "compile",
+    "sampler_warmup": "sampler",
+    "defrag_warmup": "defrag",
+    "graph_capture": "captured",
+    "prompt_graphs": "captured",
+    "decode_graphs": "captured",
+    "kernel_warmup": "warmed",
+    "unlogged": "unlogged",
+}
+"""Phase of a start-up to meaning; what is not listed is `prepare` or `warmed`."""
+
+STATES: dict[str, str] = {
+    "generated": "declared only",
+    "warmed": "warmed",
+    "captured": "captured",
+    "skipped": "capture skipped",
+    "missed": "missed while serving",
+    "executed_differently": "ran as another shape",
+}
+"""State of a bucket to the words for it, in the order of legends."""
+
+SIGNS = {"skipped": "\u2013", "missed": "\u2715", "executed_differently": "\u2260"}
+"""A sign in the cells of the states that need attention."""
+
+HEAT = "Cividis"
+"""Scale for amounts; the same to every kind of colour vision."""
+
+STATUS_COLOURS = {
+    "finished": "green",
+    "running": "blue",
+    "skipped": "yellow",
+    "failed": "red",
+    "interrupted": "orange",
+    "unknown": "gray",
+}
+"""Status of a run to the badge colour of Streamlit."""
+
+
+def colour(meaning: str, *, dark: bool = False) -> str:
+    """The colour of a meaning. Raises KeyError for one that has none."""
+    return MEANINGS[meaning].on(dark=dark)
+
+
+def phase_meaning(name: str) -> str:
+    """The meaning of a start-up phase, the same for all ranks."""
+    base = name.removesuffix(" (other rank)")
+    if base in PHASE_MEANINGS:
+        return PHASE_MEANINGS[base]
+    return "warmed" if base.endswith("_warmup") else "prepare"

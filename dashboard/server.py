@@ -1,0 +1,85 @@
+"""How the server of the dashboard is started: its options and its look."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from dashboard.settings import ALLOW_PATHS
+from warmup_insights.storage.location import DATABASE_VARIABLE
+
+APP = Path(__file__).with_name("app.py")
+
+_FIXED = {
+    "server.enableXsrfProtection": "true",
+    "server.enableCORS": "true",
+    "server.fileWatcherType": "none",
+    "server.showEmailPrompt": "false",
+    "browser.gatherUsageStats": "false",
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "client.showErrorLinks": "false",
+    "runner.magicEnabled": "false",
+}
+_THEME = {
+    "theme.baseFontSize": "15",
+    "theme.headingFontSizes": "1.7rem,1.35rem,1.2rem,1.1rem,1.05rem,0.95rem",
+    "theme.headingFontWeights": "[650,600,600,600,600,600]",
+    "theme.metricValueFontSize": "1.55rem",
+    "theme.paddingTop": "3.5rem",
+    "theme.paddingBottom": "3rem",
+    "theme.baseRadius": "0.5rem",
+    "theme.light.primaryColor": "#1A66A8",
+    "theme.light.backgroundColor": "#FFFFFF",
+    "theme.light.secondaryBackgroundColor": "#F4F7FA",
+    "theme.light.textColor": "#1B2733",
+    "theme.light.borderColor": "#DFE5EC",
+    "theme.dark.primaryColor": "#6DB1F2",
+    "theme.dark.backgroundColor": "#10171F",
+    "theme.dark.secondaryBackgroundColor": "#1A2430",
+    "theme.dark.textColor": "#E4EAF1",
+    "theme.dark.borderColor": "#2B3846",
+}
+
+
+def options(
+    *, host: str, port: int, max_upload_mb: int, open_browser: bool
+) -> dict[str, str]:
+    """Streamlit's options for a server."""
+    return {
+        "server.address": host,
+        "server.port": str(port),
+        "server.headless": "false" if open_browser else "true",
+        "server.maxUploadSize": str(max_upload_mb),
+        **_FIXED,
+        **_THEME,
+    }
+
+
+def command(
+    *, host: str, port: int, max_upload_mb: int, open_browser: bool
+) -> list[str]:
+    """The program that serves the dashboard, with its arguments."""
+    chosen = options(
+        host=host, port=port, max_upload_mb=max_upload_mb, open_browser=open_browser
+    )
+    return [
+        sys.executable,
+        "-m",
+        "dashboard",
+        *(f"--{name}={value}" for name, value in chosen.items()),
+    ]
+
+
+def environment(
+    env: Mapping[str, str], *, database: str, allow_paths: bool
+) -> dict[str, str]:
+    """The environment of the server: where the runs are, what visitors may do."""
+    changed = {
+        **env,
+        DATABASE_VARIABLE: database,
+        ALLOW_PATHS: "1" if allow_paths else "0",
+    }
+    # Options of another Streamlit app in the environment do not concern this one.
+    return {k: v for k, v in changed.items() if not k.startswith("STREAMLIT_")}

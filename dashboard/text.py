@@ -1,0 +1,40 @@
+"""Untrusted text made harmless: log lines, model names, labels, paths.
+
+A terminal escape, a direction override or a stray control character is shown as what
+it is (`\\x1b`, `\\u202e`) instead of acting on the page.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+LIMIT = 400
+"""Characters of one text that a page shows unless it asks for more."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&^=\"'@/])")
+
+
+def visible(text: object, limit: int = LIMIT) -> str:
+    """A text whose every character is seen and does nothing, cut at `limit`."""
+    shown = _INVISIBLE.sub(_name_of, str(text)[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "\u2026"
+
+
+def _name_of(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def markdown(text: object, limit: int = LIMIT) -> str:
+    """A text for a Markdown field that reads the same and is no markup."""
+    return _MARKUP.sub(r"\\\1", visible(text, limit).replace("\n", " "))
+
+
+def figure_text(text: object, limit: int = 80) -> str:
+    """A text for a figure, whose labels understand a little HTML."""
+    return html.escape(visible(text, limit), quote=False)

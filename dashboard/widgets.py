@@ -1,0 +1,132 @@
+"""Building blocks of all pages: headings, figures with their data, empty states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.charts import Figure, mark_synthetic
+from dashboard.palette import STATUS_COLOURS
+from dashboard.text import markdown
+from warmup_insights.errors import WarmupInsightsError
+
+RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
+    "app_pages/runs.py",
+    "app_pages/run.py",
+    "app_pages/compare.py",
+    "app_pages/memory.py",
+    "app_pages/buckets.py",
+    "app_pages/upload.py",
+    "app_pages/live.py",
+)
+_BUTTONS = [["toImage"], ["zoom2d", "resetScale2d"]]
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Show a known error as its sentence instead of a trace."""
+    try:
+        yield
+    except WarmupInsightsError as error:
+        st.error(markdown(error, 600), icon=":material/error:")
+
+
+def is_dark() -> bool:
+    """Whether the visitor looks at the dark theme."""
+    return st.context.theme.type == "dark"
+
+
+def provenance(summary: Mapping[str, Any]) -> str | None:
+    """What must be said beside figures that no real device gave; None for real ones."""
+    if summary["device"]["kind"] == "simulated":
+        return "simulated device"
+    return "synthetic data" if summary["synthetic"] else None
+
+
+def empty(title: str, sentence: str, command: str | None = None) -> None:
+    """What a page shows when it has nothing to show: why, and what to do next."""
+    with st.container(border=True, gap="small"):
+        st.markdown(f"##### {title}")
+        st.markdown(sentence)
+        if command is not None:
+            st.code(command, language="bash")
+
+
+class Figures(NamedTuple):
+    """A row of headline figures: label, value, explanation."""
+
+    label: str
+    value: str
+    help: str | None = None
+    note: str | None = None
+
+
+def headline(figures: Sequence[Figures], *, per_row: int = 6) -> None:
+    """Headline figures, as many in a row as fit."""
+    for start in range(0, len(figures), per_row):
+        row = figures[start : start + per_row]
+        columns = st.columns(per_row if len(figures) > per_row else len(row))
+        for column, figure in zip(columns, row, strict=False):
+            column.metric(
+                figure.label,
+                markdown(figure.value),
+                delta=figure.note,
+                delta_color="off",
+                delta_arrow="off",
+                help=figure.help,
+                border=True,
+                height="stretch",
+            )
+
+
+def status_badge(status: str) -> None:
+    """The status of a run."""
+    st.badge(status, color=STATUS_COLOURS.get(status, "gray"))  # type: ignore[arg-type]
+
+
+def chart(
+    figure: Figure,
+    data: pd.DataFrame,
+    *,
+    key: str,
+    title: str,
+    hint: str,
+    simulated: str | None = None,
+    selectable: bool = False,
+) -> Any:
+    """A figure in its frame: title, what to look at, picture and data to take away.
+
+    Gives the selection of a selectable figure.
+    """
+    if simulated is not None:
+        mark_synthetic(figure, simulated, dark=is_dark())
+    with st.container(border=True, gap="xsmall"):
+        head = st.container(
+            horizontal=True, vertical_alignment="center",
+            horizontal_alignment="distribute", gap="small",
+        )  # fmt: skip
+        badge = "" if simulated is None else f" :gray-badge[{simulated}]"
+        head.markdown(f"##### {title}{badge}", width="content")
+        head.download_button(
+            "CSV", data.to_csv(index=False), f"{key}.csv", "text/csv",
+            key=f"{key}-csv", on_click="ignore", type="tertiary",
+            icon=":material/download:", help="The figure's data as CSV",
+        )  # fmt: skip
+        st.caption(hint)
+        return st.plotly_chart(
+            figure,
+            key=key,
+            on_select="rerun" if selectable else "ignore",
+            selection_mode="points",
+            config={
+                "displaylogo": False,
+                "modeBarButtons": _BUTTONS,
+                "scrollZoom": False,
+                "toImageButtonOptions": {"format": "png", "scale": 2, "filename": key},
+            },
+            alt=f"{title}. {hint}",
+        )

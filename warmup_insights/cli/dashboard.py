@@ -1,0 +1,76 @@
+"""`warmup-insights dashboard`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import click
+
+from warmup_insights.cli.options import db_option
+from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.storage.location import shown_location
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@click.command()
+@db_option
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option(
+    "--allow-paths",
+    is_flag=True,
+    help="Let visitors name files of this machine, to follow a growing log.",
+)
+@click.option(
+    "--max-upload-mb",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    help="Largest file that can be uploaded, in megabytes.",
+)
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+def dashboard(
+    db: str,
+    host: str,
+    port: int,
+    allow_paths: bool,
+    max_upload_mb: int,
+    no_browser: bool,
+) -> None:
+    """Open the dashboard in a browser."""
+    for package in ("streamlit", "plotly"):
+        if importlib.util.find_spec(package) is None:
+            raise WarmupInsightsError(
+                f"The dashboard needs {package}; install it with "
+                "pip install 'warmup-insights[dashboard]'"
+            )
+    from dashboard.server import command, environment
+
+    if host not in LOCAL:
+        click.echo(
+            f"Warning: listening on {host}; the dashboard asks nobody for a password, so "
+            "everyone who reaches this address can read, upload, edit and delete runs.",
+            err=True,
+        )
+    click.echo(f"Dashboard of {shown_location(db)}: http://{host}:{port}", err=True)
+    arguments = command(
+        host=host,
+        port=port,
+        max_upload_mb=max_upload_mb,
+        open_browser=not no_browser,
+    )
+    env = environment(os.environ, database=db, allow_paths=allow_paths)
+    sys.exit(_run(arguments, env))
+
+
+def _run(arguments: list[str], env: dict[str, str]) -> int:
+    try:
+        return subprocess.run(arguments, env=env, check=False).returncode
+    except KeyboardInterrupt:
+        return 0
