@@ -1,0 +1,93 @@
+"""Attaching hooks: now where a module is imported, else as soon as it is."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.hooks import Hook, version_of
+from warmup_insights.vllm_plugin.imports import ImportListener, is_imported
+from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
+
+logger = logging.getLogger(__name__)
+
+
+class Instrumentation:
+    """All hooks of one process; attaching twice changes nothing."""
+
+    def __init__(self, session: Session, hooks: Iterable[Hook]) -> None:
+        self._session = session
+        self._by_module: dict[str, list[Hook]] = defaultdict(list)
+        for hook in hooks:
+            self._by_module[hook.module].append(hook)
+        self._versions: dict[str, tuple[int, ...] | None] = {}
+        self.attachments: list[Attachment] = []
+        self._listener = ImportListener(self._by_module, self.attach_module)
+
+    def attach(self) -> None:
+        """Attach what can be attached now, and listen for the rest."""
+        self._listener.install()
+        for name in self._by_module:
+            if is_imported(name):
+                self.attach_module(sys.modules[name])
+
+    def detach(self) -> None:
+        """Take everything off, the listener too."""
+        self._listener.remove()
+        for attachment in self.attachments:
+            attachment.detach()
+        self.attachments.clear()
+
+    def attach_module(self, module: ModuleType) -> None:
+        """Attach the hooks of a module that was just imported. Never raises."""
+        try:
+            for hook in self._by_module.get(module.__name__, ()):
+                self._attach(hook, module)
+            self._note_missing(module.__name__)
+        except Exception as error:  # an import by the engine must not fail
+            logger.warning("%s is not recorded: %s", module.__name__, error)
+
+    def _attach(self, hook: Hook, module: ModuleType) -> None:
+        owner: Any = getattr(module, hook.owner, None) if hook.owner else module
+        if owner is None or not hasattr(owner, hook.name):
+            return
+        if is_attached(owner, hook.name):
+            return
+        attachment = Attachment(hook, self._session, owner)
+        attachment.attach()
+        self.attachments.append(attachment)
+
+    def _note_missing(self, module: str) -> None:
+        """Remember topics for which this version has nothing to attach to."""
+        attached = {a.hook.topic for a in self.attachments}
+        for hook in self._by_module[module]:
+            if hook.topic in attached or self._is_watched(hook):
+                continue
+            if hook.is_expected_in(self._version(hook.engine)):
+                self._session.lost.setdefault(hook.topic, hook.target)
+
+    def _is_watched(self, hook: Hook) -> bool:
+        module = sys.modules.get(hook.module)
+        owner = getattr(module, hook.owner, None) if hook.owner else module
+        return (
+            owner is not None
+            and hasattr(owner, hook.name)
+            and is_attached(owner, hook.name)
+        )
+
+    def _version(self, engine: str) -> tuple[int, ...] | None:
+        if engine not in self._versions:
+            self._versions[engine] = installed_version(engine)
+        return self._versions[engine]
+
+
+def installed_version(engine: str) -> tuple[int, ...] | None:
+    """Leading numbers of the installed version; None when unknown, or a development one."""
+    names = {"vllm-gaudi": ("vllm-gaudi", "vllm_gaudi")}.get(engine, ("vllm",))
+    return version_of(facts.version_of_package(*names))

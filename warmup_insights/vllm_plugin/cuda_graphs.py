@@ -1,0 +1,164 @@
+"""CUDA graph capture in both model runners of vLLM V1.
+
+Source: vLLM `v1/worker/gpu_model_runner.py` (`capture_model`, `_dummy_run`),
+`v1/worker/gpu/cudagraph_utils.py` (`CudaGraphManager.capture`,
+`prepare_inputs_to_capture`). Free memory is read between captures, never inside one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from warmup_insights.events import GraphCaptured, GraphsCaptured
+from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.hpu_shapes import whole
+from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.state import Capturing, Expected
+
+_ORDER = ("PIECEWISE", "FULL")
+"""In which order model runner V2 captures (`CudaGraphManager.capture`)."""
+
+
+def capture_model(session: Session, call: Call) -> Watch:
+    """`capture_model`: all graphs; returns the bytes they took."""
+    if session.state.capturing is not None:
+        return  # inside of an estimate, and a part of it
+    session.begin_phase("graph_capture")
+    capturing = session.state.capturing = Capturing()
+    outcome = yield
+    session.wait_if_asked()
+    session.state.capturing = None
+    session.note_failure(outcome, phase="graph_capture")
+    duration = session.end_phase("graph_capture")
+    if outcome.error is None:
+        memory = outcome.result
+        session.emit(
+            GraphsCaptured,
+            count=capturing.count,
+            duration_s=duration,
+            memory_bytes=int(memory) if isinstance(memory, int | float) else None,
+        )
+
+
+def dummy_run(session: Session, call: Call) -> Watch:
+    """`_dummy_run` of model runner V1: runs without a graph, then one that captures."""
+    capturing = session.state.capturing
+    if capturing is None or capturing.is_estimate:
+        return
+    mode = _mode_name(call.arg("cudagraph_runtime_mode"))
+    _begin(capturing)
+    if mode is None:
+        return
+    outcome = yield
+    session.wait_if_asked()
+    if outcome.error is not None:
+        session.note_failure(outcome, phase="graph_capture")
+        return
+    _end(
+        session,
+        capturing,
+        mode,
+        whole(call.arg("num_tokens")),
+        is_uniform=bool(call.arg("uniform_decode")),
+    )
+
+
+def _mode_name(mode: Any) -> str | None:
+    """`FULL` or `PIECEWISE`; None for a run that captures nothing."""
+    name = getattr(mode, "name", None)
+    return name if name in _ORDER else None
+
+
+def capture_all(session: Session, call: Call) -> Watch:
+    """`CudaGraphManager.capture` of model runner V2: what it will capture, in order."""
+    capturing = session.state.capturing
+    if capturing is None or capturing.is_estimate:
+        return
+    capturing.expected = expected_captures(call.owner)
+    yield
+    _finish_current(session, capturing)
+    capturing.expected = []
+
+
+def expected_captures(manager: Any) -> list[Expected]:
+    """The descriptors of a manager, in the order in which it captures them.
+
+    Inputs are prepared once for a piecewise graph, twice for any other.
+    """
+    by_mode = getattr(manager, "_capture_descs", None) or {}
+    breakable = bool(getattr(manager, "use_breakable_cg", False))
+    named = {mode.name: descriptors for mode, descriptors in by_mode.items()}
+    return [
+        Expected(
+            mode=name,
+            num_tokens=descriptor.num_tokens,
+            is_uniform=getattr(descriptor, "uniform_token_count", None) is not None,
+            calls_left=1 if name == "PIECEWISE" and not breakable else 2,
+        )
+        for name in _ORDER
+        for descriptor in named.get(name, ())
+    ]
+
+
+def prepare_inputs(session: Session, call: Call) -> Watch:
+    """`prepare_inputs_to_capture`: called before each capture, outside of the graph."""
+    capturing = session.state.capturing
+    if capturing is None or capturing.is_estimate or not capturing.expected:
+        return
+    if capturing.expected[0].calls_left == 0:
+        _finish_current(session, capturing)
+    if capturing.expected and capturing.expected[0].num_tokens == call.arg(
+        "num_tokens"
+    ):
+        capturing.expected[0].calls_left -= 1
+        _begin(capturing)
+    else:
+        capturing.expected = []  # another order than expected: count no further
+    yield
+
+
+def _finish_current(session: Session, capturing: Capturing) -> None:
+    if not capturing.expected or capturing.step_time is None:
+        return
+    current = capturing.expected.pop(0)
+    _end(
+        session,
+        capturing,
+        current.mode,
+        current.num_tokens,
+        is_uniform=current.is_uniform,
+    )
+
+
+def _begin(capturing: Capturing) -> None:
+    """A capture begins, with the runs that prepare it."""
+    if capturing.step_time is None:
+        capturing.step_time = time.time()
+        capturing.step_started = time.perf_counter()
+        capturing.free_before, _ = device.free_and_total()
+
+
+def _end(
+    session: Session,
+    capturing: Capturing,
+    mode: str,
+    num_tokens: int | None,
+    *,
+    is_uniform: bool,
+) -> None:
+    free, _ = device.free_and_total()
+    before = capturing.free_before
+    capturing.count += 1
+    session.emit(
+        GraphCaptured,
+        phase="decode" if is_uniform else "mixed",
+        bucket=(num_tokens,) if num_tokens is not None else (),
+        mode=mode,
+        index=capturing.count,
+        duration_s=time.perf_counter() - capturing.step_started,
+        memory_bytes=before - free if before is not None and free is not None else None,
+        time=capturing.step_time,
+    )
+    capturing.step_time = None

@@ -1,0 +1,94 @@
+"""The device as its own libraries report it; nothing is imported, nothing waits.
+
+Only modules that the engine has loaded are asked. `mem_get_info` is a question to the
+driver; it does not wait for the device.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+_HPU_MODULE = "habana_frameworks.torch.hpu"
+_METRICS_MODULE = "habana_frameworks.torch.hpu.metrics"
+_ERRORS = (RuntimeError, AttributeError, TypeError, ValueError, AssertionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the graph compiler of the Gaudi bridge has done in this process so far."""
+
+    count: int
+    duration_s: float
+
+
+def _backend() -> Any:
+    hpu = sys.modules.get(_HPU_MODULE)
+    if hpu is not None:
+        return hpu
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    try:
+        return cuda if cuda is not None and cuda.is_initialized() else None
+    except _ERRORS:
+        return None
+
+
+def kind() -> str | None:
+    """`hpu` or `cuda`; None where neither is in use."""
+    if sys.modules.get(_HPU_MODULE) is not None:
+        return "hpu"
+    return "cuda" if _backend() is not None else None
+
+
+def name() -> str | None:
+    """The name of the device, as its driver gives it."""
+    try:
+        return str(_backend().get_device_name())
+    except _ERRORS:
+        return None
+
+
+def free_and_total() -> tuple[int | None, int | None]:
+    """Free and total bytes of the device; None where nothing tells."""
+    try:
+        free, total = _backend().mem_get_info()
+        return int(free), int(total)
+    except _ERRORS:
+        return None, None
+
+
+def synchronize() -> None:
+    """Wait for the device; called only when the user asked for it."""
+    backend = _backend()
+    if backend is not None:
+        backend.synchronize()
+
+
+def compiled() -> Compiled | None:
+    """Recipes compiled so far, from the bridge's metric; None where there is none.
+
+    The metric gives microseconds (`extension/profiler.py` of vllm-gaudi puts them into
+    a trace as such).
+    """
+    metrics = sys.modules.get(_METRICS_MODULE)
+    if metrics is None:
+        if _HPU_MODULE not in sys.modules:
+            return None
+        metrics = _import_metrics()
+    try:
+        figures = dict(metrics.metric_global("graph_compilation").stats())
+        return Compiled(int(figures["TotalNumber"]), int(figures["TotalTime"]) / 1e6)
+    except (*_ERRORS, KeyError):
+        return None
+
+
+@functools.cache
+def _import_metrics() -> Any:
+    """The module of the metrics, looked for once; None where it does not exist."""
+    try:
+        return importlib.import_module(_METRICS_MODULE)
+    except ImportError:
+        return None

@@ -1,0 +1,138 @@
+"""What every vLLM V1 has: configuration, initialisation, ready.
+
+Source: vLLM `v1/engine/core.py`, `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`,
+`v1/engine/async_llm.py`, `compilation/backends.py`; uvicorn `server.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from warmup_insights.events import (
+    CompileFinished,
+    ConfigRecorded,
+    EngineInitialized,
+    KVCacheAllocated,
+    ServerReady,
+)
+from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.session import Session
+
+
+def server_engine(session: Session, call: Call) -> Watch:
+    """`AsyncLLM.__init__`: the engine of a server is about to start."""
+    session.begin_run()
+    outcome = yield
+    session.note_failure(outcome)
+
+
+def offline_engine(session: Session, call: Call) -> Watch:
+    """`LLMEngine.__init__`, inside of `LLM`: afterwards prompts are accepted.
+
+    `LLM.__init__` itself is under way when plugins are loaded.
+    """
+    session.begin_another_run()
+    session.begin_run()
+    outcome = yield
+    session.note_failure(outcome)
+    if outcome.error is None:
+        note_ready(session)
+
+
+def server_started(session: Session, call: Call) -> Watch:
+    """`uvicorn.Server.startup`: when it is done, requests are accepted."""
+    outcome = yield
+    if outcome.error is None:
+        note_ready(session)
+
+
+def note_ready(session: Session) -> None:
+    """Record that requests are accepted from now on."""
+    session.is_ready = True
+    session.emit(ServerReady)
+
+
+def engine_core(session: Session, call: Call) -> Watch:
+    """`EngineCore.__init__`: the configuration is final here."""
+    note_configuration(session, call.arg("vllm_config"))
+    outcome = yield
+    session.note_failure(outcome)
+
+
+def note_configuration(session: Session, config: Any) -> None:
+    """Record a `VllmConfig`."""
+    engine = facts.engine()
+    session.emit(
+        ConfigRecorded,
+        engine=engine.name,
+        version=engine.version,
+        model=facts.model_of(config),
+        settings={**facts.configuration(config), **engine.settings},
+    )
+
+
+def initialize(session: Session, call: Call) -> Watch:
+    """`_initialize_kv_caches`: profile, create the KV cache, warm up."""
+    started = time.perf_counter()
+    outcome = yield
+    session.note_failure(outcome, phase="init_engine")
+    if outcome.error is not None:
+        return
+    config = call.arg("vllm_config", default=getattr(call.owner, "vllm_config", None))
+    compile_s = getattr(
+        getattr(config, "compilation_config", None), "compilation_time", None
+    )
+    session.emit(
+        EngineInitialized,
+        duration_s=time.perf_counter() - started,
+        compile_s=compile_s if isinstance(compile_s, int | float) else None,
+    )
+
+
+def concurrency(session: Session, call: Call) -> Watch:
+    """`get_max_concurrency_for_kv_cache_config(vllm_config, kv_cache_config)`."""
+    outcome = yield
+    model_config = getattr(call.arg("vllm_config"), "model_config", None)
+    known = session.state.concurrency
+    if isinstance(outcome.result, int | float) and outcome.result != known:
+        session.state.concurrency = float(outcome.result)
+        session.emit(
+            KVCacheAllocated,
+            max_concurrency=float(outcome.result),
+            tokens_per_request=getattr(model_config, "max_model_len", None),
+        )
+
+
+def compile_graph(session: Session, call: Call) -> Watch:
+    """`CompilerManager.compile`: one graph for one range of sizes."""
+    started = time.perf_counter()
+    outcome = yield
+    if outcome.error is None:
+        session.emit(
+            CompileFinished,
+            what="graph",
+            duration_s=time.perf_counter() - started,
+            from_cache=session.state.loaded_from_cache,
+            detail=_detail(call),
+        )
+    session.state.loaded_from_cache = False
+
+
+def load_graph(session: Session, call: Call) -> Watch:
+    """`CompilerManager.load`: gives a graph when the cache has it."""
+    outcome = yield
+    session.state.loaded_from_cache = (
+        outcome.error is None and outcome.result is not None
+    )
+
+
+def _detail(call: Call) -> str | None:
+    sizes = call.arg("compile_range", "runtime_shape")
+    index, total = call.arg("graph_index", default=0), call.arg("num_graphs", default=1)
+    where = f"graph {index + 1} of {total}"
+    start, end = getattr(sizes, "start", None), getattr(sizes, "end", None)
+    if isinstance(start, int) and isinstance(end, int):
+        return f"sizes {start} to {end}, {where}"
+    return f"size {sizes}, {where}" if isinstance(sizes, int) else where

@@ -1,0 +1,207 @@
+"""Facts about the engine that is recorded: name, version, configuration, environment.
+
+Only plain values are taken out of the engine's objects; secrets are masked.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warmup_insights.secrets import MASK, mask, mask_text
+
+_ENVIRONMENT_PREFIXES = (
+    "VLLM_", "PT_", "HABANA_", "HL_", "WARMUP_INSIGHTS_", "TORCH_", "PYTORCH_",
+    "CUDA_", "NCCL_", "HCCL_", "RAY_", "OMP_",
+)  # fmt: skip
+_ENVIRONMENT_NAMES = frozenset(
+    {"EXPERIMENTAL_WEIGHT_SHARING", "QUANT_CONFIG", "HF_HUB_OFFLINE", "HF_HOME", "RANK",
+     "LOCAL_RANK", "WORLD_SIZE", "PYTHONHASHSEED", "MAX_MODEL_LEN", "LOW_CPU_MEM"}
+)  # fmt: skip
+_SECRET_OPTIONS = ("--api-key", "--hf-token", "--token", "--password")
+_HPU_FILES = ("worker/hpu_worker.py", "v1/worker/hpu_worker.py")
+
+_FIELDS: tuple[tuple[str, str], ...] = (
+    ("model_config", "model"), ("model_config", "tokenizer"),
+    ("model_config", "revision"), ("model_config", "dtype"),
+    ("model_config", "max_model_len"), ("model_config", "quantization"),
+    ("model_config", "enforce_eager"), ("model_config", "seed"),
+    ("model_config", "served_model_name"), ("model_config", "trust_remote_code"),
+    ("model_config", "skip_tokenizer_init"),
+    ("cache_config", "block_size"), ("cache_config", "gpu_memory_utilization"),
+    ("cache_config", "cache_dtype"), ("cache_config", "enable_prefix_caching"),
+    ("cache_config", "num_gpu_blocks_override"),
+    ("cache_config", "kv_cache_memory_bytes"), ("cache_config", "swap_space"),
+    ("scheduler_config", "max_num_seqs"),
+    ("scheduler_config", "max_num_batched_tokens"),
+    ("scheduler_config", "max_num_prefill_seqs"),
+    ("scheduler_config", "enable_chunked_prefill"),
+    ("scheduler_config", "async_scheduling"),
+    ("parallel_config", "tensor_parallel_size"),
+    ("parallel_config", "pipeline_parallel_size"),
+    ("parallel_config", "data_parallel_size"),
+    ("parallel_config", "enable_expert_parallel"),
+    ("parallel_config", "distributed_executor_backend"),
+    ("load_config", "load_format"),
+    ("speculative_config", "method"), ("speculative_config", "num_speculative_tokens"),
+    ("compilation_config", "mode"), ("compilation_config", "backend"),
+    ("compilation_config", "cudagraph_mode"),
+    ("compilation_config", "cudagraph_capture_sizes"),
+    ("compilation_config", "max_cudagraph_capture_size"),
+)  # fmt: skip
+_RENAMED = {
+    "cache_dtype": "kv_cache_dtype",
+    "mode": "compilation_mode",
+    "method": "speculative_method",
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Which engine is installed here."""
+
+    name: str
+    version: str | None
+    """Version of vLLM, as its log states it."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Versions of the parts."""
+
+
+def engine() -> Engine:
+    """The installed engine, from package metadata; nothing is imported."""
+    vllm = version_of_package("vllm")
+    if is_installed("vllm_gaudi"):
+        plugin = version_of_package("vllm-gaudi", "vllm_gaudi")
+        return Engine("vllm-gaudi", vllm, _known(vllm_gaudi_version=plugin))
+    folder = package_folder("vllm")
+    if folder is not None and any((folder / file).exists() for file in _HPU_FILES):
+        extension = version_of_package("vllm-hpu-extension")
+        return Engine("vllm-fork", vllm, _known(vllm_hpu_extension_version=extension))
+    return Engine("vllm", vllm)
+
+
+def _known(**values: str | None) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def version_of_package(*names: str) -> str | None:
+    """Version of the first installed distribution of these names."""
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def is_installed(package: str) -> bool:
+    """Whether a top-level package can be imported."""
+    return package_folder(package) is not None
+
+
+def package_folder(package: str) -> Path | None:
+    """Where a top-level package lies; None when it is not installed."""
+    module = sys.modules.get(package)
+    try:
+        spec = module.__spec__ if module else importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0]) if places else None
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that matter to an engine, with secrets masked."""
+    return {
+        name: str(mask(name, value))
+        for name, value in sorted(environ.items())
+        if name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES
+    }
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The command line for a record: secrets masked, folders of programs left out."""
+    words = list(arguments)
+    if words:
+        words[0] = os.path.basename(words[0])
+    shown: list[str] = []
+    for index, word in enumerate(words):
+        name, equals, _ = word.partition("=")
+        if name in _SECRET_OPTIONS and equals:
+            shown.append(f"{name}={MASK}")
+        elif index and words[index - 1] in _SECRET_OPTIONS:
+            shown.append(MASK)
+        else:
+            shown.append(mask_text(word))
+    return shlex.join(shown)
+
+
+def configuration(config: Any) -> dict[str, Any]:
+    """Settings of a `VllmConfig` as a flat mapping; what it does not have is left out."""
+    settings: dict[str, Any] = {}
+    for section, name in _FIELDS:
+        value = plain(getattr(getattr(config, section, None), name, None))
+        if value is not None:
+            settings[_RENAMED.get(name, name)] = mask(name, value)
+    return settings
+
+
+def model_of(config: Any) -> str | None:
+    """The model that a `VllmConfig` names."""
+    model = getattr(getattr(config, "model_config", None), "model", None)
+    return mask_text(model) if isinstance(model, str) else None
+
+
+def rank_of(config: Any, rank: int | None) -> int | None:
+    """Rank among all workers: those of earlier data-parallel engines come first."""
+    if rank is None:
+        return None
+    parallel = getattr(config, "parallel_config", None)
+    engine_index = getattr(parallel, "data_parallel_rank", None) or 0
+    world = getattr(parallel, "world_size", None) or 1
+    return int(engine_index) * int(world) + int(rank)
+
+
+def hpu_runtime(runtime: Any) -> dict[str, str]:
+    """The values that vllm-gaudi prints below Environment, Features and User flags.
+
+    Source: `vllm_gaudi/extension/runtime.py`, `finalize_config`; as text, like there.
+    """
+    detected = getattr(runtime, "RUNTIME_CONFIG", None)
+    found: dict[str, str] = {}
+    for names in ("ENVIRONMENT_VALUES", "FEATURE_VALUES", "USER_FLAGS"):
+        keys = getattr(runtime, names, None)
+        for name, value in _values(detected, keys):
+            found[name] = str(mask(name, str(value)))
+    return found
+
+
+def _values(detected: Any, keys: Any) -> Iterator[tuple[str, Any]]:
+    if detected is None or not keys:
+        return
+    for name, value in detected.get_all(keys).items():
+        if isinstance(value, str | bool | int | float):
+            yield str(name), value
+
+
+def plain(value: Any) -> Any:
+    """A value that can be written as JSON; None for anything else.
+
+    Enumerations give their name, `torch.dtype` its text.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        items = [plain(item) for item in value]
+        return items if None not in items else None
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    return str(value) if type(value).__module__ == "torch" else None

@@ -1,0 +1,179 @@
+"""Bucket ranges, bucket lists and misses in vllm-gaudi and vllm-fork.
+
+Source: `extension/bucketing/` (`common.py` and one file per strategy).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warmup_insights.events import (
+    Bucket,
+    BucketMiss,
+    BucketRangesConfigured,
+    BucketsGenerated,
+)
+from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.hpu_shapes import bucket_of, buckets_of, whole
+from warmup_insights.vllm_plugin.session import Session
+
+DIMENSIONS = ["bs", "query", "num_blocks"]
+_PARAMETERS = {
+    3: ["min", "step", "max"],
+    4: ["min", "step", "max", "limit"],
+    5: ["min", "step", "max", "pad_max", "pad_percent"],
+}
+_STRATEGIES = {
+    "ExponentialBucketingStrategy": "exponential",
+    "LinearBucketingStrategy": "linear",
+    "PaddingAwareBucketingStrategy": "padding_aware",
+    "FileBucketingStrategy": "file",
+    "UnifiedBucketingStrategy": "unified",
+}
+
+
+def strategy(session: Session, call: Call) -> Watch:
+    """`get_bucketing_strategy`: which one is used."""
+    outcome = yield
+    name = type(outcome.result).__name__
+    session.state.strategy = _STRATEGIES.get(name, name)
+
+
+def read_file(session: Session, call: Call) -> Watch:
+    """`read_from_file`: buckets come from a file."""
+    session.state.strategy = "file"
+    yield
+
+
+def prompt_ranges(session: Session, call: Call) -> Watch:
+    """`get_prompt_cfgs` of a strategy."""
+    outcome = yield
+    _note_ranges(session, "prompt", ("bs", "query", "blocks"), outcome.result)
+
+
+def decode_ranges(session: Session, call: Call) -> Watch:
+    """`get_decode_cfgs` of a strategy; the query length of decodes is always 1.
+
+    The exponential strategy calls the last dimension `block`, the others `blocks`.
+    """
+    outcome = yield
+    is_exponential = session.state.strategy == "exponential"
+    last = "block" if is_exponential else "blocks"
+    _note_ranges(session, "decode", ("bs", "", last), outcome.result)
+
+
+def _note_ranges(
+    session: Session, phase: str, names: tuple[str, ...], result: Any
+) -> None:
+    if not isinstance(result, tuple) or _is_repeat(session):
+        return
+    ranges = {
+        name: list(numbers)
+        for name, values in zip(names, result, strict=False)
+        if name and (numbers := bucket_of(values)) is not None
+    }
+    longest = max(map(len, ranges.values()), default=0)
+    session.emit(
+        BucketRangesConfigured,
+        phase=phase,
+        ranges=ranges,
+        parameters=_PARAMETERS.get(longest, []),
+    )
+
+
+def prompt_buckets(session: Session, call: Call) -> Watch:
+    """`generate_prompt_buckets`."""
+    yield from _generated(session, call, "prompt")
+
+
+def decode_buckets(session: Session, call: Call) -> Watch:
+    """`generate_decode_buckets`; may add those of speculative decoding."""
+    yield from _generated(session, call, "decode")
+
+
+def unified_buckets(session: Session, call: Call) -> Watch:
+    """`generate_unified_buckets` of vllm-gaudi v0.11.2 to v0.16."""
+    yield from _generated(session, call, "unified")
+
+
+def _generated(session: Session, call: Call, phase: str) -> Watch:
+    is_repeat = _is_repeat(session)
+    if not is_repeat:
+        session.begin_phase("bucket_generation")
+    outcome = yield
+    if not is_repeat:
+        session.note_failure(outcome, phase=phase)
+        session.end_phase("bucket_generation")
+    if outcome.error is None:
+        _note_buckets(session, call.owner, phase)
+
+
+def _note_buckets(session: Session, owner: Any, phase: str) -> None:
+    buckets = buckets_of(getattr(owner, f"{phase}_buckets", None) or ())
+    if session.state.buckets.get(phase) == buckets:
+        return
+    session.state.buckets[phase] = buckets
+    width = len(buckets[0]) if buckets else 0
+    session.emit(
+        BucketsGenerated,
+        phase=phase,
+        count=len(buckets),
+        buckets=buckets,
+        strategy=session.state.strategy,
+        dimensions=DIMENSIONS if width == 3 and phase != "unified" else [],
+    )
+
+
+def speculative_buckets(session: Session, call: Call) -> Watch:
+    """`generate_spec_decode_buckets`: what speculative decoding adds."""
+    seeds = set(buckets_of(call.arg("seed_decode_buckets") or ()))
+    outcome = yield
+    if outcome.error is None and not _is_repeat(session):
+        added = [b for b in buckets_of(outcome.result or ()) if b not in seeds]
+        session.emit(
+            BucketsGenerated,
+            phase="spec_decode",
+            count=len(added),
+            buckets=added,
+            dimensions=DIMENSIONS,
+        )
+
+
+def _is_repeat(session: Session) -> bool:
+    warmup = session.state.warmup
+    return warmup is not None and warmup.is_repeat
+
+
+def find_prompt_bucket(session: Session, call: Call) -> Watch:
+    """`find_prompt_bucket`: a bucket that is added is a miss."""
+    shape = bucket_of(
+        (call.arg("batch_size"), call.arg("seq_len"), call.arg("ctx", default=0))
+    )
+    yield from _found(session, call.owner, "prompt", shape)
+
+
+def find_decode_bucket(session: Session, call: Call) -> Watch:
+    """`find_decode_bucket`: a bucket that is added is a miss.
+
+    The engine caps the blocks first, at the largest prepared number.
+    """
+    blocks = whole(call.arg("num_blocks"))
+    limit = whole(getattr(call.owner, "_fallback_max_ctx", 0)) or 0
+    if blocks is not None and limit > 0:
+        blocks = min(blocks, limit)
+    shape = bucket_of((call.arg("batch_size"), 1, blocks))
+    yield from _found(session, call.owner, "decode", shape)
+
+
+def _found(session: Session, owner: Any, phase: str, shape: Bucket | None) -> Watch:
+    prepared = getattr(owner, f"{phase}_buckets", ())
+    before = len(prepared)
+    outcome = yield
+    if outcome.error is not None or shape is None:
+        return
+    bucket = bucket_of(outcome.result)
+    if bucket is None:
+        return
+    session.state.serving.wanted[phase] = (shape, bucket)
+    if len(prepared) > before:
+        session.emit(BucketMiss, phase=phase, shape=shape, fallback=bucket)

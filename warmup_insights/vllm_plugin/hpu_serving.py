@@ -1,0 +1,101 @@
+"""What is seen while vllm-gaudi serves: buckets used, misses, late compilation.
+
+Everything here runs for every step that is served, so it counts and compares numbers,
+and records at most once every few seconds unless something happened.
+"""
+
+from __future__ import annotations
+
+import time
+
+from warmup_insights.events import BucketMiss, BucketUsed, CompileFinished
+from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.hpu_shapes import checked_shape
+from warmup_insights.vllm_plugin.hpu_warmup import executed_shape
+from warmup_insights.vllm_plugin.session import Session
+
+FLUSH_S = 5.0
+"""How often the counts of used buckets are recorded."""
+MAX_COUNTED = 1000
+"""So many different uses are counted before they are recorded."""
+CHECK_S = 1.0
+"""How often the compiler is asked, unless a step was slow."""
+SLOW_STEP_S = 0.1
+
+
+def check_config(session: Session, call: Call) -> Watch:
+    """`_check_config`: the shape of a forward pass, warm-up or not."""
+    if session.state.step is not None or call.arg("warmup_mode"):
+        yield from executed_shape(session, call)
+        return
+    known = getattr(call.owner, "seen_configs", ())
+    before = len(known)
+    phase, shape = checked_shape(call)
+    yield
+    if shape is None:
+        return
+    serving = session.state.serving
+    serving.executed = (phase, shape)
+    if len(known) > before:
+        session.emit(BucketMiss, phase=phase, shape=shape)
+    wanted = serving.wanted.get(phase)
+    if wanted is not None and wanted[1] == shape:
+        serving.used[(phase, *wanted)] += 1
+        if len(serving.used) >= MAX_COUNTED:
+            flush_used(session)
+
+
+def serve_step(session: Session, call: Call) -> Watch:
+    """`execute_model` and, since v0.11.2, `sample_tokens`, where the model runs."""
+    state = session.state
+    if state.warmup is not None or state.stages or call.arg("warmup_mode"):
+        return
+    started = time.perf_counter()
+    if not state.serving.has_begun:
+        _begin_serving(session)
+    outcome = yield
+    session.note_failure(outcome, phase="serving")
+    now = time.perf_counter()
+    serving = state.serving
+    if now - serving.checked >= CHECK_S or now - started >= SLOW_STEP_S:
+        serving.checked = now
+        _note_compiled(session)
+    if serving.used and now - serving.flushed >= FLUSH_S:
+        flush_used(session)
+
+
+def _begin_serving(session: Session) -> None:
+    session.state.serving.has_begun = True
+    session.before_end(lambda: flush_used(session))
+    compiled = device.compiled()
+    if compiled is not None:
+        session.state.serving.num_compiled = compiled.count
+        session.state.serving.compile_s = compiled.duration_s
+
+
+def _note_compiled(session: Session) -> None:
+    serving = session.state.serving
+    compiled = device.compiled()
+    if compiled is None or serving.num_compiled is None:
+        return
+    count = compiled.count - serving.num_compiled
+    if count > 0:
+        phase, shape = serving.executed or ("unknown", ())
+        session.emit(
+            CompileFinished,
+            what="recipe",
+            duration_s=compiled.duration_s - serving.compile_s,
+            detail=f"{count} while serving; last shape: {phase} {list(shape)}",
+        )
+        serving.num_compiled, serving.compile_s = compiled.count, compiled.duration_s
+
+
+def flush_used(session: Session) -> None:
+    """Record the counts of used buckets."""
+    serving = session.state.serving
+    used = list(serving.used.items())
+    serving.used.clear()
+    serving.flushed = time.perf_counter()
+    for (phase, shape, bucket), count in used:
+        session.emit(BucketUsed, phase=phase, shape=shape, bucket=bucket, count=count)

@@ -1,0 +1,222 @@
+"""What one process knows while it is recorded: run, rank, open phases, recorder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warmup_insights.events import (
+    Bucket,
+    ConfigRecorded,
+    Event,
+    Failure,
+    Note,
+    PhaseMarked,
+    RunFinished,
+    RunStarted,
+)
+from warmup_insights.recorder import Recorder, RecorderLike
+from warmup_insights.secrets import mask_text
+from warmup_insights.storage.records import RunRecord, new_run_id
+from warmup_insights.storage.sink import StoreSink
+from warmup_insights.vllm_plugin import device, facts
+from warmup_insights.vllm_plugin.collector import CollectorClock
+from warmup_insights.vllm_plugin.hooks import Hook, Outcome
+from warmup_insights.vllm_plugin.settings import RUN, Settings
+from warmup_insights.vllm_plugin.state import State
+
+MESSAGE_LIMIT = 2000
+_MEMORY_WORDS = ("out of memory", "outofmemory", "allocation failed", "pt_devmem",
+                 "synstatus", "no more memory")  # fmt: skip
+_NO_CACHE_WORDS = ("no available memory for the cache blocks",)
+
+
+class Session:
+    """Records for one process. A forked child starts again with nothing."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        make_recorder: Callable[[Settings], RecorderLike] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._make_recorder = make_recorder or store_recorder
+        self._renew(is_first=settings.is_first)
+
+    def _renew(self, *, is_first: bool) -> None:
+        self._is_first = is_first
+        self._recorder: RecorderLike | None = None
+        self._phases: dict[str, list[float]] = {}
+        self._failed: int | None = None
+        self._has_failed = False
+        self._has_begun = False
+        self.is_ready = False
+        self.rank: int | None = None
+        self.collector = CollectorClock()
+        self.state = State()
+        self.lost: dict[str, str] = {}
+        """Topic to target, of what could not be watched."""
+        self._last_actions: list[Callable[[], None]] = []
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent; the hooks stay on."""
+        self.collector.switch_off()
+        self._renew(is_first=False)
+
+    def emit(self, event_class: type[Event], **fields: Any) -> None:
+        """Record an event of this process and its rank."""
+        if self._recorder is None:
+            self._recorder = self._make_recorder(self.settings)
+        if self.rank is not None:
+            fields.setdefault("rank", self.rank)
+        self._recorder.record(event_class(**fields))
+
+    def begin_run(self) -> None:
+        """First event of the run, in the process that made its id."""
+        if self._has_begun or not self._is_first:
+            return
+        self._has_begun = True
+        engine = facts.engine()
+        self.emit(
+            RunStarted,
+            engine=engine.name,
+            version=engine.version,
+            synthetic=self.settings.is_synthetic,
+        )
+        self.emit(
+            ConfigRecorded,
+            environment=facts.environment(os.environ),
+            settings={"command": facts.command_line(sys.argv), **engine.settings},
+        )
+
+    def begin_another_run(self) -> None:
+        """A second engine in one program is a second run."""
+        if not (self._is_first and self.is_ready):
+            return
+        self.end_run()
+        run_id = new_run_id()
+        os.environ[RUN] = run_id
+        self.settings = dataclasses.replace(self.settings, run_id=run_id)
+        self._renew(is_first=True)
+
+    def before_end(self, action: Callable[[], None]) -> None:
+        """Do something before the recorder of this process is closed."""
+        self._last_actions.append(action)
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and len(self._last_actions) == 1:
+            # Workers end without atexit; 200 comes before the recorder's own 100.
+            util.Finalize(None, self._run_last_actions, exitpriority=200)
+
+    def _run_last_actions(self) -> None:
+        actions, self._last_actions = self._last_actions, []
+        for action in actions:
+            action()
+
+    def end_run(self) -> None:
+        """Last event of the run, in the process that made its id."""
+        self._run_last_actions()
+        if self._is_first and self._has_begun:
+            self.report_lost()
+            status = "failed" if self._has_failed else "finished"
+            self.emit(RunFinished, status=status)
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def begin_phase(self, name: str) -> None:
+        """Mark the start of a stretch, unless it is open already."""
+        opened = self._phases.setdefault(name, [])
+        opened.append(time.perf_counter())
+        if len(opened) == 1:
+            self.emit(PhaseMarked, name=name, edge="start")
+
+    def end_phase(self, name: str) -> float | None:
+        """Mark the end of a stretch; its seconds, or None while it stays open."""
+        opened = self._phases.get(name)
+        if not opened:
+            return None
+        started = opened.pop()
+        if opened:
+            return None
+        duration = time.perf_counter() - started
+        self.emit(PhaseMarked, name=name, edge="end", duration_s=duration)
+        return duration
+
+    def wait_if_asked(self) -> None:
+        """Wait for the device where the user wants exact times."""
+        if self.settings.syncs:
+            device.synchronize()
+
+    def note_failure(
+        self,
+        outcome: Outcome,
+        *,
+        phase: str | None = None,
+        bucket: Bucket | None = None,
+    ) -> None:
+        """Record the error a call ended with, once however many hooks it passes."""
+        error = outcome.error
+        if not isinstance(error, Exception) or self._failed == id(error):
+            return
+        self._failed = id(error)
+        self._has_failed = True
+        free, _ = device.free_and_total()
+        text = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+        self.emit(
+            Failure,
+            failure=kind_of_failure(text),
+            message=mask_text(text),
+            phase=phase,
+            bucket=bucket,
+            free_bytes=free,
+        )
+
+    def note_lost(self, hook: Hook, error: Exception) -> None:
+        """A hook was taken off because of an error of ours."""
+        self.emit(
+            Note,
+            topic="hook_missing",
+            text=f"not instrumented any more: {hook.target}",
+            values={
+                "target": hook.target,
+                "reason": f"{type(error).__name__}: {error}",
+            },
+        )
+
+    def report_lost(self) -> None:
+        """Record, once, what could not be watched."""
+        lost, self.lost = self.lost, {}
+        for topic, target in lost.items():
+            self.emit(
+                Note,
+                topic="hook_missing",
+                text=f"not instrumented: {topic}",
+                values={"target": target},
+            )
+
+
+def kind_of_failure(text: str) -> str:
+    """`out_of_memory`, `no_kv_cache` or `error`, from the text of an exception."""
+    lowered = text.lower()
+    if any(word in lowered for word in _NO_CACHE_WORDS):
+        return "no_kv_cache"
+    if any(word in lowered for word in _MEMORY_WORDS):
+        return "out_of_memory"
+    return "error"
+
+
+def store_recorder(settings: Settings) -> Recorder:
+    """A recorder into the database of the settings, or a file beside it."""
+    source = settings.source or Path(sys.argv[0] if sys.argv else "python").name
+    run = RunRecord(
+        run_id=settings.run_id,
+        source_kind="recorder",
+        source_name=source,
+        label=settings.label,
+        synthetic=settings.is_synthetic,
+    )
+    return Recorder(StoreSink(settings.database, run))

@@ -1,0 +1,277 @@
+"""Every hook: which call of which engine, since when, and what it shows.
+
+Signatures were read in vllm-gaudi v0.10.0 to 2026-08, vLLM 0.13.0, 0.21.0, 0.26.0 and
+0.33.0, and vllm-fork v1.20.0 to v1.22.0 and habana_main. Rows of one topic stand in
+for each other; a topic without any attached row is reported as not instrumented.
+"""
+
+from __future__ import annotations
+
+from warmup_insights.vllm_plugin import (
+    cuda_graphs,
+    cuda_worker,
+    engine_core,
+    hpu_buckets,
+    hpu_memory,
+    hpu_serving,
+    hpu_steps,
+    hpu_warmup,
+)
+from warmup_insights.vllm_plugin.hooks import Hook, Probe
+
+
+def _rows(
+    engine: str,
+    module: str,
+    owner: str | None,
+    *rows: tuple[str, str, Probe] | tuple[str, str, Probe, str | None, str | None],
+) -> tuple[Hook, ...]:
+    """Hooks on one class: name of the method, topic, probe, and maybe since and until."""
+    hooks = []
+    for name, topic, probe, *versions in rows:
+        since, until = versions if versions else (None, None)
+        hooks.append(
+            Hook(
+                engine=engine,
+                topic=topic,
+                module=module,
+                owner=owner,
+                name=name,
+                probe=probe,
+                since=since,
+                until=until,
+            )
+        )
+    return tuple(hooks)
+
+
+_GAUDI = "vllm_gaudi"
+_RUNNER = f"{_GAUDI}.v1.worker.hpu_model_runner"
+_BUCKETING = f"{_GAUDI}.extension.bucketing"
+
+GAUDI = (
+    *_rows(
+        "vllm-gaudi", f"{_GAUDI}.v1.worker.hpu_worker", "HPUWorker",
+        ("__init__", "rank", hpu_memory.worker_init),
+        ("init_device", "device", hpu_memory.worker_device),
+        ("determine_available_memory", "memory budget", hpu_memory.determine_memory),
+        ("initialize_from_config", "KV cache memory", hpu_memory.initialize_cache),
+    ),
+    *_rows(
+        "vllm-gaudi", _RUNNER, "HPUModelRunner",
+        ("load_model", "loading", hpu_memory.load_model),
+        ("_maybe_compile", "torch.compile", hpu_memory.compile_model),
+        ("initialize_kv_cache", "KV cache", hpu_memory.kv_cache),
+        ("warmup_model", "warm-up", hpu_warmup.warmup_model),
+        ("warmup_graphs", "passes over buckets", hpu_warmup.warmup_pass),
+        ("_prepare_dummy_scenario", "buckets", hpu_warmup.scenario, "0.11.2", None),
+        ("warmup_scenario", "buckets", hpu_warmup.scenario, None, "0.11.2"),
+        ("_check_config", "executed shapes", hpu_serving.check_config),
+        ("_use_graphs", "use of graphs", hpu_warmup.use_graphs),
+        ("warmup_unified_graphs", "unified attention", hpu_warmup.unified_pass,
+         "0.11.2", "0.18.0"),
+        ("_prepare_dummy_unified_scenario", "unified buckets", hpu_warmup.scenario,
+         "0.11.2", "0.18.0"),
+        ("_get_unified_config", "unified shapes", hpu_warmup.executed_unified,
+         "0.11.2", "0.18.0"),
+        ("warmup_sampler", "sampler", hpu_steps.warmup_sampler, "0.11.2", None),
+        ("_run_sampling", "sampler steps", hpu_steps.run_sampling, "0.11.2", None),
+        ("warmup_defragmenter", "defragmenter", hpu_steps.warmup_defragmenter,
+         "0.11.2", "0.18.0"),
+        ("warmup_pooler", "pooler", hpu_steps.warmup_pooler, "0.13.0", None),
+        ("warmup_multimodal_graphs", "multimodal", hpu_steps.warmup_multimodal,
+         "0.11.2", None),
+        ("log_warmup_multimodal", "multimodal steps", hpu_steps.multimodal_step,
+         "0.11.2", None),
+        ("execute_model", "serving", hpu_serving.serve_step),
+        ("sample_tokens", "serving", hpu_serving.serve_step, "0.11.2", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_GAUDI}.extension.profiler", "HabanaMemoryProfiler",
+        ("__enter__", "memory measurements", hpu_memory.profiler_enter),
+        ("__exit__", "memory measurements", hpu_memory.profiler_exit),
+        ("current_device_memory_usage", "memory of the warm-up", hpu_warmup.memory_read),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_GAUDI}.extension.runtime", None,
+        ("finalize_config", "runtime configuration", hpu_memory.runtime_config,
+         "0.11.2", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_BUCKETING}.common", "HPUBucketingManager",
+        ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
+        ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
+        ("generate_unified_buckets", "unified bucket lists",
+         hpu_buckets.unified_buckets, "0.11.2", "0.18.0"),
+        ("generate_spec_decode_buckets", "buckets of speculative decoding",
+         hpu_buckets.speculative_buckets, "0.13.0", None),
+        ("get_bucketing_strategy", "bucketing strategy", hpu_buckets.strategy),
+        ("read_from_file", "bucket file", hpu_buckets.read_file, "0.11.2", None),
+        ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket),
+        ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_BUCKETING}.exponential", "ExponentialBucketingStrategy",
+        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.11.2", None),
+        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.11.2", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_BUCKETING}.linear", "LinearBucketingStrategy",
+        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.11.2", None),
+        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.11.2", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_BUCKETING}.padding_aware", "PaddingAwareBucketingStrategy",
+        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.20.0", None),
+        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.20.0", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_GAUDI}.extension.defragmentation", "OnlineDefragmenter",
+        ("warmup", "defragmenter", hpu_steps.warmup_defragmenter, "0.17.1", None),
+        ("_swap", "defragmenter steps", hpu_steps.swap, "0.17.1", None),
+        ("defragment", "defragmentation", hpu_steps.defragment, "0.11.2", None),
+    ),
+    *_rows(
+        "vllm-gaudi", f"{_GAUDI}.extension.defragmentation", "CacheSwapUtils",
+        ("swap", "defragmenter steps", hpu_steps.swap, "0.11.2", "0.18.0"),
+    ),
+)  # fmt: skip
+"""vllm-gaudi v0.10.0 to 2026-08."""
+
+UPSTREAM = (
+    *_rows(
+        "vllm", "vllm.v1.engine.llm_engine", "LLMEngine",
+        ("__init__", "start and ready", engine_core.offline_engine),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.engine.async_llm", "AsyncLLM",
+        ("__init__", "start of a server", engine_core.server_engine),
+    ),
+    *_rows(
+        "vllm", "uvicorn.server", "Server",
+        ("startup", "ready to serve", engine_core.server_started),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.engine.core", "EngineCore",
+        ("__init__", "configuration", engine_core.engine_core),
+        ("_initialize_kv_caches", "initialisation", engine_core.initialize),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.core.kv_cache_utils", None,
+        ("get_max_concurrency_for_kv_cache_config", "concurrency",
+         engine_core.concurrency),
+    ),
+    *_rows(
+        "vllm", "vllm.compilation.backends", "CompilerManager",
+        ("compile", "compilation", engine_core.compile_graph),
+        ("load", "compile cache", engine_core.load_graph),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu_worker", "Worker",
+        ("__init__", "rank", cuda_worker.worker_init),
+        ("init_device", "device", cuda_worker.worker_device),
+        ("load_model", "loading", cuda_worker.load_model),
+        ("determine_available_memory", "memory budget", cuda_worker.determine_memory),
+        ("initialize_from_config", "KV cache", cuda_worker.initialize_cache),
+        ("compile_or_warm_up_model", "warm-up", cuda_worker.warm_up),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu_model_runner", "GPUModelRunner",
+        ("profile_run", "profiling run", cuda_worker.profile_run),
+        ("profile_cudagraph_memory", "estimate of graph memory",
+         cuda_worker.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture", cuda_graphs.capture_model),
+        ("_dummy_run", "graphs", cuda_graphs.dummy_run),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu.model_runner", "GPUModelRunner",
+        ("profile_run", "profiling run, runner V2", cuda_worker.profile_run),
+        ("profile_cudagraph_memory", "estimate of graph memory, runner V2",
+         cuda_worker.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture, runner V2", cuda_graphs.capture_model),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu.cudagraph_utils", "CudaGraphManager",
+        ("capture", "graphs, runner V2", cuda_graphs.capture_all, "0.21.0", None),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu.cudagraph_utils", None,
+        ("prepare_inputs_to_capture", "graph by graph, runner V2",
+         cuda_graphs.prepare_inputs, "0.21.0", None),
+    ),
+)  # fmt: skip
+"""Upstream vLLM V1; the rows that are not of the GPU worker serve vllm-gaudi too."""
+
+_EXTENSION = "vllm_hpu_extension"
+
+FORK = (
+    *_rows(
+        "vllm-fork", "vllm.engine.llm_engine", "LLMEngine",
+        ("__init__", "configuration, V0", engine_core.engine_core),
+        ("_initialize_kv_caches", "initialisation, V0", engine_core.initialize),
+    ),
+    *_rows(
+        "vllm-fork", "vllm.worker.hpu_worker", "HPUWorker",
+        ("__init__", "rank, V0", hpu_memory.worker_init),
+        ("init_device", "device, V0", hpu_memory.worker_device),
+        ("determine_num_available_blocks", "memory budget, V0",
+         hpu_memory.determine_memory),
+        ("initialize_cache", "KV cache, V0", hpu_memory.kv_cache_fork),
+    ),
+    *_rows(
+        "vllm-fork", "vllm.worker.hpu_model_runner", "HPUModelRunnerBase",
+        ("load_model", "loading, V0", hpu_memory.load_model_fork),
+        ("_maybe_compile", "torch.compile, V0", hpu_memory.compile_model),
+        ("warmup_model", "warm-up, V0", hpu_warmup.warmup_model),
+        ("warmup_graphs", "passes over buckets, V0", hpu_warmup.warmup_pass),
+        ("warmup_all_buckets", "plain passes, V0", hpu_warmup.plain_pass, None, "0.9.0"),
+        ("warmup_scenario", "buckets, V0", hpu_warmup.scenario),
+        ("_check_config", "executed shapes, V0", hpu_serving.check_config),
+        ("_use_graphs", "use of graphs, V0", hpu_warmup.use_graphs),
+    ),
+    *_rows(
+        "vllm-fork", "vllm.worker.hpu_model_runner", "HPUModelRunner",
+        ("_check_config", "executed shapes, V0", hpu_serving.check_config),
+    ),
+    *_rows(
+        "vllm-fork", "vllm.v1.worker.hpu_worker", "HPUWorker",
+        ("__init__", "rank", hpu_memory.worker_init),
+        ("init_device", "device", hpu_memory.worker_device),
+        ("determine_available_memory", "memory budget", hpu_memory.determine_memory),
+        ("initialize_cache", "KV cache memory", hpu_memory.initialize_cache),
+    ),
+    *_rows(
+        "vllm-fork", "vllm.v1.worker.hpu_model_runner", "HPUModelRunner",
+        ("load_model", "loading", hpu_memory.load_model),
+        ("initialize_kv_cache", "KV cache", hpu_memory.kv_cache),
+        ("warmup_model", "warm-up", hpu_warmup.warmup_model),
+        ("warmup_graphs", "passes over buckets", hpu_warmup.warmup_pass),
+        ("warmup_all_buckets", "plain passes", hpu_warmup.plain_pass, None, "0.9.0"),
+        ("warmup_scenario", "buckets", hpu_warmup.scenario),
+        ("_check_config", "executed shapes", hpu_serving.check_config),
+        ("_use_graphs", "use of graphs", hpu_warmup.use_graphs),
+        ("execute_model", "serving", hpu_serving.serve_step),
+    ),
+    *_rows(
+        "vllm-fork", f"{_EXTENSION}.profiler", "HabanaMemoryProfiler",
+        ("__enter__", "memory measurements", hpu_memory.profiler_enter),
+        ("__exit__", "memory measurements", hpu_memory.profiler_exit),
+        ("current_device_memory_usage", "memory of the warm-up", hpu_warmup.memory_read),
+    ),
+    *_rows(
+        "vllm-fork", f"{_EXTENSION}.bucketing.common", "HPUBucketingManager",
+        ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
+        ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
+        ("get_bucketing_strategy", "bucketing strategy", hpu_buckets.strategy),
+        ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket),
+        ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket),
+    ),
+    *_rows(
+        "vllm-fork", f"{_EXTENSION}.bucketing", "HPUBucketingContext",
+        ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
+        ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
+    ),
+)  # fmt: skip
+"""HabanaAI vllm-fork, V0 and V1; read, not run."""
+
+HOOKS: tuple[Hook, ...] = (*GAUDI, *UPSTREAM, *FORK)
