@@ -349,6 +349,13 @@ def _failure(kind: str | None) -> object:
     return build
 
 
+_MEMORY = (
+    r"OutOfMemoryError|[Oo]ut of memory|No available memory for the cache blocks|"
+    r"synStatus|FATAL ERROR ::|is less than desired GPU memory utilization|"
+    r"larger than the available KV cache memory|"
+    r"larger than the maximum number of tokens that can be stored"
+)
+
 END_RULES: tuple[LineRule, ...] = (
     LineRule(
         "engine_initialized",
@@ -422,11 +429,7 @@ END_RULES: tuple[LineRule, ...] = (
          "synStatus", "FATAL ERROR", "less than desired GPU memory utilization",
          "larger than the available KV cache memory",
          "larger than the maximum number of tokens that can be stored"),
-        r".{0,300}?(?:torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory|"
-        r"[Oo]ut of memory|No available memory for the cache blocks|synStatus|"
-        r"FATAL ERROR ::|is less than desired GPU memory utilization|"
-        r"larger than the available KV cache memory|"
-        r"larger than the maximum number of tokens that can be stored).{0,600}",
+        rf".{{0,300}}?(?:{_MEMORY}).{{0,600}}",
         build=_failure(None),  # type: ignore[arg-type]
         samples=(
             Sample(
@@ -459,7 +462,8 @@ END_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_exception",
         ("Error: ", "Exception: "),
-        r"(?:[\w.]{1,80}(?:Error|Exception)): .{1,1000}",
+        rf"(?:[\w.]{{1,80}}(?:Error|Exception)): (?!.{{0,300}}?(?:{_MEMORY}))"
+        r"(?<!OutOfMemoryError: ).{1,1000}",
         build=_failure("error"),  # type: ignore[arg-type]
         levels=("ERROR", "CRITICAL"),
         samples=(

@@ -169,6 +169,8 @@ class LineParser:
             self._unmatched(record, line, time)
             return
         rule, match = found
+        if record.is_json:
+            self.report.dialects["json"] += 1
         try:
             made = rule.make(match)
         except (ValueError, OverflowError, IndexError, KeyError):

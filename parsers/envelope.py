@@ -66,6 +66,8 @@ class Record:
     """Stamp of the collector."""
     count: int = 1
     """How many equal lines this one stands for."""
+    is_json: bool = False
+    """True when it came out of a JSON object."""
     partial: bool = False
     """True when the collector says that the rest of the line follows."""
 
@@ -285,7 +287,7 @@ def _json_record(text: str, base: Record) -> Record | None:
     message = _first(fields, "message", "msg", "log", "MESSAGE", "event", "text")
     if message is None:
         return None
-    record = replace(base, message=message.rstrip("\r\n"))
+    record = replace(base, message=message.rstrip("\r\n"), is_json=True)
     if "log" in fields and isinstance(fields.get("time"), str):
         record.outer = full_stamp(str(fields["time"]))
         return record

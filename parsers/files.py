@@ -121,7 +121,7 @@ class LogReader:
         parser.report = self.report
         self.runs = parser.runs
         number = 0
-        for block in blocks:
+        for block in _whole_lines(blocks):
             number = _feed(parser, block, number)
             batch = parser.take()
             if batch:
@@ -163,12 +163,26 @@ class LogReader:
             yield batch
 
     def _finish(self) -> None:
-        self.report.dialects += _dialects_of(self.report)
+        self.report.dialects.update(_dialects_of(self.report))
         if not self.runs and not self.report.problems:
             self.report.add_problem(
                 f"{self._name} holds no line that tells of an engine's start-up; "
                 "`warmup-insights dialects` lists what can be read"
             )
+
+
+def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks without the rest of a line that was too long for one block."""
+    is_rest = False
+    for block in blocks:
+        if is_rest:
+            end = block.find(b"\n") + 1
+            if end == 0:
+                continue
+            block = block[end:]
+        is_rest = not block.endswith(b"\n")
+        if block:
+            yield block
 
 
 def _dialects_of(report: ParseReport) -> dict[str, int]:

@@ -85,7 +85,8 @@ def _is_open(record: Record) -> bool:
     if record.partial:
         return True
     message = record.message
-    return "buckets" in message and "[(" in message and "]" not in message[-400:]
+    start = message.rfind("[(")
+    return start >= 0 and "buckets" in message and message.find("]", start) < 0
 
 
 def _continues(held: Record, record: Record) -> bool:

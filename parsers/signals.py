@@ -20,7 +20,7 @@ class StepLine(Signal):
     phase: str
     mode: str | None
     index: int
-    total: int
+    total: int | None
     bucket: Bucket | None
     free_bytes: int | None
 

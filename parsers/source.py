@@ -71,6 +71,7 @@ class TextBlocks:
         self._counter = _Counting(file)
         self._file = _unpacked(io.BufferedReader(self._counter, CHUNK))
         self._unpacked = 0
+        self._is_broken = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Blocks of whole lines, UTF-8."""
@@ -84,7 +85,7 @@ class TextBlocks:
             if cut == 0:
                 self._report.add_problem(
                     f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
-                    "it is read in pieces"
+                    "only its beginning is read"
                 )
                 cut = len(block)
             yield block[:cut]
@@ -105,25 +106,34 @@ class TextBlocks:
                 yield chunk
 
     def _raw(self) -> Iterator[bytes]:
-        while True:
-            try:
-                chunk = self._file.read(CHUNK)
-            except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-                self._report.add_problem(
-                    f"{self._name} is damaged ({error}); what could be unpacked was read"
-                )
-                return
-            except OSError as error:
-                self._report.add_problem(
-                    f"{self._name} could not be read to its end ({error})"
-                )
-                return
-            if not chunk:
-                return
+        while chunk := self._read_block():
             self._unpacked += len(chunk)
+            yield chunk
             if self._is_bomb():
                 return
-            yield chunk
+
+    def _read_block(self) -> bytes:
+        """About a chunk of bytes; what came before damage is kept."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < CHUNK and not self._is_broken:
+            piece = self._read_piece()
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read_piece(self) -> bytes:
+        try:
+            return self._file.read1(CHUNK)
+        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+            problem = f"is damaged ({error}); what could be unpacked was read"
+        except OSError as error:
+            problem = f"could not be read to its end ({error})"
+        self._is_broken = True
+        self._report.add_problem(f"{self._name} {problem}")
+        return b""
 
     def _is_bomb(self) -> bool:
         packed = max(1, self._counter.count)
@@ -156,11 +166,11 @@ class _Counting(io.RawIOBase):
         return len(data)
 
 
-def _unpacked(file: io.BufferedReader) -> BinaryIO:
+def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
     """The file, decompressed when its first bytes say that it is compressed."""
     head = file.peek(4)[:4]
     if head.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+        return gzip.GzipFile(fileobj=file)
     if head.startswith(_ZSTD):
         reader = zstandard.ZstdDecompressor().stream_reader(
             file, read_across_frames=True

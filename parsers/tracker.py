@@ -137,12 +137,9 @@ class RunTracker:
             case LazyCaptureFinished():
                 return _lazy_done(state, made, origin)
             case Elided():
-                for other in self._ranks.values():
-                    other.step = _cut(other.step)
+                ended = [e for s in self._ranks.values() for e in _end_step(s, None)]
                 text = "lines were cut out of this log"
-                return [
-                    Note(topic="elided", text=text, time=origin.time, line=origin.line)
-                ]
+                return [*ended, Note(topic="elided", text=text, line=origin.line)]
             case ConfigSection():
                 state.section = made.name
             case ConfigLine():
@@ -253,13 +250,6 @@ def _reversed_bucket(buckets: list[Bucket], index: int, total: int) -> Bucket | 
     return buckets[-index] if len(buckets) == total and index <= total else None
 
 
-def _cut(step: _Step | None) -> _Step | None:
-    """A step after which lines were cut out: nothing is known of its end."""
-    if step is not None:
-        step.origin = Origin(step.origin.time, step.origin.rank, -step.origin.line)
-    return step
-
-
 def _end_step(
     state: _RankState,
     end: Origin | None,
@@ -273,8 +263,7 @@ def _end_step(
         return []
     state.step = None
     made, origin = step.signal, step.origin
-    was_cut = origin.line < 0
-    is_next = _is_next(made, following) and not was_cut
+    is_next = _is_next(made, following)
     duration = step.bar_s
     if duration is None and is_next and is_finished and end is not None:
         duration = _between(origin.time, end.time)
@@ -285,8 +274,8 @@ def _end_step(
             total=made.total, duration_s=duration, free_before_bytes=made.free_bytes,
             free_after_bytes=free_after,
             memory_bytes=_memory(state, made.free_bytes, free_after),
-            is_finished=is_finished or was_cut, executed=step.executed,
-            time=origin.time, rank=origin.rank, line=abs(origin.line),
+            is_finished=is_finished, executed=step.executed,
+            time=origin.time, rank=origin.rank, line=origin.line,
         )
     ]  # fmt: skip
 
@@ -296,9 +285,11 @@ def _is_next(made: StepLine, following: StepLine | None) -> bool:
 
     The index of graph captures has holes where a candidate was skipped.
     """
+    if following is not None and following.index == made.index + 1:
+        return True
     if following is None or following.phase != made.phase:
         return made.index == made.total or made.mode == "graph"
-    return following.index == made.index + 1 or made.mode == following.mode == "graph"
+    return made.mode == following.mode == "graph"
 
 
 def _between(start: float | None, end: float | None) -> float | None:
@@ -369,8 +360,14 @@ def _omitted(state: _RankState, origin: Origin) -> list[Event]:
     ]  # fmt: skip
 
 
-_MEMORY_WORDS = ("out of memory", "OutOfMemory", "OOM", "Graph compile failed. synStatus")
-_NO_CACHE_WORDS = ("No available memory for the cache blocks", "No available memory")
+_MEMORY_WORDS = (
+    "out of memory", "Out of memory", "OutOfMemory", "DEVMEM Allocation failed",
+    "less than desired GPU memory utilization",
+)  # fmt: skip
+_NO_CACHE_WORDS = (
+    "No available memory for the cache blocks", "larger than the available KV cache",
+    "larger than the maximum number of tokens that can be stored",
+)  # fmt: skip
 
 
 def failure_of(made: FailureLine, origin: Origin) -> Failure:

@@ -92,19 +92,24 @@ _OTHER: tuple[LineRule, ...] = (
         samples=(Sample("...", {}),),
     ),
     LineRule(
+        "bar_cut",
+        "Capturing CUDA graph",
+        r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
+        samples=(Sample("Capturing CUDA graph shapes: 100%|██████████"),),
+    ),
+    LineRule(
         "startup_chatter",
         ("KV cache", "kv cache", "bucketing", "compil", "Compil", "took", "profil",
          "cudagraph", "weights", "Overriding draft", "Streamed", "quantiz", "num_blocks",
          "aptur", "armup", "arming up", "bucket", "warmed"),
-        r"(?:Using [^\n]{0,200}(?:KV cache|kv cache|data type|compil|weights|kernel)|"
+        r"(?:Using (?!cache directory)[^\n]{0,200}(?:KV cache|kv cache|data type|compil|weights|kernel)|"
         r"Checkpoint size|Filesystem type for checkpoints|Auto-prefetch|"
         r"EP weight filter|Tiered EP weight filter|Deferring \d|"
         r"\[HPU\] Forcing CompilationMode|=+compilation_config|Enabled custom fusions|"
-        r"Profiler? |profiling |KV cache page sizes|Streamed \d|Capturing CUDA graph "
-        r"shapes: |Explicitly set|Reducing Torch parallelism|Overwriting|"
+        r"Profiler? |profiling |KV cache page sizes|Streamed \d|Explicitly set|Reducing Torch parallelism|Overwriting|"
         r"While executing|Use tlparse|Original traceback|Time spent downloading weights|"
         r"Loading safetensors|Loading pt checkpoint|Weight|Checkpoint|Parameter |"
-        r"Fusing|Replaced \d|Inductor|Found|Cudagraph|Detected|"
+        r"Fusing|Replaced \d|Inductor|Found|Cudagraph|Detected (?!flags)|"
         r"vLLM is using|Triton|Prefetching)[^\n]{0,2000}",
         samples=(
             Sample(

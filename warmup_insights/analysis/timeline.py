@@ -107,6 +107,7 @@ class Timeline:
         self.last_at: float | None = None
         self.warmup_s: float | None = None
         self.timezone: str | None = None
+        self._is_warm = False
 
     def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""
@@ -114,6 +115,7 @@ class Timeline:
             self._gaps.append(event)
             return
         if isinstance(event, WarmupFinished) and event.duration_s is not None:
+            self._is_warm = True
             self.warmup_s = max(self.warmup_s or 0.0, event.duration_s)
         if isinstance(event, RunStarted):
             self.timezone = event.timezone
@@ -139,7 +141,8 @@ class Timeline:
         rank = event.rank or 0
         lane = self._lanes.setdefault(rank, _Lane(is_quiet=rank > 0))
         _mark(lane, event, time)
-        if not isinstance(event, _SERVING):
+        is_late = self._is_warm and isinstance(event, CompileFinished)
+        if not isinstance(event, _SERVING) and not is_late:
             end = time
             if isinstance(event, WarmupStep | GraphCaptured):
                 end += event.duration_s or 0.0

@@ -1,0 +1,58 @@
+"""Builders that several tests share."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from parsers.files import LogReader
+from parsers.report import ParseReport
+from parsers.stamps import zone_of
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.events import Event
+from warmup_insights.storage.records import RunRecord
+
+ROOT = Path(__file__).resolve().parents[1]
+REAL_LOGS = ROOT.parent / "shared" / "logs"
+"""Real logs that do not ship with the project; tests of them skip where they are not."""
+
+
+def read(
+    data: bytes | str, name: str = "test.log", **options: Any
+) -> tuple[dict[int, list[Event]], ParseReport]:
+    """Events by run and the report of a log given as text."""
+    raw = data.encode() if isinstance(data, str) else data
+    options.setdefault("year", 2026)
+    if "timezone" in options:
+        options["zone"] = zone_of(options["timezone"])
+    reader = LogReader(io.BytesIO(raw), name, **options)
+    runs: dict[int, list[Event]] = {}
+    for batch in reader:
+        for ordinal, event in batch:
+            runs.setdefault(ordinal, []).append(event)
+    return runs, reader.report
+
+
+def events(data: bytes | str, **options: Any) -> list[Event]:
+    """The events of the only run in a log."""
+    runs, _ = read(data, **options)
+    assert len(runs) == 1, f"{len(runs)} runs"
+    return runs[0]
+
+
+def of(kind: type[Event], found: list[Event]) -> list[Any]:
+    """The events of one class."""
+    return [event for event in found if type(event) is kind]
+
+
+def summary_of(found: list[Event], **run: Any) -> dict[str, Any]:
+    """The run summary of some events."""
+    record = RunRecord(run_id="abc", **{"source_kind": "log", **run})
+    return summarize(record, found).summary
+
+
+def summarize_file(path: Path, ordinal: int = 0, **options: Any) -> dict[str, Any]:
+    """The run summary of a log file."""
+    runs, _ = read(path.read_bytes(), path.name, **options)
+    return summary_of(runs[ordinal])

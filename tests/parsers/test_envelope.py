@@ -1,0 +1,153 @@
+"""The same log in every wrapping gives the same events."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+import zstandard
+
+from tests.helpers import ROOT, events, of, read
+from warmup_insights.events import (
+    BucketsGenerated, KVCacheAllocated, LazyCapture, MemoryMeasured,
+    SamplerConfig, WarmupStep,
+)  # fmt: skip
+
+FOLDER = ROOT / "sample_logs" / "envelopes"
+PLAIN = gzip.decompress((FOLDER / "made_gzip.log.gz").read_bytes())
+SAME = sorted(
+    path
+    for path in FOLDER.iterdir()
+    if path.name
+    not in {
+        "made_ray_repeated.log", "made_hard_wrapped.log", "made_kubernetes_cri.log",
+        "made_colour.log",
+    }
+)  # fmt: skip
+
+
+def content(found):
+    """Events without what the wrapping adds: line, rank and the clock of the collector."""
+    names = ("line", "rank", "time", "next_line", "timezone")
+    kinds = ("GapSeen", "CaptureProgress", "ConfigRecorded", "RunStarted", "PhaseMarked")
+    return [
+        {n: getattr(e, n) for n in e.__struct_fields__ if n not in names}
+        for e in found
+        if type(e).__name__ not in kinds
+    ]
+
+
+@pytest.mark.parametrize("path", SAME, ids=lambda path: path.name)
+def test_wrapping_does_not_change_the_events(path):
+    assert content(events(path.read_bytes())) == content(events(PLAIN))
+
+
+def test_gzip_and_zstd_are_recognised_by_their_bytes():
+    packed = zstandard.ZstdCompressor().compress(PLAIN)
+    assert content(events(packed, name="a.log")) == content(events(PLAIN))
+    assert content(events(gzip.compress(PLAIN), name="a")) == content(events(PLAIN))
+
+
+def test_crlf_gives_the_same_events():
+    assert content(events(PLAIN.replace(b"\n", b"\r\n"))) == content(events(PLAIN))
+
+
+def test_cri_joins_the_parts_of_a_line():
+    found = events((FOLDER / "made_kubernetes_cri.log").read_bytes())
+    (prompt,) = of(BucketsGenerated, found)
+    assert prompt.count == len(prompt.buckets) == 6
+
+
+def test_hard_wrapped_list_is_whole():
+    (made,) = of(
+        BucketsGenerated, events((FOLDER / "made_hard_wrapped.log").read_bytes())
+    )
+    assert (1, 512, 0) in made.buckets
+    assert len(made.buckets) == 6
+
+
+def test_repeated_line_counts_once_per_rank():
+    """`[repeated 7x across cluster]` stands for seven ranks that said the same."""
+    found = events((FOLDER / "made_ray_repeated.log").read_bytes())
+    ranks = {event.rank for event in of(MemoryMeasured, found)}
+    assert len(of(MemoryMeasured, found)) == 8
+    assert len(ranks) == 8
+
+
+def test_colours_in_the_prefix_are_stripped():
+    found = events((FOLDER / "made_colour.log").read_bytes())
+    assert of(KVCacheAllocated, found)[0].num_tokens == 736_768
+
+
+def test_process_prefix_before_a_carriage_return_owns_the_bar():
+    line = (
+        "(Worker_TP1 pid=31) \rCapturing CUDA graphs (FULL):  50%|█████     | 1/2 "
+        "[00:00<00:01,  1.00it/s]\rCapturing CUDA graphs (FULL): 100%|██████████| 2/2 "
+        "[00:01<00:00,  1.56it/s](Worker_TP0 pid=30) INFO 07-16 19:59:51 "
+        "[gpu_model_runner.py:5335] Model loading took 54.82 GiB memory and 1.0 seconds\n"
+    )
+    found = events(line)
+    progress = [e for e in found if type(e).__name__ == "CaptureProgress"]
+    assert [(e.rank, e.captured) for e in progress] == [(1, 2)]
+    assert of(MemoryMeasured, found)[0].rank == 0
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank"),
+    [
+        ("(VllmWorker rank=3 pid=123) ", 3),
+        ("(VllmWorker TP2 pid=3527) ", 2),
+        ("(Worker_TP6 pid=142964) ", 6),
+        ("(Worker_TP0_DCP0_EP0 pid=374284) ", 0),
+        ("(VllmWorkerProcess pid=614) ", 1),
+        ("(RayWorkerWrapper pid=263, ip=10.0.16.95) ", 1),
+        ("(RayWorkerProc pid=65043) (Worker_TP5 pid=65043) ", 5),
+        ("(EngineCore_DP0 pid=805) ", None),
+        ("", None),
+    ],
+)
+def test_rank_comes_from_the_process_prefix(prefix, rank):
+    line = f"{prefix}INFO 03-22 10:58:13 [x.py:1] Model loading took 2.0 GiB and 1.0 seconds\n"
+    assert of(MemoryMeasured, events(line))[0].rank == rank
+
+
+def test_record_of_two_lines_is_one_capture():
+    head = "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721] "
+    text = (
+        f"{head}Graph capturing for 512 input tokens\r\n"
+        f"{head}                        finished in 0.073 secs, took -342.00 MiB\r\n"
+    )
+    (capture,) = of(LazyCapture, events(text))
+    assert (capture.num_tokens, capture.duration_s) == (512, 0.073)
+    assert capture.memory_bytes == -342 * 1024**2
+
+
+def test_interleaved_ranks_keep_their_own_steps():
+    lines = [
+        f"(VllmWorker rank={rank} pid={rank + 5}) INFO 07-07 19:15:{38 + 2 * i:02d} "
+        f"[hpu_model_runner.py:2679] [Warmup][Graph/prompt][{i + 1}/3] batch_size:{4 - i} "
+        f"query_len:128 num_blocks:0 free_mem:{21 - i - rank} GiB"
+        for i in range(3)
+        for rank in (0, 1)
+    ]
+    steps = of(WarmupStep, events("\n".join(lines)))
+    for rank in (0, 1):
+        mine = [s for s in steps if s.rank == rank]
+        assert [s.bucket for s in mine] == [(4, 128, 0), (3, 128, 0), (2, 128, 0)]
+        assert [s.duration_s for s in mine] == [2.0, 2.0, None]
+        assert mine[0].memory_bytes == 1024**3
+
+
+def test_twelve_sampler_configurations_survive_an_outer_time_stamp():
+    text = (ROOT / "sample_logs" / "vllm-gaudi" / "sampler_doc.log").read_text()
+    wrapped = "\n".join(f"2026-05-01 23:13:17.078 | {line}" for line in text.splitlines())
+    assert len(of(SamplerConfig, events(wrapped))) == 12
+
+
+def test_bare_warning_behind_a_bar_is_read():
+    text = (
+        "Processed prompts:   0%|          | 0/4 [00:00<?, ?it/s, est. speed input: 0.00 "
+        "toks/s, output: 0.00 toks/s]Configuration: ('prompt', 4, 128) was not warmed-up!"
+    )
+    runs, _ = read(text)
+    assert [e.shape for e in runs[0] if type(e).__name__ == "BucketMiss"] == [(4, 128)]

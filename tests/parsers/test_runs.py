@@ -1,0 +1,130 @@
+"""Start-ups in a file: several are several, one that is repeated is one."""
+
+from __future__ import annotations
+
+from tests.helpers import ROOT, events, of, read, summarize_file, summary_of
+from warmup_insights.events import BucketMiss, RunStarted, WarmupStep
+
+SAMPLES = ROOT / "sample_logs"
+INIT = (
+    "INFO 03-02 {}:00:05 [core.py:116] Initializing a V1 LLM engine (v0.26.0) with config: "
+    "model='m', max_seq_len=1024, device_config=cuda\n"
+)
+
+
+def test_two_start_ups_in_one_file_are_two_runs():
+    runs, _ = read((SAMPLES / "vllm" / "made_two_starts_new_year.log").read_bytes())
+    assert len(runs) == 2
+    assert all(len(of(RunStarted, found)) == 1 for found in runs.values())
+
+
+def test_engine_of_another_rank_is_not_another_run():
+    text = "".join(
+        f"(EngineCore_DP{n} pid={n + 9}) " + INIT.format("09") for n in range(2)
+    )
+    runs, _ = read(text)
+    assert len(runs) == 1
+
+
+def test_restarted_process_is_another_run():
+    line = "(EngineCore_0 pid={}) INFO 08-19 06:59:47 [x.py:1] Graph capturing finished in 4 secs, took 0.54 GiB\n"
+    runs, _ = read(line.format(306836) + line.format(309588))
+    assert len(runs) == 2
+
+
+def test_log_of_another_day_is_another_run():
+    text = (SAMPLES / "vllm-fork" / "warmup_doc_steps.log").read_text()
+    text += (SAMPLES / "vllm-fork" / "warmup_doc_capture.log").read_text()
+    runs, _ = read(text)
+    assert len(runs) == 2
+    assert summary_of(runs[1])["buckets"]["prompt"]["capture_percent"] == 62.5
+
+
+def test_warm_up_that_the_engine_goes_through_twice_is_one():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_skip_warmup.log")
+    assert summary["status"] == "skipped"
+    assert summary["buckets"]["prompt"]["generated"] == 6
+    assert len(summary["buckets"]["prompt"]["buckets"]) == 6
+
+
+def test_repeated_steps_count_once():
+    line = "INFO 07-07 19:15:3{} [x.py:1] [Warmup][Graph/prompt][{}/2] batch_size:{} query_len:128 num_blocks:0 free_mem:9 GiB\n"
+    once = [line.format(i, i + 1, 2 - i) for i in range(2)]
+    end = "INFO 07-07 19:15:39 [x.py:1] Warmup finished in 4 secs, allocated 0 B of device memory\n"
+    summary = summary_of(events("".join([*once, *once, end])))
+    assert summary["buckets"]["prompt"]["warmed"] == 2
+
+
+def test_draft_model_is_part_of_the_run():
+    line = "INFO 03-02 09:00:1{} [x.py:1] Model loading took {} GiB and 1.0 seconds\n"
+    summary = summary_of(
+        events(INIT.format("09") + line.format(0, "2.0") + line.format(2, "0.5"))
+    )
+    assert summary["memory"]["weights_bytes"] == int(2.5 * 1024**3)
+
+
+def test_progress_bar_is_the_clock_of_the_buckets():
+    """By default vllm-gaudi prints no line per bucket, only a bar with a clock."""
+    text = (SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log").read_bytes()
+    steps = of(WarmupStep, events(text))
+    prompt = [s for s in steps if s.phase == "prompt"]
+    assert [s.bucket for s in prompt] == [
+        (2, 512, 0), (2, 256, 0), (2, 128, 0), (1, 512, 0), (1, 256, 0), (1, 128, 0),
+    ]  # fmt: skip
+    assert [s.duration_s for s in prompt] == [9.0, 6.0, 4.0, 7.0, 5.0, 3.0]
+    assert all(s.time is None for s in prompt)
+
+
+def test_bars_and_lines_together_are_one_step_per_bucket():
+    path = SAMPLES / "vllm-gaudi" / "made_v0_26_developer_mode.log"
+    steps = of(WarmupStep, events(path.read_bytes()))
+    prompt = [s for s in steps if s.phase == "prompt"]
+    assert [s.index for s in prompt] == [1, 2, 3, 4, 5, 6]
+    assert [s.duration_s for s in prompt] == [9.0, 6.0, 4.0, 7.0, 5.0, 3.0]
+    assert prompt[0].memory_bytes == 256 * 1024**2
+
+
+def test_second_warning_about_one_step_is_the_same_miss():
+    """The fallback bucket is reported as not warmed right after it was made."""
+    found = events((SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log").read_bytes())
+    assert len(of(BucketMiss, found)) == 3
+    misses = summary_of(found)["misses"]
+    assert [miss["shape"] for miss in misses] == [[1, 700, 0], [2, 1, 64]]
+    assert misses[0]["fallback"] == [1, 1024, 0]
+
+
+def test_failure_names_the_bucket_that_was_running():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_v0_10_out_of_memory.log")
+    failure = summary["failure"]
+    assert summary["status"] == "failed"
+    assert failure["kind"] == "out_of_memory"
+    assert (failure["phase"], failure["bucket"]) == ("prompt", [1, 256, 0])
+    assert failure["free_bytes"] == round(1.02 * 1024**3)
+
+
+def test_captured_is_null_where_the_log_only_counts_its_list():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log")
+    prompt = summary["buckets"]["prompt"]
+    assert prompt["captured"] is None
+    assert prompt["capture_percent"] is None
+    assert prompt["captured_reported"] == 6
+
+
+def test_device_of_vllm_gaudi_is_hpu_whatever_it_prints():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log")
+    assert summary["config"]["device_config"] == "cpu"
+    assert summary["device"] == {
+        "kind": "hpu", "name": "gaudi3", "total_bytes": round(126.5 * 1024**3),
+    }  # fmt: skip
+
+
+def test_ranks_are_counted_and_never_summed():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_tp2_defrag.log")
+    assert summary["ranks"] == 2
+    assert summary["buckets"]["prompt"]["generated"] == 6
+    assert len(summary["defrag"]["runs"]) == 2
+
+
+def test_secrets_in_settings_are_masked():
+    summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log")
+    assert summary["config"]["api_key"] == "***"

@@ -1,0 +1,119 @@
+"""Time: years that are not printed, zones that are not known, collectors' clocks."""
+
+from __future__ import annotations
+
+import pytest
+from datetime import datetime, timezone
+
+from parsers.stamps import Clock, full_stamp, outer_stamp, zone_of
+from tests.helpers import ROOT, events, of, read
+from warmup_insights.errors import SettingError
+from warmup_insights.events import GapSeen, MemoryMeasured, RunStarted
+
+
+def utc(*parts: int) -> float:
+    return datetime(*parts, tzinfo=timezone.utc).timestamp()
+
+
+def test_year_is_the_one_before_the_file_was_written():
+    assert Clock(not_after=utc(2026, 3, 1)).seconds("02-28 10:00:00") == utc(
+        2026, 2, 28, 10
+    )
+    assert Clock(not_after=utc(2026, 3, 1)).seconds("12-31 10:00:00") == utc(
+        2025, 12, 31, 10
+    )
+
+
+def test_given_year_wins():
+    clock = Clock(year=2024, not_after=utc(2026, 3, 1))
+    assert clock.seconds("08-02 17:37:44") == utc(2024, 8, 2, 17, 37, 44)
+
+
+def test_new_year_inside_a_log():
+    clock = Clock(year=2025)
+    assert clock.seconds("12-31 23:59:59") == utc(2025, 12, 31, 23, 59, 59)
+    assert clock.seconds("01-01 00:00:01") == utc(2026, 1, 1, 0, 0, 1)
+    assert clock.seconds("12-31 23:59:59") == utc(2025, 12, 31, 23, 59, 59)
+    assert clock.seconds("01-01 00:00:02") == utc(2026, 1, 1, 0, 0, 2)
+
+
+def test_start_across_new_year_has_the_right_length():
+    path = ROOT / "sample_logs" / "vllm" / "made_two_starts_new_year.log"
+    runs, _ = read(path.read_bytes(), year=2025)
+    first = [e.time for e in runs[0] if e.time is not None]
+    assert max(first) - min(first) == 32.0
+
+
+def test_leap_day_takes_a_leap_year():
+    clock = Clock(not_after=utc(2026, 3, 1))
+    assert clock.seconds("02-29 10:00:00") == utc(2024, 2, 29, 10)
+
+
+def test_impossible_stamp_is_unknown():
+    assert Clock(year=2026).seconds("13-45 10:00:00") is None
+
+
+def test_zone_of_names_and_offsets():
+    clock = Clock(year=2026, zone=zone_of("Europe/Berlin"))
+    assert clock.seconds("07-01 12:00:00") == utc(2026, 7, 1, 10)
+    assert Clock(year=2026, zone=zone_of("-05:30")).seconds("07-01 12:00:00") == utc(
+        2026, 7, 1, 17, 30
+    )
+
+
+def test_unknown_zone_gets_a_sentence():
+    with pytest.raises(SettingError, match="Nowhere/Land"):
+        zone_of("Nowhere/Land")
+
+
+def test_unknown_zone_is_said_so():
+    line = "INFO 07-01 12:00:00 [x.py:1] Model loading took 2.0 GiB and 1.0 seconds\n"
+    assert of(RunStarted, events(line))[0].timezone is None
+    known = events(line, timezone="Europe/Berlin")
+    assert of(RunStarted, known)[0].timezone == "Europe/Berlin"
+    assert of(MemoryMeasured, known)[0].time == utc(2026, 7, 1, 10)
+
+
+def test_collector_with_a_zone_is_the_better_clock():
+    line = (
+        "2026-05-01T21:13:17.500000000Z stdout F INFO 05-01 23:13:17 [x.py:1] Model "
+        "loading took 2.0 GiB and 1.0 seconds\n"
+    )
+    assert of(MemoryMeasured, events(line))[0].time == utc(2026, 5, 1, 21, 13, 17) + 0.5
+
+
+def test_viewer_in_local_time_is_shifted_to_the_engine():
+    """The viewer shows UTC+2 around stamps in UTC; bars have only the viewer's time."""
+    lines = (
+        "2026-05-01 23:13:17.078 | INFO 05-01 21:13:17 [x.py:1] Loading weights took 4.12 "
+        "seconds\n"
+        "2026-05-01 23:13:20.078 | [Warmup][Prompt][1/2] batch_size:1 query_len:128 "
+        "num_blocks:0 free_mem:9 GiB\n"
+    )
+    step = next(e for e in events(lines) if type(e).__name__ == "WarmupStep")
+    assert step.time == pytest.approx(utc(2026, 5, 1, 21, 13, 20) + 0.078)
+
+
+def test_other_loggers_stamp_is_not_a_collectors():
+    assert outer_stamp("2026-07-16 20:03:57,095 - INFO - autotuner.py:651 - x") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-21 08:28:33,853", "2026-01-21T08:28:33.853Z", "1768984113.853",
+             "1768984113853"],
+)  # fmt: skip
+def test_stamps_of_json_logs(text):
+    found = full_stamp(text)
+    assert found is not None
+    assert found.seconds == pytest.approx(utc(2026, 1, 21, 8, 28, 33) + 0.853)
+
+
+def test_gap_names_the_two_lines_that_bound_it():
+    lines = (
+        "INFO 07-01 12:00:00 [x.py:1] Starting to load model a\n"
+        "INFO 07-01 12:00:01 [x.py:1] something else\n"
+        "INFO 07-01 12:01:01 [x.py:1] and again\n"
+    )
+    (gap,) = of(GapSeen, events(lines))
+    assert (gap.line, gap.next_line, gap.duration_s) == (2, 3, 60.0)
+    assert (gap.before, gap.after) == ("something else", "and again")
