@@ -254,7 +254,8 @@ def _warmed(facts: _PhaseFacts, event: WarmupStep) -> None:
     fate.warmed = fate.warmed or event.is_finished
     fate.executed = event.executed or fate.executed
     fate.index = event.index if fate.index is None else fate.index
-    if not is_repeat:
+    # A recorder says a capture as such and as a step in graph mode: one cost.
+    if not is_repeat and not (event.mode == "graph" and event.bucket in facts.captured):
         fate.cost(event.duration_s, event.memory_bytes)
 
 
