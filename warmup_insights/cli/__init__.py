@@ -23,6 +23,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "ingest",
         "Read logs into the database.",
     ),
+    "vllm": (
+        "warmup_insights.cli.vllm",
+        "vllm",
+        "Run any vLLM command and record its warm-up.",
+    ),
     "runs": (
         "warmup_insights.cli.runs",
         "runs",

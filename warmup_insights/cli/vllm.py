@@ -1,0 +1,174 @@
+"""`warmup-insights vllm`: any vLLM command, recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import click
+
+from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.errors import StoreError, WarmupInsightsError
+
+
+@click.command(
+    "vllm",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@db_option
+@click.option("--label", metavar="TEXT", help="A name for the run.")
+@click.option(
+    "--freeze-gc",
+    is_flag=True,
+    help="Keep Python's garbage collector from old objects during warm-up; vllm-gaudi "
+    "collects twice per bucket.",
+)
+@click.option(
+    "--check",
+    "is_check",
+    is_flag=True,
+    help="List what would be recorded of the installed versions, and start nothing.",
+)
+@json_option
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def vllm(
+    db: str,
+    label: str | None,
+    freeze_gc: bool,
+    is_check: bool,
+    as_json: bool,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run any vLLM command and record its warm-up.
+
+    Options of warmup-insights come first; everything from the first word on goes to
+    vLLM: `warmup-insights vllm --label a serve MODEL --port 8000`. Output, signals and
+    the exit status are passed through. The run id is printed at the end.
+    """
+    if is_check:
+        _check(as_json)
+        return
+    if not arguments:
+        raise click.UsageError(
+            "Name a vLLM command, such as `warmup-insights vllm serve MODEL`, or use "
+            "--check."
+        )
+    sys.exit(_run(db, label, freeze_gc, arguments))
+
+
+def _check(as_json: bool) -> None:
+    from warmup_insights.vllm_plugin import facts
+    from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
+    from warmup_insights.vllm_plugin.table import HOOKS
+
+    findings = check(HOOKS)
+    engine = facts.engine()
+    if as_json:
+        answer = {
+            "engine": engine.name,
+            "version": engine.version,
+            "hooks": [finding.as_dict() for finding in findings],
+        }
+        click.echo(json.dumps(answer, indent=2))
+        return
+    shown = [finding for finding in findings if finding.status != NOT_INSTALLED]
+    if not shown:
+        raise WarmupInsightsError(
+            "No vLLM is installed in this environment; install warmup-insights with "
+            "the same pip as vLLM"
+        )
+    click.echo(f"{engine.name} {engine.version or '(version unknown)'}", err=True)
+    for finding in shown:
+        click.echo(
+            f"{finding.status:14} {finding.topic:38} {finding.target} "
+            f"({finding.versions})"
+        )
+
+
+def _run(
+    db: str, label: str | None, freeze_gc: bool, arguments: tuple[str, ...]
+) -> int:
+    from warmup_insights.storage.records import new_run_id
+    from warmup_insights.vllm_plugin import facts, launch
+
+    command = [*launch.vllm_command(), *arguments]
+    source = facts.command_line(["vllm", *arguments])
+    run_id = new_run_id()
+    environ = launch.recording_environment(
+        os.environ,
+        database=db,
+        run_id=run_id,
+        source=source,
+        label=label,
+        freezes_gc=freeze_gc,
+    )
+    _begin(db, run_id, label, source)
+    ending = launch.run_command(command, environ)
+    _end(db, run_id, is_failure=ending.is_failure)
+    click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
+    return ending.exit_code
+
+
+def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
+    """Create the run. Where that does not work, vLLM starts all the same."""
+    from warmup_insights.events import ConfigRecorded, RunStarted
+    from warmup_insights.storage.process import own_process
+    from warmup_insights.storage.records import RunRecord
+    from warmup_insights.storage.store import EventStore
+    from warmup_insights.vllm_plugin import facts, settings
+
+    now = time.time()
+    engine = facts.engine()
+    is_synthetic = bool(os.environ.get(settings.SYNTHETIC))
+    run = RunRecord(
+        run_id=run_id,
+        source_name=source,
+        label=label,
+        engine=engine.name,
+        version=engine.version,
+        status="running",
+        started_at=now,
+        heartbeat_at=now,
+        synthetic=is_synthetic,
+        process=own_process(),
+    )
+    started = RunStarted(
+        engine=engine.name, version=engine.version, synthetic=is_synthetic, time=now
+    )
+    config = ConfigRecorded(
+        settings={"command": source, **engine.settings},
+        environment=facts.environment(os.environ),
+        time=now,
+    )
+    try:
+        with EventStore(db) as store, store.begin() as transaction:
+            transaction.ensure_run(run)
+            transaction.append(run_id, [started, config])
+    except StoreError as error:
+        click.echo(f"Warning: {error}", err=True)
+
+
+def _end(db: str, run_id: str, *, is_failure: bool) -> None:
+    """Close the run and refresh its summary."""
+    from warmup_insights.events import RunFinished
+    from warmup_insights.storage.store import EventStore
+
+    try:
+        with EventStore(db) as store:
+            has_failed = is_failure or store.run(run_id).status == "failed"
+            status = "failed" if has_failed else "finished"
+            with store.begin() as transaction:
+                event = RunFinished(status=status, time=time.time())
+                transaction.append(run_id, [event])
+                transaction.update_run(run_id, status=status)
+            _refresh(store, run_id)
+    except StoreError as error:
+        click.echo(f"Warning: {error}", err=True)
+
+
+def _refresh(store: object, run_id: str) -> None:
+    from warmup_insights.analysis.refresh import refresh_summary
+
+    refresh_summary(store, run_id)  # type: ignore[arg-type]

@@ -1,0 +1,126 @@
+"""Running the `vllm` command with recording on, as if it had been called directly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmup_insights.errors import InputError
+from warmup_insights.vllm_plugin import facts, settings
+
+PLUGIN_NAME = "warmup_insights"
+PLUGINS_VARIABLE = "VLLM_PLUGINS"
+_FORWARDED = (
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+    signal.SIGUSR2,
+)  # fmt: skip
+_WATCHED = (*_FORWARDED, signal.SIGCHLD)
+_FROM_KERNEL = 128
+"""`SI_KERNEL`: the terminal sent it, to the whole process group."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended."""
+
+    exit_code: int
+    """Its own, or 128 plus the signal that killed it, like a shell gives."""
+    was_stopped: bool
+    """True when a signal that was passed on asked it to stop."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it ended by itself and not well."""
+        return self.exit_code != 0 and not self.was_stopped
+
+
+def vllm_command(executable: str = sys.executable) -> list[str]:
+    """How to call vLLM of this environment.
+
+    Raises:
+        InputError: vLLM is not installed here, where the plugin is.
+    """
+    script = Path(executable).with_name("vllm")
+    if facts.is_installed("vllm"):
+        if script.is_file():
+            return [str(script)]
+        return [executable, "-m", "vllm.entrypoints.cli.main"]
+    other = shutil.which("vllm")
+    where = f"; the one at {other} belongs to another" if other else ""
+    raise InputError(
+        f"vLLM is not installed in the environment of {executable}{where}: install "
+        "warmup-insights with the same pip as vLLM"
+    )
+
+
+def recording_environment(
+    environ: Mapping[str, str],
+    *,
+    database: str,
+    run_id: str,
+    source: str,
+    label: str | None = None,
+    freezes_gc: bool = False,
+) -> dict[str, str]:
+    """The environment in which vLLM records into a database."""
+    changed: MutableMapping[str, str] = dict(environ)
+    changed[settings.DATABASE] = _absolute(database)
+    changed[settings.RUN] = run_id
+    changed[settings.SOURCE] = source
+    if label:
+        changed[settings.LABEL] = label
+    if freezes_gc:
+        changed[settings.FREEZE_GC] = "1"
+    allowed = changed.get(PLUGINS_VARIABLE)
+    if allowed is not None and PLUGIN_NAME not in allowed.split(","):
+        changed[PLUGINS_VARIABLE] = ",".join(filter(None, [allowed, PLUGIN_NAME]))
+    return dict(changed)
+
+
+def _absolute(database: str) -> str:
+    """A path that is right in whatever folder a worker runs; a URL as it is."""
+    return database if "://" in database else os.path.abspath(database)
+
+
+def run_command(command: Sequence[str], environ: Mapping[str, str]) -> Ending:
+    """Run a command to its end with our input and output, and pass signals on.
+
+    A signal from the terminal reaches the command without us, because it belongs to
+    the same process group; only signals sent to this process alone are passed on.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    try:
+        child = subprocess.Popen(
+            command,
+            env=dict(environ),
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+        )
+        was_stopped = _wait(child)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    code = child.returncode
+    return Ending(code if code >= 0 else 128 - code, was_stopped)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> bool:
+    was_stopped = False
+    while child.poll() is None:
+        received = signal.sigtimedwait(_WATCHED, 1.0)
+        if received is None or received.si_signo == signal.SIGCHLD:
+            continue
+        was_stopped = was_stopped or received.si_signo in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+        )
+        if received.si_code != _FROM_KERNEL:
+            with suppress(ProcessLookupError):
+                child.send_signal(received.si_signo)
+    return was_stopped
