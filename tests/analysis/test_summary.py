@@ -1,0 +1,197 @@
+"""The run summary from events, whoever made them."""
+
+from __future__ import annotations
+
+from tests.helpers import summary_of
+from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.waterfall import memory_parts
+from warmup_insights.events import (
+    BucketMiss, BucketsGenerated, BucketsOmitted, CaptureProgress, CaptureSummary,
+    ConfigRecorded, DefragRan, DefragStep, DefragWarmup, Failure, GraphCaptured,
+    GraphsCaptured, GraphSkipped, KVCacheAllocated, MemoryBudgetSet, MemoryMeasured,
+    RunFinished, RunStarted, SamplerStep, SamplerWarmup, ServerReady, WarmupFinished,
+    WarmupStep,
+)  # fmt: skip
+
+PROMPT = [(1, 128, 0), (1, 256, 0), (2, 128, 0)]
+
+
+def generated(rank=None):
+    return BucketsGenerated(phase="prompt", count=3, buckets=PROMPT, rank=rank)
+
+
+def step(bucket, rank=None, **more):
+    return WarmupStep(phase="prompt", bucket=bucket, rank=rank, **more)
+
+
+def test_empty_run_knows_nothing():
+    summary = summary_of([RunStarted()])
+    for name in ("failure", "memory", "buckets", "multimodal", "sampler", "defrag", "graphs"):
+        assert summary[name] is None
+    assert summary["status"] == "unknown"
+    assert (summary["misses"], summary["benchmarks"]) == ([], [])
+    assert summary["ranks"] == 1
+
+
+def test_captures_that_were_counted_are_evidence():
+    found = [
+        generated(),
+        GraphCaptured(phase="prompt", bucket=PROMPT[0], memory_bytes=5),
+        GraphCaptured(phase="prompt", bucket=PROMPT[1], memory_bytes=7),
+        GraphSkipped(phase="prompt", bucket=PROMPT[2], reason="budget"),
+    ]
+    part = summary_of(found)["buckets"]["prompt"]
+    assert part["captured"] == 2
+    assert part["capture_percent"] == round(200 / 3, 4)
+    assert part["graph_used_bytes"] == 12
+    assert part["captured_buckets"] == [[1, 128, 0], [1, 256, 0]]
+
+
+def test_reported_captures_alone_are_no_evidence():
+    found = [generated(), CaptureSummary(phase="prompt", captured_reported=3)]
+    part = summary_of(found)["buckets"]["prompt"]
+    assert (part["captured"], part["captured_reported"]) == (None, 3)
+    assert part["captured_buckets"] is None
+
+
+def test_counts_are_the_lowest_of_any_rank_and_never_a_sum():
+    found = [generated(0), generated(1)]
+    found += [step(b, 0) for b in PROMPT] + [step(b, 1) for b in PROMPT[:2]]
+    summary = summary_of(found)
+    assert summary["ranks"] == 2
+    assert summary["buckets"]["prompt"]["generated"] == 3
+    assert summary["buckets"]["prompt"]["warmed"] == 2
+
+
+def test_unfinished_step_is_not_warmed():
+    found = [generated(), step(PROMPT[0]), step(PROMPT[1], is_finished=False)]
+    assert summary_of(found)["buckets"]["prompt"]["warmed"] == 1
+
+
+def test_omitted_buckets_are_counted_once():
+    """The same fact is printed as a number and, at another level, as a list."""
+    found = [
+        BucketsOmitted(phase="prompt", count=2, reason="budget"),
+        BucketsOmitted(phase="prompt", buckets=[(8, 640, 0), (8, 768, 0)]),
+    ]
+    assert summary_of(found)["buckets"]["prompt"]["omitted"] == 2
+
+
+def test_missed_counts_distinct_shapes():
+    found = [generated()] + [BucketMiss(phase="prompt", shape=(3, 999, 0))] * 4
+    summary = summary_of(found)
+    assert summary["buckets"]["prompt"]["missed"] == 1
+    assert summary["misses"][0]["count"] == 4
+
+
+def test_memory_is_that_of_the_lowest_rank():
+    found = [
+        KVCacheAllocated(num_blocks=90, rank=1),
+        KVCacheAllocated(num_blocks=100, rank=0),
+        MemoryMeasured(stage="weights", delta_bytes=8, rank=1),
+    ]
+    memory = summary_of(found)["memory"]
+    assert (memory["num_kv_blocks"], memory["weights_bytes"]) == (100, 8)
+
+
+def test_tokens_follow_from_blocks_and_their_size():
+    found = [
+        KVCacheAllocated(num_blocks=10), ConfigRecorded(settings={"block_size": 128}),
+    ]  # fmt: skip
+    assert summary_of(found)["memory"]["kv_cache_tokens"] == 1280
+
+
+def test_settings_are_flat_and_printed_ones_fill_in():
+    found = [
+        ConfigRecorded(settings={"compilation_config": {"mode": 3}, "seed": 0}),
+        MemoryBudgetSet(gpu_memory_utilization=0.9, graph_reserved_fraction=0.1),
+    ]
+    assert summary_of(found)["config"] == {
+        "compilation_config.mode": 3, "seed": 0, "gpu_memory_utilization": 0.9,
+        "VLLM_GRAPH_RESERVED_MEM": 0.1,
+    }  # fmt: skip
+
+
+def test_status_of_recorders_and_logs():
+    assert summary_of([RunStarted()], source_kind="recorder")["status"] == "running"
+    assert summary_of([WarmupFinished(skipped=True)])["status"] == "skipped"
+    assert summary_of([WarmupFinished(duration_s=1.0)])["status"] == "finished"
+    assert summary_of([ServerReady()])["status"] == "finished"
+    assert summary_of([RunFinished(status="failed")])["status"] == "failed"
+
+
+def test_failure_with_a_cause_wins_over_a_vague_one():
+    found = [
+        step(PROMPT[0], is_finished=False, free_before_bytes=11),
+        Failure(failure="error", message="failed to start", line=4),
+        Failure(failure="out_of_memory", message="no memory", line=5),
+        Failure(failure="error", message="later", line=6),
+    ]
+    failure = summary_of(found)["failure"]
+    assert (failure["kind"], failure["line"]) == ("out_of_memory", 5)
+    assert (failure["bucket"], failure["free_bytes"]) == ([1, 128, 0], 11)
+
+
+def test_sampler_and_defragmenter_sections():
+    found = [
+        SamplerWarmup(status="started", batch_sizes=[0, 1], time=10.0),
+        SamplerStep(batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=True),
+        SamplerStep(batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=False),
+        SamplerWarmup(status="completed", time=12.5),
+        DefragWarmup(status="started", thresholds=[8, 16], time=13.0),
+        DefragStep(threshold=8, duration_s=0.5),
+        DefragWarmup(status="completed", time=14.0, duration_s=0.9),
+        DefragRan(swapped=3, padded=8, max_id_before=9, max_id_after=4),
+    ]
+    summary = summary_of(found)
+    assert summary["sampler"]["configs"] == 2
+    assert summary["sampler"]["duration_s"] == 2.5
+    assert summary["defrag"]["duration_s"] == 0.9
+    assert summary["defrag"]["steps"] == [{"threshold": 8, "duration_s": 0.5}]
+    assert summary["defrag"]["runs"][0]["swapped"] == 3
+
+
+def test_capture_modes_are_summed_for_one_rank():
+    found = [
+        CaptureProgress(mode="PIECEWISE", captured=51, total=51, rank=0),
+        CaptureProgress(mode="FULL", captured=35, total=35, rank=0),
+        CaptureProgress(mode="FULL", captured=35, total=35, rank=1),
+        GraphsCaptured(duration_s=4.0, memory_bytes=9, rank=0),
+    ]
+    graphs = summary_of(found)["graphs"]
+    assert (graphs["captured"], graphs["duration_s"]) == (86, 4.0)
+
+
+def test_parts_of_the_budget_add_up_to_the_device():
+    from tests.helpers import ROOT, summarize_file
+
+    path = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+    memory = summarize_file(path)["memory"]
+    parts = memory_parts(memory)
+    total = sum(part["bytes"] for part in parts)
+    assert abs(total - memory["total_bytes"]) < 0.005 * memory["total_bytes"]
+    assert [part["name"] for part in parts] == [
+        "weights", "profiling", "margin", "graphs", "kv_cache",
+    ]  # fmt: skip
+
+
+def test_too_little_known_gives_no_parts():
+    assert memory_parts(summary_of([KVCacheAllocated(num_blocks=1)])["memory"]) == []
+
+
+def test_oddities_name_their_numbers():
+    found = [
+        generated(),
+        MemoryBudgetSet(kv_cache_bytes=-(1024**3), graph_reserved_bytes=1024**3),
+        GraphCaptured(phase="prompt", bucket=PROMPT[0], memory_bytes=1024**2),
+        BucketMiss(phase="prompt", shape=(3, 999, 0)),
+    ]
+    text = " ".join(oddities(summary_of(found)))
+    assert "-1024 MiB" in text or "-1 GiB" in text
+    assert "2 of 3 prompt buckets have no graph" in text
+    assert "1 shapes met no bucket" in text
+
+
+def test_a_run_without_flaws_has_no_oddities():
+    found = [generated(), *(step(bucket) for bucket in PROMPT), WarmupFinished()]
+    assert oddities(summary_of(found)) == []

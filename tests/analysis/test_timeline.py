@@ -1,0 +1,146 @@
+"""Time: phases and what no line explains add up to the whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers import summary_of
+from warmup_insights.analysis.spans import MEASURED, Span, partition
+from warmup_insights.events import (
+    CompileFinished, GapSeen, MemoryMeasured, PhaseMarked, RunStarted, ServerReady,
+    WarmupFinished, WarmupStep,
+)  # fmt: skip
+
+
+def time_of(*events):
+    return summary_of(list(events))["time"]
+
+
+def totals(time) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for phase in time["phases"]:
+        found[phase["name"]] = found.get(phase["name"], 0.0) + phase["duration_s"]
+    return found
+
+
+def test_measured_span_lies_before_its_line():
+    time = time_of(
+        RunStarted(time=0.0),
+        MemoryMeasured(stage="weights", duration_s=30.0, time=40.0, rank=0),
+        ServerReady(time=50.0),
+    )
+    assert time["phases"][0] == {"name": "load_model", "start_s": 10.0, "duration_s": 30.0}
+    assert time["wall_s"] == 50.0
+    assert time["ready_at"] == "1970-01-01T00:00:50Z"
+
+
+def test_inner_span_wins_over_the_outer_one():
+    time = time_of(
+        PhaseMarked(name="load_model", edge="start", time=0.0),
+        PhaseMarked(name="load_weights", edge="end", duration_s=20.0, time=25.0),
+        MemoryMeasured(stage="weights", duration_s=30.0, time=30.0),
+    )
+    assert totals(time) == {"load_model": 10.0, "load_weights": 20.0}
+
+
+def test_slower_rank_explains_what_rank_0_does_not():
+    time = time_of(
+        PhaseMarked(name="load_model", edge="start", time=0.0, rank=0),
+        PhaseMarked(name="distributed_init", edge="start", time=0.0, rank=1),
+        PhaseMarked(name="load_model", edge="end", time=10.0, rank=0),
+        PhaseMarked(name="load_model", edge="end", time=60.0, rank=1),
+        CompileFinished(what="total", duration_s=20.0, time=80.0, rank=0),
+    )
+    assert totals(time) == {
+        "load_model": 10.0, "load_model (other rank)": 50.0, "compile": 20.0,
+    }  # fmt: skip
+    assert time["unlogged_s"] == 0.0
+
+
+def test_gap_that_no_phase_explains_is_shown_between_its_lines():
+    time = time_of(
+        RunStarted(time=0.0),
+        GapSeen(time=0.0, line=3, next_line=4, duration_s=30.0, before="a", after="b"),
+        MemoryMeasured(stage="weights", duration_s=10.0, time=30.0),
+        ServerReady(time=30.0),
+    )
+    assert time["unlogged_s"] == 20.0
+    (gap,) = time["gaps"]
+    assert (gap["line"], gap["next_line"], gap["unlogged_s"]) == (3, 4, 20.0)
+
+
+def test_serving_is_no_part_of_the_start():
+    time = time_of(
+        RunStarted(time=0.0),
+        ServerReady(time=10.0),
+        CompileFinished(what="recipe", duration_s=5.0, time=900.0),
+    )
+    assert time["wall_s"] == 10.0
+
+
+def test_run_without_times_has_unknown_ones():
+    time = time_of(RunStarted(), WarmupStep(phase="prompt", bucket=(1, 128, 0)))
+    assert time["wall_s"] is None
+    assert time["unlogged_s"] is None
+    assert time["phases"] == []
+
+
+def test_warm_up_time_is_that_of_the_slowest_rank():
+    time = time_of(
+        WarmupFinished(duration_s=49.0, rank=0, time=1.0),
+        WarmupFinished(duration_s=52.0, rank=1, time=2.0),
+    )
+    assert time["warmup_s"] == 52.0
+
+
+spans = st.lists(
+    st.builds(
+        lambda name, start, length, strength: Span(name, start, start + length, strength),
+        st.sampled_from("abcd"),
+        st.integers(-20, 120),
+        st.integers(0, 60),
+        st.integers(0, MEASURED),
+    ),
+    max_size=25,
+)
+
+
+@given(spans)
+def test_partition_equals_a_look_at_every_second(found):
+    """Naive reference: for each second the strongest, then shortest span."""
+    expected = {}
+    for second in range(100):
+        here = [s for s in found if max(s.start, 0) <= second < min(s.end, 100)]
+        if here:
+            best = max(
+                here, key=lambda s: (s.strength, -(min(s.end, 100) - max(s.start, 0)))
+            )
+            expected[second] = (
+                best.strength, min(best.end, 100) - max(best.start, 0)
+            )  # fmt: skip
+    parts = partition(found, 0, 100)
+    covered = {
+        second: part.name
+        for part in parts
+        for second in range(int(part.start), int(part.end))
+    }
+    assert set(covered) == set(expected)
+    assert sum(p.duration_s for p in parts) == len(expected)
+    for second, name in covered.items():
+        strength, length = expected[second]
+        assert any(
+            s.name == name
+            and s.strength == strength
+            and min(s.end, 100) - max(s.start, 0) == length
+            and s.start <= second < s.end
+            for s in found
+        )
+
+
+@given(spans)
+def test_parts_are_in_order_and_do_not_overlap(found):
+    parts = partition(found, 0, 100)
+    for left, right in zip(parts, parts[1:], strict=False):
+        assert left.end <= right.start
+        assert left.end < right.start or left.name != right.name

@@ -1,0 +1,177 @@
+"""The commands that read logs and show runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from tests.helpers import ROOT
+from warmup_insights.cli import cli
+from warmup_insights.errors import WarmupInsightsError
+
+CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+BARS = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
+
+
+@pytest.fixture
+def db(tmp_path):
+    return str(tmp_path / "a.db")
+
+
+@pytest.fixture
+def run(db):
+    def invoke(*args: str, **options):
+        runner = CliRunner()
+        return runner.invoke(cli, [*args, "--db", db], **options)
+
+    return invoke
+
+
+def test_ingest_answers_in_json(run):
+    result = run("ingest", str(CAPTURE), "--json")
+    assert result.exit_code == 0
+    (answer,) = json.loads(result.stdout)["files"]
+    assert answer["path"] == str(CAPTURE)
+    assert len(answer["runs"]) == 1
+    assert answer["lines"] == 29
+    assert answer["unknown"] == 0
+    assert "vllm-fork" in answer["dialects"]
+    assert answer["events"] > 20
+
+
+def test_ingest_reads_standard_input(run):
+    result = run("ingest", "-", "--json", input=CAPTURE.read_bytes())
+    assert len(json.loads(result.stdout)["files"][0]["runs"]) == 1
+
+
+def test_ingest_shows_what_it_did_not_know(run, tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("INFO 07-07 19:15:38 [x.py:1] HPUGraph frobnication took 4 GiB\n")
+    result = run("ingest", str(log))
+    assert result.exit_code == 0
+    assert "HPUGraph frobnication" in result.stdout
+    assert run("ingest", str(log), "--strict").exit_code == 1
+
+
+def test_one_bad_file_does_not_stop_the_others(run, tmp_path):
+    result = run("ingest", str(tmp_path / "none.log"), str(CAPTURE), "--json")
+    assert result.exit_code == 1
+    bad, good = json.loads(result.stdout)["files"]
+    assert "There is no file" in bad["error"]
+    assert len(good["runs"]) == 1
+    assert "There is no file" in result.stderr
+
+
+def test_only_bad_files_are_one_sentence(run, tmp_path):
+    result = run("ingest", str(tmp_path / "none.log"))
+    assert isinstance(result.exception, WarmupInsightsError)
+
+
+def test_wrong_time_zone_is_one_sentence(run):
+    result = run("ingest", str(CAPTURE), "--timezone", "Mars/Base")
+    assert "Mars/Base" in str(result.exception)
+
+
+def test_show_prints_what_a_person_wants(run):
+    run("ingest", str(CAPTURE))
+    result = run("show", "latest")
+    assert result.exit_code == 0
+    for text in ("finished", "62.5 %", "94.62 GiB", "1,519 KV blocks", "4.755 GiB",
+                 "Where the time went"):  # fmt: skip
+        assert text in result.stdout
+
+
+def test_show_finds_runs_by_prefix_and_label(run):
+    run("ingest", str(CAPTURE), "--label", "doc")
+    whole = json.loads(run("show", "latest", "--json").stdout)
+    by_prefix = json.loads(run("show", whole["run_id"][:5], "--json").stdout)
+    by_label = json.loads(run("show", "doc", "--json").stdout)
+    assert whole == by_prefix == by_label
+    assert whole["label"] == "doc"
+
+
+def test_show_of_an_unknown_run_is_one_sentence(run):
+    run("ingest", str(CAPTURE))
+    assert isinstance(run("show", "zzz").exception, WarmupInsightsError)
+
+
+def test_show_prints_events_and_buckets(run):
+    run("ingest", str(BARS))
+    events = [json.loads(line) for line in run("show", "latest", "--events").stdout.splitlines()]
+    assert events[0]["kind"] == "run_started"
+    assert sum(event["kind"] == "warmup_step" for event in events) == 10
+    text = run("show", "latest", "--buckets").stdout
+    assert "(2, 512, 0)" in text
+    rows = json.loads(run("show", "latest", "--buckets", "--json").stdout)["bucket_rows"]
+    assert {row["state"] for row in rows} == {"warmed", "missed"}
+
+
+def test_runs_lists_newest_first_and_says_what_to_do_when_empty(run):
+    assert "warmup-insights ingest" in run("runs").stdout
+    run("ingest", str(CAPTURE), str(BARS), "--year", "2025")
+    rows = json.loads(run("runs", "--json").stdout)["runs"]
+    assert [row["source"] for row in rows] == [CAPTURE.name, BARS.name]
+    assert rows[0]["capture_percent"] == 62.5
+    assert "vllm-fork" in run("runs").stdout
+    assert json.loads(run("runs", "--search", "bars", "--json").stdout)["runs"][0][
+        "missed"
+    ] == 2
+
+
+def test_dialects_lists_all_with_a_sample():
+    result = CliRunner().invoke(cli, ["dialects", "--json"])
+    rows = json.loads(result.stdout)["dialects"]
+    names = {row["name"] for row in rows}
+    assert names == {
+        "vllm-fork", "vllm-hpu-plugin", "vllm-gaudi", "vllm", "vllm-bench",
+        "server-events", "json",
+    }  # fmt: skip
+    assert all(row["sample"] for row in rows)
+    assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout
+
+
+def test_demo_reads_the_samples_without_a_dashboard(tmp_path):
+    db = str(tmp_path / "demo.db")
+    result = CliRunner().invoke(cli, ["demo", "--no-dashboard", "--no-run", "--db", db])
+    assert result.exit_code == 0, result.output
+    runs = json.loads(
+        CliRunner().invoke(cli, ["runs", "--json", "--limit", "500", "--db", db]).stdout
+    )["runs"]
+    assert len(runs) >= 40
+    assert all(r["synthetic"] == r["source"].startswith("made_") for r in runs)
+
+
+def test_follow_picks_up_what_is_appended(tmp_path, db):
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "growing.log"
+    log.write_bytes(b"".join(lines[:12]))
+    command = [sys.executable, "-m", "warmup_insights", "ingest", str(log), "--follow",
+               "--json", "--db", db]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    from warmup_insights.storage import EventStore
+
+    def status() -> str | None:
+        with EventStore(db) as store:
+            runs = store.runs()
+        return runs[0].status if runs else None
+
+    def wait_for(wanted: str) -> None:
+        end = time.monotonic() + 60
+        while status() != wanted:
+            assert time.monotonic() < end, status()
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.2)
+
+    wait_for("running")
+    log.write_bytes(b"".join(lines))
+    wait_for("finished")
+    process.send_signal(2)
+    out, _ = process.communicate(timeout=30)
+    assert json.loads(out)["files"][0]["state"] == "continued"

@@ -1,0 +1,208 @@
+"""Ingest: nothing twice, nothing half-way, grown files continued."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+from warmup_insights import ingest
+from warmup_insights.errors import InputError
+from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.storage import EventStore
+
+CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+TWO = ROOT / "sample_logs" / "vllm" / "made_two_starts_new_year.log"
+SCHEMA_1 = {
+    "schema", "run_id", "label", "source", "engine", "device", "model", "ranks", "config",
+    "status", "failure", "time", "memory", "buckets", "multimodal", "sampler", "defrag",
+    "graphs", "misses", "benchmarks",
+}  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path):
+    with EventStore(tmp_path / "a.db") as opened:
+        yield opened
+
+
+def copy(path: Path, to: Path) -> Path:
+    to.write_bytes(path.read_bytes())
+    return to
+
+
+def test_same_bytes_twice_add_nothing(store):
+    first = ingest_path(store, str(CAPTURE))
+    again = ingest_path(store, str(CAPTURE))
+    assert (first.state, again.state) == ("new", "unchanged")
+    assert again.run_ids == first.run_ids
+    assert again.report == first.report
+    assert len(store.runs()) == 1
+
+
+def test_same_bytes_under_another_name_or_compressed_add_nothing(store, tmp_path):
+    ingest_path(store, str(CAPTURE))
+    other = copy(CAPTURE, tmp_path / "other.log")
+    packed = tmp_path / "other.log.gz"
+    packed.write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    assert ingest_path(store, str(other)).state == "unchanged"
+    assert ingest_path(store, str(packed)).state == "unchanged"
+    assert len(store.runs()) == 1
+
+
+def test_grown_file_is_continued_and_keeps_its_run_and_label(store, tmp_path):
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "growing.log"
+    log.write_bytes(b"".join(lines[:14]))
+    first = ingest_path(store, str(log))
+    store.set_label(first.run_ids[0], "mine")
+    store.set_notes(first.run_ids[0], "noted")
+    log.write_bytes(b"".join(lines))
+    second = ingest_path(store, str(log))
+    assert second.state == "continued"
+    assert second.run_ids == first.run_ids
+    (run,) = store.runs()
+    assert (run.label, run.notes) == ("mine", "noted")
+    whole = store.summary(run.run_id)
+    with EventStore(tmp_path / "b.db") as fresh:
+        ingest_path(fresh, str(log))
+        expected = fresh.summary(run.run_id)
+    assert whole["buckets"] == expected["buckets"]
+    assert len(list(store.events(run.run_id))) == second.report["events"]
+
+
+def test_logs_that_begin_alike_and_differ_later_are_different_runs(store, tmp_path):
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    one, two = tmp_path / "one.log", tmp_path / "two.log"
+    one.write_bytes(b"".join(lines[:20]))
+    two.write_bytes(b"".join(lines[:10] + lines[15:]))
+    ids = ingest_path(store, str(one)).run_ids + ingest_path(store, str(two)).run_ids
+    assert len(set(ids)) == 2
+    assert len(store.runs()) == 2
+
+
+def test_several_start_ups_keep_their_order(store):
+    outcome = ingest_path(store, str(TWO), Options(year=2025))
+    assert len(outcome.run_ids) == 2
+    runs = [store.run(run_id) for run_id in outcome.run_ids]
+    assert [run.ordinal for run in runs] == [0, 1]
+    assert runs[0].started_at < runs[1].started_at
+
+
+def test_summary_has_every_section_of_the_contract(store):
+    (run_id,) = ingest_path(store, str(CAPTURE)).run_ids
+    summary = store.summary(run_id)
+    assert set(summary) >= SCHEMA_1
+    assert summary["schema"] == 1
+    assert summary["source"] == {"kind": "log", "name": CAPTURE.name}
+    assert store.run(run_id).status == "finished"
+
+
+def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
+    """Ingest is one transaction per file."""
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("power is gone")
+
+    monkeypatch.setattr(ingest, "put", broken)
+    with pytest.raises(RuntimeError):
+        ingest_path(store, str(CAPTURE))
+    assert store.runs() == []
+    assert store.sources() == []
+    monkeypatch.undo()
+    assert ingest_path(store, str(CAPTURE)).state == "new"
+
+
+def test_kill_in_the_middle_leaves_nothing_and_a_rerun_completes(tmp_path):
+    line = "INFO 07-07 19:15:38 [x.py:1] [Warmup][Graph/prompt][{}/900000] batch_size:{} query_len:128 num_blocks:0 free_mem:9 GiB\n"
+    log, db = tmp_path / "big.log", tmp_path / "a.db"
+    log.write_text("".join(line.format(n, n) for n in range(1, 60_000)))
+    command = [sys.executable, "-m", "warmup_insights", "ingest", str(log), "--db", str(db)]
+    process = subprocess.Popen(command, cwd=ROOT)
+    wal = Path(f"{db}-wal")
+    while process.poll() is None and not (wal.exists() and wal.stat().st_size > 200_000):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with EventStore(db) as store:
+        assert store.runs() == []
+        outcome = ingest_path(store, str(log))
+        assert outcome.state == "new"
+        assert store.run(outcome.run_ids[0]).num_events == outcome.report["events"]
+
+
+def test_two_at_once_store_one(tmp_path):
+    db = tmp_path / "a.db"
+    EventStore(db).close()
+    states: list[str] = []
+
+    def work() -> None:
+        with EventStore(db) as mine:
+            states.append(ingest_path(mine, str(CAPTURE)).state)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with EventStore(db) as store:
+        assert len(store.runs()) == 1
+    assert sorted(states) == ["new", "unchanged", "unchanged", "unchanged"]
+
+
+def test_label_and_synthetic_mark_reach_the_run(store):
+    options = Options(label="tuned", synthetic=True)
+    (run_id,) = ingest_path(store, str(CAPTURE), options).run_ids
+    run = store.run(run_id)
+    assert (run.label, run.synthetic) == ("tuned", True)
+    assert store.summary(run_id)["synthetic"] is True
+
+
+def test_label_of_a_stored_log_can_be_changed_by_reading_it_again(store):
+    ingest_path(store, str(CAPTURE))
+    ingest_path(store, str(CAPTURE), Options(label="later"))
+    assert store.runs()[0].label == "later"
+
+
+def test_pipe_is_read(store, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(CAPTURE.read_bytes()))
+    writer.start()
+    outcome = ingest_path(store, str(pipe))
+    writer.join()
+    assert len(outcome.run_ids) == 1
+
+
+def test_kept_lines_show_rule_and_text(store):
+    outcome = ingest_path(store, str(CAPTURE))
+    run = store.run(outcome.run_ids[0])
+    lines = store.source_lines(run.source_id)
+    assert lines[0][:2] == (1, "bucket_ranges")
+    assert any(rule == "warmup_finished" for _, rule, _ in lines)
+
+
+def test_folders_give_their_logs_and_patterns_their_matches(tmp_path):
+    (tmp_path / "sub").mkdir()
+    copy(CAPTURE, tmp_path / "sub" / "a.log")
+    copy(CAPTURE, tmp_path / "b.log.gz")
+    (tmp_path / "c.py").write_text("")
+    (tmp_path / "link.log").symlink_to(CAPTURE)
+    found = [Path(path).name for path in find_files([str(tmp_path)])]
+    assert sorted(found) == ["a.log", "b.log.gz"]
+    assert len(list(find_files([str(tmp_path / "**" / "*.log")]))) == 2
+
+
+def test_pattern_and_folder_without_logs_get_sentences(tmp_path):
+    with pytest.raises(InputError, match="Nothing matches"):
+        list(find_files([str(tmp_path / "*.log")]))
+    with pytest.raises(InputError, match="holds no log files"):
+        list(find_files([str(tmp_path)]))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmup_insights.units import (
+    format_bytes, format_duration, isoformat, parse_bytes, parse_clock, parse_duration,
+    parse_isoformat,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0 B", 0), ("512 B", 512), ("1024 B", 1024), ("64 KiB", 65536),
+        ("-8 KiB", -8192), ("-1.238 MiB", round(-1.238 * 2**20)), ("504 MiB", 504 * 2**20),
+        ("1024 GiB", 2**40), ("79.19GiB", round(79.19 * 2**30)),
+        ("14.96 GB", round(14.96 * 2**30)),
+    ],
+)  # fmt: skip
+def test_sizes_as_engines_print_them(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "1,5 GiB", "12 parsecs", "1.2.3 GiB"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(ValueError, match="not a size"):
+        parse_bytes(text)
+
+
+@given(st.integers(-(2**50), 2**50))
+def test_formatted_size_reads_back_within_four_digits(size):
+    assert parse_bytes(format_bytes(size)) == pytest.approx(size, rel=6e-4, abs=0.5)
+
+
+def test_format_of_the_engines():
+    assert format_bytes(1024) == "1024 B"
+    assert format_bytes(1025) == "1.001 KiB"
+    assert format_bytes(None) == "?"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.0005, "0.5 ms"), (0.057, "57 ms"), (4.2, "4.2 s"), (125, "2 min 05 s"),
+     (3720, "1 h 02 min"), (None, "?"), (-5, "-5 s")],
+)  # fmt: skip
+def test_durations_for_people(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_durations_and_clocks():
+    assert parse_duration("350 ms") == pytest.approx(0.35)
+    assert parse_duration("2 min") == 120.0
+    assert parse_duration("49 secs") == 49.0
+    assert parse_clock("05:10") == 310.0
+    assert parse_clock("1:02:03") == 3723.0
+    for wrong in ("5", "1:2:3:4", "a:b"):
+        with pytest.raises(ValueError, match="not an elapsed time"):
+            parse_clock(wrong)
+
+
+@given(st.floats(0, 4e9, allow_nan=False))
+def test_times_read_back(seconds):
+    assert parse_isoformat(isoformat(seconds)) == pytest.approx(seconds, abs=1e-5)
