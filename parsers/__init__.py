@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from parsers import (
-    json_lines, profiler_events, vllm, vllm_bench, vllm_fork, vllm_gaudi,
+    json_lines,
+    profiler_events,
+    vllm,
+    vllm_bench,
+    vllm_fork,
+    vllm_gaudi,
     vllm_hpu_plugin,
 )  # fmt: skip
 from parsers.base import Dialect, LineRule

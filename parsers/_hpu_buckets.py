@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import re
 
+from parsers._hpu_memory import SIZE
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import buckets_of, ints_of, phase_of
 from parsers.signals import OmittedBucket, StepLine
 from warmup_insights.events import (
-    Bucket, BucketMiss, BucketRangesConfigured, BucketsGenerated, BucketsOmitted,
-    CaptureSummary, ConfigRecorded, Note, WarmupFinished,
+    Bucket,
+    BucketMiss,
+    BucketRangesConfigured,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureSummary,
+    ConfigRecorded,
+    Note,
+    WarmupFinished,
 )  # fmt: skip
 from warmup_insights.units import GIB, MIB, parse_bytes
-
-from parsers._hpu_memory import SIZE
 
 _RANGE = re.compile(r"(\w{1,12}):\s?\[([\d,\s.-]{1,120})\]")
 
@@ -27,7 +33,9 @@ def _ranges(match: re.Match[str]) -> Made:
     names = [name.strip() for name in match["parameters"].split(",")]
     return BucketRangesConfigured(
         phase=phase_of(match["phase"]),
-        ranges={name: ints_of(values) for name, values in _RANGE.findall(match["rest"])},
+        ranges={
+            name: ints_of(values) for name, values in _RANGE.findall(match["rest"])
+        },
         parameters=["max" if name == "max_warmup" else name for name in names],
     )
 
@@ -47,6 +55,7 @@ def _step(match: re.Match[str]) -> Made:
     query, blocks = match["query_len"], match["num_blocks"]
     shape += [int(number) for number in (query, blocks) if number is not None]
     word = match["phase"]
+    mode: str | None
     if word.lower().startswith("graph/"):
         mode = "graph"
     else:
@@ -102,7 +111,9 @@ def _omitted_bucket(match: re.Match[str]) -> Made:
     return OmittedBucket(condition=match["condition"].strip(), bucket=numbers)
 
 
-def _ignored(name: str, hint: str | tuple[str, ...], pattern: str, line: str) -> LineRule:
+def _ignored(
+    name: str, hint: str | tuple[str, ...], pattern: str, line: str
+) -> LineRule:
     return LineRule(name, hint, pattern, samples=(Sample(line),))
 
 
@@ -111,7 +122,9 @@ def _setting(match: re.Match[str]) -> Made:
 
 
 _PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"
-_STEP_HEAD = r"\[Warmup\]\[(?P<phase>{phase})\]\[(?P<index>\d{{1,6}})/(?P<total>\d{{1,6}})\] "
+_STEP_HEAD = (
+    r"\[Warmup\]\[(?P<phase>{phase})\]\[(?P<index>\d{{1,6}})/(?P<total>\d{{1,6}})\] "
+)
 _FREE = r"(?: free_mem:(?P<free>-?[\d.]{0,20} ?[KMGT]?i?B?))?"
 
 BUCKET_RULES: tuple[LineRule, ...] = (
@@ -258,8 +271,12 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "INFO 08-01 22:26:47 hpu_model_runner.py:1066] [Warmup][Prompt][1/24] "
                 "batch_size:4 seq_len:1024 free_mem:79.16 GiB",
                 {
-                    "phase": "prompt", "mode": "eager", "index": 1, "total": 24,
-                    "bucket": (4, 1024), "free_bytes": round(79.16 * GIB),
+                    "phase": "prompt",
+                    "mode": "eager",
+                    "index": 1,
+                    "total": 24,
+                    "bucket": (4, 1024),
+                    "free_bytes": round(79.16 * GIB),
                 },
             ),
             Sample(
@@ -306,7 +323,9 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "warmup_step_multimodal",
         "[Warmup][Graph/Multimodal",
         _STEP_HEAD.format(phase=r"Graph/Multimodal(?:\(\w{1,30}\))?")
-        + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)" + _FREE + r"\s*$",
+        + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)"
+        + _FREE
+        + r"\s*$",
         build=_multimodal_step,
         device="hpu",
         samples=(
@@ -336,16 +355,21 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Prompt captured:2 "
                 "(62.5%) used_mem:14.03 GiB buckets:[(1, 128), (1, 256)]",
                 {
-                    "phase": "prompt", "captured_reported": 2, "percent_reported": 62.5,
-                    "used_bytes": round(14.03 * GIB), "buckets": [(1, 128), (1, 256)],
+                    "phase": "prompt",
+                    "captured_reported": 2,
+                    "percent_reported": 62.5,
+                    "used_bytes": round(14.03 * GIB),
+                    "buckets": [(1, 128), (1, 256)],
                 },
             ),
             Sample(
                 "INFO 11-20 07:32:46 [hpu_model_runner.py:5174] Graph/Decode captured:13 "
                 "used_mem:104 MiB",
                 {
-                    "phase": "decode", "captured_reported": 13,
-                    "used_bytes": 104 * MIB, "buckets": None,
+                    "phase": "decode",
+                    "captured_reported": 13,
+                    "used_bytes": 104 * MIB,
+                    "buckets": None,
                 },
             ),
             Sample(
@@ -522,8 +546,11 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "no_buckets",
-        ("No buckets could be captured", "cannot be used with specified",
-         "Please adjust the bucketing configuration"),
+        (
+            "No buckets could be captured",
+            "cannot be used with specified",
+            "Please adjust the bucketing configuration",
+        ),
         r"(?P<text>(?:No buckets could be captured|The current bucketing configuration|"
         r"Generated 0 \w{1,20} buckets).{1,400})",
         Note,

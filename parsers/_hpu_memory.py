@@ -42,8 +42,9 @@ _V0_STAGES = {
     "Wrapping in HPU Graph": "wrap_graphs",
     "init_cache_engine": "init_cache_engine",
 }
-_STAGE_WORDS = "|".join(re.escape(word) for word in sorted(_STAGES, key=len, reverse=True))
-
+_STAGE_WORDS = "|".join(
+    re.escape(word) for word in sorted(_STAGES, key=len, reverse=True)
+)
 
 
 def _measured(match: re.Match[str]) -> Made:
@@ -170,8 +171,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_budget_dummy_block",
         "Free device memory: ",
-        _HPU_BUDGET
-        + rf"(?P<dummy>{SIZE}) reserved for KV cache dummy block,? "
+        _HPU_BUDGET + rf"(?P<dummy>{SIZE}) reserved for KV cache dummy block,? "
         rf"(?P<cache>{SIZE}) reserved for usable KV cache",
         build=_budget,
         device="hpu",
@@ -237,4 +237,3 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
     ),
 )
-

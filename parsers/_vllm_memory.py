@@ -13,8 +13,13 @@ from parsers.base import LineRule, Made, Sample
 from parsers.convert import int_of
 from parsers.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
 from warmup_insights.events import (
-    ConfigRecorded, GraphMemoryEstimated, GraphsCaptured, KVCacheAllocated,
-    MemoryBudgetSet, Note, PhaseMarked,
+    ConfigRecorded,
+    GraphMemoryEstimated,
+    GraphsCaptured,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    Note,
+    PhaseMarked,
 )  # fmt: skip
 from warmup_insights.units import GIB, MIB, gib, mib, parse_clock
 
@@ -91,7 +96,9 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "| 23/67 [00:02<00:04,  8.92it/s]",
                 {
                     "name": "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
-                    "done": 23, "total": 67, "elapsed_s": 2.0,
+                    "done": 23,
+                    "total": 67,
+                    "elapsed_s": 2.0,
                 },
             ),
             Sample(
@@ -188,8 +195,12 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "graph_capture_started",
-        ("Capturing cudagraphs for decoding", "Capturing the model for CUDA graphs",
-         "Registering ", "Capturing model for"),
+        (
+            "Capturing cudagraphs for decoding",
+            "Capturing the model for CUDA graphs",
+            "Registering ",
+            "Capturing model for",
+        ),
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
         r"Registering \d{1,9} cuda graph addresses|Capturing model for .{1,60}",
         PhaseMarked,
@@ -221,8 +232,13 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "graph_note",
-        ("CUDA graph memory profiling", "cudagraph capture sizes", "cudagraph_mode",
-         "Skipping CUDA graph capture", "CUDA graph persistent memory"),
+        (
+            "CUDA graph memory profiling",
+            "cudagraph capture sizes",
+            "cudagraph_mode",
+            "Skipping CUDA graph capture",
+            "CUDA graph persistent memory",
+        ),
         r"(?P<text>In v[\d.]{1,8}, CUDA graph memory profiling will.{0,300}|"
         r"CUDA graph memory profiling is .{1,300}|"
         r"Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
@@ -284,7 +300,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "
                 "tokens, Maximum concurrency for 4,096 tokens per request: 5.69x",
                 {
-                    "num_tokens": 23296, "tokens_per_request": 4096,
+                    "num_tokens": 23296,
+                    "tokens_per_request": 4096,
                     "max_concurrency": 5.69,
                 },
             ),
@@ -371,7 +388,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "peak activation, 0.63 GiB for non-torch memory, and 0.06 GiB for "
                 "CUDAGraph memory.",
                 {
-                    "total_bytes": 95 * GIB, "weights_bytes": round(54.82 * GIB),
+                    "total_bytes": 95 * GIB,
+                    "weights_bytes": round(54.82 * GIB),
                     "gpu_memory_utilization": 0.9,
                 },
             ),

@@ -12,8 +12,13 @@ from parsers.base import LineRule, Made, Sample
 from parsers.config_text import settings_of
 from parsers.signals import FailureLine, RankNamed
 from warmup_insights.events import (
-    CompileFinished, ConfigRecorded, EngineInitialized, MemoryMeasured, Note,
-    PhaseMarked, ServerReady,
+    CompileFinished,
+    ConfigRecorded,
+    EngineInitialized,
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+    ServerReady,
 )  # fmt: skip
 from warmup_insights.units import GIB, MIB
 
@@ -80,7 +85,12 @@ def _marked(name: str, edge: str) -> dict[str, str]:
 
 
 def _phase(
-    rule: str, hint: str | tuple[str, ...], pattern: str, name: str, edge: str, line: str
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    line: str,
 ) -> LineRule:
     """A line that only says that a phase begins or ends."""
     return LineRule(
@@ -90,7 +100,13 @@ def _phase(
 
 
 def _compile(
-    rule: str, hint: str, pattern: str, what: str, sample: Sample, *, cached: bool = False
+    rule: str,
+    hint: str,
+    pattern: str,
+    what: str,
+    sample: Sample,
+    *,
+    cached: bool = False,
 ) -> LineRule:
     return LineRule(
         rule, hint, pattern, CompileFinished,
@@ -128,7 +144,9 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                 {
                     "model": "a/b",
                     "settings": {
-                        "model": "a/b", "max_model_len": 4096, "api_key": "***",
+                        "model": "a/b",
+                        "max_model_len": 4096,
+                        "api_key": "***",
                     },
                 },
             ),
@@ -205,20 +223,29 @@ CONFIG_RULES: tuple[LineRule, ...] = (
 
 LOAD_RULES: tuple[LineRule, ...] = (
     _phase(
-        "engine_processes", "DP group leader", r"DP group leader: node_rank=",
-        "start_workers", "start",
+        "engine_processes",
+        "DP group leader",
+        r"DP group leader: node_rank=",
+        "start_workers",
+        "start",
         "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
         "leader: node_rank=0, node_rank_within_dp=0",
     ),
     _phase(
-        "plugins_loading", "Available plugins for group",
-        r"Available plugins for group", "import", "start",
+        "plugins_loading",
+        "Available plugins for group",
+        r"Available plugins for group",
+        "import",
+        "start",
         "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
         "vllm.platform_plugins:",
     ),
     _phase(
-        "load_started", ("tarting to load model", "oading model from scratch"),
-        r"Starting to load model|Loading model from scratch", "load_model", "start",
+        "load_started",
+        ("tarting to load model", "oading model from scratch"),
+        r"Starting to load model|Loading model from scratch",
+        "load_model",
+        "start",
         "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model /m...",
     ),
     LineRule(
@@ -254,8 +281,11 @@ LOAD_RULES: tuple[LineRule, ...] = (
         ),
     ),
     _phase(
-        "block_size_chosen", "Setting kv cache block size",
-        r"Setting kv cache block size to \d", "load_model", "end",
+        "block_size_chosen",
+        "Setting kv cache block size",
+        r"Setting kv cache block size to \d",
+        "load_model",
+        "end",
         "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
         "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
     ),
@@ -263,8 +293,10 @@ LOAD_RULES: tuple[LineRule, ...] = (
 
 COMPILE_RULES: tuple[LineRule, ...] = (
     _compile(
-        "compile_dynamo", "Dynamo bytecode transform time",
-        rf"Dynamo bytecode transform time: {_S} s", "dynamo",
+        "compile_dynamo",
+        "Dynamo bytecode transform time",
+        rf"Dynamo bytecode transform time: {_S} s",
+        "dynamo",
         Sample(
             "INFO 07-16 20:02:46 [backends.py:1155] Dynamo bytecode transform time: "
             "7.06 s",
@@ -272,8 +304,10 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     _compile(
-        "compile_graph", "Compiling a graph for",
-        rf"Compiling a graph for (?P<detail>[^\n]{{1,60}}?) takes {_S} s", "graph",
+        "compile_graph",
+        "Compiling a graph for",
+        rf"Compiling a graph for (?P<detail>[^\n]{{1,60}}?) takes {_S} s",
+        "graph",
         Sample(
             "INFO 07-16 20:03:18 [backends.py:393] Compiling a graph for compile range "
             "(1, 8192) takes 8.37 s",
@@ -281,9 +315,11 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     _compile(
-        "compile_cached", "Directly load the compiled graph",
+        "compile_cached",
+        "Directly load the compiled graph",
         rf"Directly load the compiled graph\(s\) for (?P<detail>[^\n]{{1,60}}?) from the "
-        rf"cache, took {_S} s", "graph",
+        rf"cache, took {_S} s",
+        "graph",
         Sample(
             "INFO 08-01 20:03:18 [backends.py:393] Directly load the compiled graph(s) "
             "for dynamic shape from the cache, took 2.826 s",
@@ -292,8 +328,10 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         cached=True,
     ),
     _compile(
-        "compile_total", "torch.compile t",
-        rf"torch\.compile (?:takes|took) {_S} s in total", "total",
+        "compile_total",
+        "torch.compile t",
+        rf"torch\.compile (?:takes|took) {_S} s in total",
+        "total",
         Sample(
             "INFO 07-16 20:03:40 [monitor.py:53] torch.compile took 52.05 s in total",
             {"what": "total", "duration_s": 52.05},
@@ -314,14 +352,20 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     _phase(
-        "compile_started", "for vLLM's torch.compile",
-        r"Using cache directory: .{1,300} for vLLM's torch\.compile", "compile", "start",
+        "compile_started",
+        "for vLLM's torch.compile",
+        r"Using cache directory: .{1,300} for vLLM's torch\.compile",
+        "compile",
+        "start",
         "INFO 07-16 20:02:46 [backends.py:1094] Using cache directory: /c for vLLM's "
         "torch.compile",
     ),
     _phase(
-        "compile_saved", "saved AOT compiled function",
-        r"saved AOT compiled function to ", "compile", "end",
+        "compile_saved",
+        "saved AOT compiled function",
+        r"saved AOT compiled function to ",
+        "compile",
+        "end",
         "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
     ),
     LineRule(
@@ -402,11 +446,17 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "server_process",
-        ("Started server process", "Waiting for application startup", "Available routes",
-         "Route: /"),
+        (
+            "Started server process",
+            "Waiting for application startup",
+            "Available routes",
+            "Route: /",
+        ),
         r"(?:INFO:     )?(?:Started server process|Waiting for application startup|"
         r"Available routes are:|Route: /)",
-        samples=(Sample("(APIServer pid=3) INFO:     Started server process [309263]"),),
+        samples=(
+            Sample("(APIServer pid=3) INFO:     Started server process [309263]"),
+        ),
     ),
     LineRule(
         "keep_alive",
@@ -425,10 +475,16 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_memory",
-        ("out of memory", "OutOfMemory", "No available memory for the cache blocks",
-         "synStatus", "FATAL ERROR", "less than desired GPU memory utilization",
-         "larger than the available KV cache memory",
-         "larger than the maximum number of tokens that can be stored"),
+        (
+            "out of memory",
+            "OutOfMemory",
+            "No available memory for the cache blocks",
+            "synStatus",
+            "FATAL ERROR",
+            "less than desired GPU memory utilization",
+            "larger than the available KV cache memory",
+            "larger than the maximum number of tokens that can be stored",
+        ),
         rf".{{0,300}}?(?:{_MEMORY}).{{0,600}}",
         build=_failure(None),  # type: ignore[arg-type]
         samples=(
@@ -444,9 +500,14 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_engine",
-        ("EngineCore failed to start", "Engine core initialization failed",
-         "EngineCore encountered a fatal error", "Uncaught exception",
-         "died unexpectedly", "Engine process failed to start"),
+        (
+            "EngineCore failed to start",
+            "Engine core initialization failed",
+            "EngineCore encountered a fatal error",
+            "Uncaught exception",
+            "died unexpectedly",
+            "Engine process failed to start",
+        ),
         r".{0,120}?(?:EngineCore failed to start|Engine core initialization failed|"
         r"EngineCore encountered a fatal error|Uncaught exception|died unexpectedly|"
         r"Engine process failed to start).{0,300}",

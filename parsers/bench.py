@@ -100,4 +100,6 @@ class BenchCollector:
             self._values.setdefault(name, {})[made.key.rstrip("%")] = made.value
             return
         name = "_".join(made.key.lower().removeprefix("avg ").split())
-        self._values[f"avg_{self._section}_{name.removesuffix('_time')}_time"] = made.value
+        self._values[f"avg_{self._section}_{name.removesuffix('_time')}_time"] = (
+            made.value
+        )

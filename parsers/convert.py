@@ -85,9 +85,9 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
     "batch_changed": lambda text: text == "True",
 }
 _TEXT = frozenset(
-    "name stage message model version text reason what detail engine condition key "
-    "value mode strategy".split()
-)
+    {"name", "stage", "message", "model", "version", "text", "reason", "what", "detail",
+     "engine", "condition", "key", "value", "mode", "strategy"}
+)  # fmt: skip
 
 
 def convert_groups(groups: dict[str, str | None]) -> dict[str, Any]:

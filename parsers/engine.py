@@ -21,7 +21,13 @@ from parsers.runs import RunSplitter
 from parsers.signals import RankNamed, Signal
 from parsers.stamps import Clock
 from parsers.tracker import Origin, RunTracker, stamped
-from warmup_insights.events import ConfigRecorded, Event, GapSeen, RunStarted, ServerReady
+from warmup_insights.events import (
+    ConfigRecorded,
+    Event,
+    GapSeen,
+    RunStarted,
+    ServerReady,
+)
 
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
@@ -272,9 +278,7 @@ class LineParser:
             self._emit(self._open, event)
         engine, device = _identified(self._open.run)
         if engine is not None or device is not None:
-            self._emit(
-                self._open, ConfigRecorded(engine=engine, device_kind=device)
-            )
+            self._emit(self._open, ConfigRecorded(engine=engine, device_kind=device))
         self._open = None
 
     def _gap(self, run: _Open, time: float | None, line: int, text: str) -> None:

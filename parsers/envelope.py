@@ -293,7 +293,10 @@ def _json_record(text: str, base: Record) -> Record | None:
         return record
     record.level = _first(fields, "levelname", "level", "severity")
     record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
-    where, line = _first(fields, "fileinfo", "filename", "pathname"), fields.get("lineno")
+    where, line = (
+        _first(fields, "fileinfo", "filename", "pathname"),
+        fields.get("lineno"),
+    )
     record.file = f"{where}:{line}" if where else None
     owner = _first(fields, "vllm_process_name", "process_name", "processName")
     if owner is not None and owner != "MainProcess":

@@ -116,7 +116,10 @@ class LogReader:
 
     def _lines(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         parser = LineParser(
-            (), clock=self._clock, timezone=self._timezone, dispatcher=_dispatch_tables()
+            (),
+            clock=self._clock,
+            timezone=self._timezone,
+            dispatcher=_dispatch_tables(),
         )
         parser.report = self.report
         self.runs = parser.runs
@@ -219,9 +222,9 @@ def _feed_all(parser: LineParser, block: bytes, number: int) -> int:
     if lines and not lines[-1]:
         lines.pop()
     feed = parser.feed
-    for number, line in enumerate(lines, number + 1):  # noqa: B007 - used after it
-        feed(line, number)
-    return number
+    for index, line in enumerate(lines, number + 1):
+        feed(line, index)
+    return number + len(lines)
 
 
 def _offset(block: bytes, lines: int) -> int:

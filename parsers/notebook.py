@@ -24,8 +24,7 @@ def text_of(data: bytes) -> str | None:
     parts: list[str] = []
     for cell in cells:
         outputs = cell.get("outputs") if isinstance(cell, dict) else None
-        for output in outputs if isinstance(outputs, list) else []:
-            parts.append(_text(output))
+        parts += map(_text, outputs if isinstance(outputs, list) else [])
     return "\n".join(parts)
 
 

@@ -16,8 +16,14 @@ from typing import Any
 from parsers.base import Dialect
 from parsers.report import ParseReport
 from warmup_insights.events import (
-    BucketUsed, CompileFinished, ConfigRecorded, Event, PhaseMarked, RunStarted,
-    WarmupFinished, WarmupStep,
+    BucketUsed,
+    CompileFinished,
+    ConfigRecorded,
+    Event,
+    PhaseMarked,
+    RunStarted,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 
 MAX_OBJECT = 1 << 20

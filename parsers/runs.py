@@ -9,8 +9,12 @@ from parsers.base import LineRule, Made
 from parsers.envelope import Record
 from parsers.signals import ConfigLine, StepLine
 from warmup_insights.events import (
-    BucketRangesConfigured, BucketsGenerated, ConfigRecorded, MemoryBudgetSet,
-    MemoryMeasured, WarmupStep,
+    BucketRangesConfigured,
+    BucketsGenerated,
+    ConfigRecorded,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    WarmupStep,
 )  # fmt: skip
 
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
@@ -27,6 +31,7 @@ class RunSplitter:
     """Decides for every matched line whether it opens another run."""
 
     def __init__(self) -> None:
+        self._highest = 0
         self._forget()
 
     def begins_run(

@@ -175,7 +175,7 @@ def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
         reader = zstandard.ZstdDecompressor().stream_reader(
             file, read_across_frames=True
         )
-        return io.BufferedReader(reader, CHUNK)  # type: ignore[arg-type]
+        return io.BufferedReader(reader, CHUNK)
     return file
 
 

@@ -15,15 +15,36 @@ import msgspec
 
 from parsers.bench import BenchCollector
 from parsers.signals import (
-    BarUpdate, BenchEdge, BenchLine, ConfigLine, ConfigSection, Elided, ExecutedShape,
+    BarUpdate,
+    BenchEdge,
+    BenchLine,
+    ConfigLine,
+    ConfigSection,
+    Elided,
+    ExecutedShape,
     FailureLine,
-    LazyCaptureFinished, LazyCaptureStarted, OmittedBucket, Signal, StepLine,
+    LazyCaptureFinished,
+    LazyCaptureStarted,
+    OmittedBucket,
+    Signal,
+    StepLine,
     ValidationMarked,
 )  # fmt: skip
 from warmup_insights.events import (
-    Bucket, BucketsGenerated, BucketsOmitted, CaptureProgress, ConfigRecorded, Event,
-    Failure, KVCacheAllocated, LazyCapture, MemoryBudgetSet, MemoryMeasured,
-    Note, PhaseMarked, WarmupStep,
+    Bucket,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureProgress,
+    ConfigRecorded,
+    Event,
+    Failure,
+    KVCacheAllocated,
+    LazyCapture,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+    WarmupStep,
 )  # fmt: skip
 
 Rank = int | None
@@ -122,7 +143,9 @@ class RunTracker:
         events.append(event)
         return events
 
-    def _signal(self, state: _RankState, made: Signal, origin: Origin) -> list[Event]:
+    def _signal(  # noqa: C901, PLR0912 - a table: one case for each kind
+        self, state: _RankState, made: Signal, origin: Origin
+    ) -> list[Event]:
         match made:
             case StepLine():
                 return self._step(state, made, origin)
@@ -156,9 +179,8 @@ class RunTracker:
                 )  # fmt: skip
                 return [*_end_step(state, origin), marked]
             case FailureLine():
-                return _end_step(state, origin, is_finished=False) + [
-                    failure_of(made, origin)
-                ]
+                ended = _end_step(state, origin, is_finished=False)
+                return [*ended, failure_of(made, origin)]
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)
         return []
@@ -200,9 +222,12 @@ class RunTracker:
             name = state.settings.get("hw")
             events.append(
                 ConfigRecorded(
-                    settings=state.settings, time=origin.time, rank=origin.rank,
-                    line=origin.line, device_name=name or None,
-                )  # fmt: skip
+                    settings=state.settings,
+                    time=origin.time,
+                    rank=origin.rank,
+                    line=origin.line,
+                    device_name=name or None,
+                )
             )
             state.settings, state.section = {}, None
         if state.omitted:

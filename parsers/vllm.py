@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from parsers._vllm_memory import GRAPH_RULES, MEMORY_RULES
 from parsers._vllm_startup import (
-    COMPILE_RULES, CONFIG_RULES, END_RULES, LOAD_RULES,
+    COMPILE_RULES,
+    CONFIG_RULES,
+    END_RULES,
+    LOAD_RULES,
 )  # fmt: skip
 from parsers.base import Dialect, LineRule, Sample
 from parsers.signals import Elided
@@ -27,8 +30,12 @@ _OTHER: tuple[LineRule, ...] = (
     ),
     LineRule(
         "kernel_warmup",
-        ("Warming up ", "Autotuning process starts", "CuTeDSL warmup",
-         "Compile and warming up"),
+        (
+            "Warming up ",
+            "Autotuning process starts",
+            "CuTeDSL warmup",
+            "Compile and warming up",
+        ),
         r"Warming up (?:ll_bf16|[\w-]{1,40} (?:kernel|GEMM|attention))|"
         r"Compile and warming up model for size|Skipping CuTeDSL warmup|"
         r".{0,120}?\[Autotuner\]: Autotuning process starts",
@@ -99,9 +106,26 @@ _OTHER: tuple[LineRule, ...] = (
     ),
     LineRule(
         "startup_chatter",
-        ("KV cache", "kv cache", "bucketing", "compil", "Compil", "took", "profil",
-         "cudagraph", "weights", "Overriding draft", "Streamed", "quantiz", "num_blocks",
-         "aptur", "armup", "arming up", "bucket", "warmed"),
+        (
+            "KV cache",
+            "kv cache",
+            "bucketing",
+            "compil",
+            "Compil",
+            "took",
+            "profil",
+            "cudagraph",
+            "weights",
+            "Overriding draft",
+            "Streamed",
+            "quantiz",
+            "num_blocks",
+            "aptur",
+            "armup",
+            "arming up",
+            "bucket",
+            "warmed",
+        ),
         r"(?:Using (?!cache directory)[^\n]{0,200}(?:KV cache|kv cache|data type|compil|weights|kernel)|"
         r"Checkpoint size|Filesystem type for checkpoints|Auto-prefetch|"
         r"EP weight filter|Tiered EP weight filter|Deferring \d|"

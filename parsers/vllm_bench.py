@@ -49,13 +49,30 @@ def _bench_edge(
 
 RULES: tuple[LineRule, ...] = (
     _bench_edge(
-        "bench_head", "Serving Benchmark Result", r"=+ Serving Benchmark Result =+",
-        "serve", "============ Serving Benchmark Result ============",
+        "bench_head",
+        "Serving Benchmark Result",
+        r"=+ Serving Benchmark Result =+",
+        "serve",
+        "============ Serving Benchmark Result ============",
     ),
     LineRule(
         "bench_row",
-        ("requests:", "tokens:", "TTFT", "TPOT", "ITL", "E2EL", "throughput", "goodput",
-         "(s):", "concurrency:", "Acceptance", "Drafts", "Position", "(RPS)"),
+        (
+            "requests:",
+            "tokens:",
+            "TTFT",
+            "TPOT",
+            "ITL",
+            "E2EL",
+            "throughput",
+            "goodput",
+            "(s):",
+            "concurrency:",
+            "Acceptance",
+            "Drafts",
+            "Position",
+            "(RPS)",
+        ),
         rf"(?P<key>{_ROWS}|{_METRIC}):\s{{1,60}}(?P<value>-?[\d.,]{{1,24}})\s*$",
         build=_row,
         samples=(
@@ -70,7 +87,11 @@ RULES: tuple[LineRule, ...] = (
         ),
     ),
     _bench_edge(
-        "bench_foot", "=====", r"={50}\s*$", None, "=" * 50,
+        "bench_foot",
+        "=====",
+        r"={50}\s*$",
+        None,
+        "=" * 50,
     ),
     LineRule(
         "bench_section",
@@ -80,8 +101,11 @@ RULES: tuple[LineRule, ...] = (
         samples=(Sample("---------------Time to First Token----------------"),),
     ),
     _bench_edge(
-        "bench_startup_head", "STARTUP TIME BENCHMARK", r"STARTUP TIME BENCHMARK RESULTS",
-        "startup", "STARTUP TIME BENCHMARK RESULTS",
+        "bench_startup_head",
+        "STARTUP TIME BENCHMARK",
+        r"STARTUP TIME BENCHMARK RESULTS",
+        "startup",
+        "STARTUP TIME BENCHMARK RESULTS",
     ),
     _bench_edge(
         "bench_startup_cold", "COLD STARTUP:", r"COLD STARTUP:", "cold", "COLD STARTUP:"
@@ -107,9 +131,7 @@ RULES: tuple[LineRule, ...] = (
         "time percentiles:",
         r"\s{0,4}(?P<word>[A-Z][a-z ]{2,30}) percentiles:\s*$",
         build=_table,
-        samples=(
-            Sample("Startup time percentiles:", {"name": "percentiles startup"}),
-        ),
+        samples=(Sample("Startup time percentiles:", {"name": "percentiles startup"}),),
     ),
     LineRule(
         "bench_startup_percentile",
@@ -120,8 +142,14 @@ RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "bench_chatter",
-        ("startup time...", "startup measurement", "startup metrics", "benchmark run",
-         "startup iterations", "enchmark"),
+        (
+            "startup time...",
+            "startup measurement",
+            "startup metrics",
+            "benchmark run",
+            "startup iterations",
+            "enchmark",
+        ),
         r"(?:Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect|Measuring \w{1,10} "
         r"startup|Warming up for warm startup|(?:Cold|Warm)(?: startup|up) iterations|"
         r"Starting main benchmark|Benchmark results|Initial test run completed|"

@@ -13,7 +13,12 @@ from parsers._hpu_memory import MEMORY_RULES, SIZE
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.signals import StepLine
 from warmup_insights.events import (
-    CompileFinished, GraphBudgetSet, GraphsCaptured, Note, PhaseMarked, WarmupStep,
+    CompileFinished,
+    GraphBudgetSet,
+    GraphsCaptured,
+    Note,
+    PhaseMarked,
+    WarmupStep,
 )  # fmt: skip
 from warmup_insights.units import GIB, parse_bytes
 

@@ -8,17 +8,30 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`, `hpu_worker.py`,
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.convert import ints_of
 from parsers.signals import (
-    ConfigLine, ConfigSection, ExecutedShape, ValidationMarked,
+    ConfigLine,
+    ConfigSection,
+    ExecutedShape,
+    ValidationMarked,
 )  # fmt: skip
 from warmup_insights.events import (
-    BucketsGenerated, CompileFinished, ConfigRecorded, DefragRan, DefragWarmup,
-    GraphSkipped, Note, PhaseMarked, SamplerConfig, SamplerWarmup, WarmupStep,
+    BucketsGenerated,
+    CompileFinished,
+    ConfigRecorded,
+    DefragRan,
+    DefragWarmup,
+    GraphSkipped,
+    Note,
+    PhaseMarked,
+    SamplerConfig,
+    SamplerWarmup,
+    WarmupStep,
 )  # fmt: skip
 
 
@@ -68,12 +81,16 @@ def _starting_sampler(match: re.Match[str]) -> Made:
 
 
 def _gaudi(
-    name: str, hint: str | tuple[str, ...], pattern: str, *samples: Sample, **more: object
+    name: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    *samples: Sample,
+    **more: Any,
 ) -> LineRule:
     """A rule of lines that only vllm-gaudi prints."""
     return LineRule(
         name, hint, pattern, samples=samples, engine="vllm-gaudi", device="hpu", **more
-    )  # type: ignore[arg-type]
+    )
 
 
 _SAMPLER = (
@@ -184,8 +201,11 @@ _DEFRAG = (
             "WARNING 11-20 07:34:25 [debug.py:18] [defrag] defragmentation done "
             "max_id_used=4000->812 num_used=810 swapped=30/32",
             {
-                "max_id_before": 4000, "max_id_after": 812, "num_used": 810,
-                "swapped": 30, "padded": 32,
+                "max_id_before": 4000,
+                "max_id_after": 812,
+                "num_used": 810,
+                "swapped": 30,
+                "padded": 32,
             },
         ),
         build=_defrag_ran,
@@ -317,7 +337,8 @@ _OTHER = (
             "for prompt with [bs, query, num_blocks] = [1, 8192, 512] due to total token "
             "count 73728 exceeding the threshold of 65536.",
             {
-                "phase": "prompt", "bucket": (1, 8192, 512),
+                "phase": "prompt",
+                "bucket": (1, 8192, 512),
                 "reason": "total token count 73728 exceeding the threshold of 65536",
             },
         ),

@@ -14,7 +14,7 @@ rarer kinds (`multimodal`, `pooler`, `unified`, `prefix_prefill`, `spec_decode`)
 from __future__ import annotations
 
 import re
-from typing import Any, Union
+from typing import Any, Union, get_args
 
 import msgspec
 
@@ -435,7 +435,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
 ]  # fmt: skip
 
 EVENT_CLASSES: dict[str, type[Event]] = {
-    str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__
+    str(cls.__struct_config__.tag): cls for cls in get_args(AnyEvent)
 }
 """Kind, as stored, to its class."""
 

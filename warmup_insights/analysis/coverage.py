@@ -14,8 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmup_insights.events import (
-    Bucket, BucketMiss, BucketsGenerated, BucketsOmitted, CaptureSummary, Event,
-    GraphBudgetSet, GraphCaptured, GraphSkipped, Note, WarmupFinished, WarmupStep,
+    Bucket,
+    BucketMiss,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureSummary,
+    Event,
+    GraphBudgetSet,
+    GraphCaptured,
+    GraphSkipped,
+    Note,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 
 PHASES = ("prompt", "decode")
@@ -78,7 +88,7 @@ class Coverage:
         self.is_elided = False
         self.last_step: WarmupStep | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:  # noqa: C901 - one case for each kind
         """Take notice of an event, in the order of the run."""
         rank = -1 if event.rank is None else event.rank
         match event:
@@ -144,6 +154,7 @@ class Coverage:
         generated = _lowest(_generated_count(item) for item in facts)
         captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
         captured = _lowest(len(buckets) for buckets in captured_lists)
+        fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
         return {
             "generated": generated,
@@ -159,9 +170,7 @@ class Coverage:
             "graph_used_bytes": _used(first),
             "buckets": [list(bucket) for bucket in first.listed or []],
             "captured_buckets": (
-                None
-                if not captured_lists
-                else [list(bucket) for bucket in sorted(min(captured_lists, key=len))]
+                None if fewest is None else [list(bucket) for bucket in sorted(fewest)]
             ),
             "missed": missed,
         }

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from warmup_insights.events import (
-    ConfigRecorded, EngineInitialized, Event, Failure, GraphBudgetSet, GraphsCaptured,
-    MemoryBudgetSet, RunFinished, RunStarted, ServerReady, WarmupFinished, WarmupStep,
+    ConfigRecorded,
+    EngineInitialized,
+    Event,
+    Failure,
+    GraphBudgetSet,
+    GraphsCaptured,
+    MemoryBudgetSet,
+    RunFinished,
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 
 MAX_CONFIG = 1000

@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from warmup_insights.events import (
-    Event, KVCacheAllocated, MemoryBudgetSet, MemoryMeasured, WarmupFinished,
+    Event,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    WarmupFinished,
 )  # fmt: skip
 
 Rank = int | None
@@ -69,7 +73,9 @@ class MemoryBudget:
         if all(value is None for value in section.values()):
             return None
         if section["gpu_memory_utilization"] is None:
-            section["gpu_memory_utilization"] = _number(config, "gpu_memory_utilization")
+            section["gpu_memory_utilization"] = _number(
+                config, "gpu_memory_utilization"
+            )
         if section["block_size"] is None:
             section["block_size"] = _number(config, "block_size")
         if section["kv_cache_tokens"] is None:
@@ -105,9 +111,7 @@ def _cache(facts: dict[str, Any], event: KVCacheAllocated) -> None:
         ("max_concurrency", event.max_concurrency),
         ("kv_cache_allocated_bytes", event.allocated_bytes),
     )
-    for name, value in pairs:
-        if value is not None:
-            facts[name] = value
+    facts.update({name: value for name, value in pairs if value is not None})
 
 
 def _number(config: dict[str, Any], name: str) -> float | int | None:

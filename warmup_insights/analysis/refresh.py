@@ -47,4 +47,3 @@ def run_columns(summary: dict[str, Any]) -> dict[str, Any]:
         "synthetic": summary["synthetic"],
         "started_at": parse_isoformat(summary["time"]["started_at"]),
     }
-

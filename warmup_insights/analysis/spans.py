@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
 """How a span is known, weakest first: from a slower rank; from a line that opens it up
@@ -49,7 +50,7 @@ def partition(spans: Iterable[Span], start: float, end: float) -> list[Span]:
     active: list[tuple[int, float, int]] = []
     result: list[Span] = []
     following = 0
-    for left, right in zip(points, points[1:], strict=False):
+    for left, right in pairwise(points):
         while following < len(kept) and kept[following].start <= left:
             span = kept[following]
             heapq.heappush(active, (-span.strength, span.duration_s, following))

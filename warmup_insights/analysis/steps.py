@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from warmup_insights.events import (
-    CaptureProgress, DefragRan, DefragStep, DefragWarmup, Event, GraphCaptured,
-    GraphMemoryEstimated, GraphsCaptured, LazyCapture, SamplerConfig, SamplerStep,
+    CaptureProgress,
+    DefragRan,
+    DefragStep,
+    DefragWarmup,
+    Event,
+    GraphCaptured,
+    GraphMemoryEstimated,
+    GraphsCaptured,
+    LazyCapture,
+    SamplerConfig,
+    SamplerStep,
     SamplerWarmup,
 )  # fmt: skip
 

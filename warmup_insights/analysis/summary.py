@@ -16,11 +16,31 @@ from warmup_insights.analysis.memory import MemoryBudget
 from warmup_insights.analysis.steps import DefragSection, GraphSection, SamplerSection
 from warmup_insights.analysis.timeline import Timeline
 from warmup_insights.events import (
-    BenchmarkResult, BucketMiss, BucketsGenerated, BucketsOmitted, CaptureProgress,
-    CaptureSummary, DefragRan, DefragStep, DefragWarmup, Event, GraphBudgetSet,
-    GraphCaptured, GraphMemoryEstimated, GraphsCaptured, GraphSkipped, KVCacheAllocated,
-    LazyCapture, MemoryBudgetSet, MemoryMeasured, Note, SamplerConfig, SamplerStep,
-    SamplerWarmup, WarmupFinished, WarmupStep,
+    BenchmarkResult,
+    BucketMiss,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureProgress,
+    CaptureSummary,
+    DefragRan,
+    DefragStep,
+    DefragWarmup,
+    Event,
+    GraphBudgetSet,
+    GraphCaptured,
+    GraphMemoryEstimated,
+    GraphsCaptured,
+    GraphSkipped,
+    KVCacheAllocated,
+    LazyCapture,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    SamplerConfig,
+    SamplerStep,
+    SamplerWarmup,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 from warmup_insights.storage.records import RunRecord
 

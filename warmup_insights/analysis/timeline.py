@@ -12,14 +12,39 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmup_insights.analysis.spans import (
-    ASSUMED, BOUNDED, MEASURED, OTHER_RANK, Span, partition,
+    ASSUMED,
+    BOUNDED,
+    MEASURED,
+    OTHER_RANK,
+    Span,
+    partition,
 )  # fmt: skip
 from warmup_insights.events import (
-    BucketMiss, BucketsGenerated, BucketUsed, CaptureSummary, CompileFinished,
-    ConfigRecorded, DefragRan, DefragWarmup, EngineInitialized, Event, Failure, GapSeen,
-    GraphCaptured, GraphsCaptured, KVCacheAllocated, LazyCapture, MemoryBudgetSet,
-    MemoryMeasured, Note, PhaseMarked, RunStarted, SamplerWarmup, ServerReady,
-    WarmupFinished, WarmupStep,
+    BucketMiss,
+    BucketsGenerated,
+    BucketUsed,
+    CaptureSummary,
+    CompileFinished,
+    ConfigRecorded,
+    DefragRan,
+    DefragWarmup,
+    EngineInitialized,
+    Event,
+    Failure,
+    GapSeen,
+    GraphCaptured,
+    GraphsCaptured,
+    KVCacheAllocated,
+    LazyCapture,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+    RunStarted,
+    SamplerWarmup,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 from warmup_insights.units import isoformat
 
@@ -207,7 +232,9 @@ class Timeline:
         return found[:MAX_GAPS]
 
 
-def _mark(lane: _Lane, event: Event, time: float) -> None:
+def _mark(  # noqa: C901, PLR0912 - a table: one case for each kind
+    lane: _Lane, event: Event, time: float
+) -> None:
     """What an event says about the phase a rank is in."""
     match event:
         case PhaseMarked(edge="start"):

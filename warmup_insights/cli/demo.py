@@ -20,9 +20,7 @@ DEFAULT_DB = "warmup_insights_demo.db"
 )  # fmt: skip
 @click.option("--dashboard/--no-dashboard", default=True, help="Open the dashboard.")
 @click.option("--run/--no-run", "with_run", default=True, help="Run a CPU warm-up.")
-@click.option(
-    "--logs", type=click.Path(path_type=Path), help="Folder of sample logs."
-)
+@click.option("--logs", type=click.Path(path_type=Path), help="Folder of sample logs.")
 def demo(db: str, dashboard: bool, with_run: bool, logs: Path | None) -> None:
     """Read the sample logs, run a warm-up, open the dashboard."""
     from warmup_insights.cli.ingest_text import print_outcomes

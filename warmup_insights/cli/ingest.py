@@ -26,7 +26,9 @@ QUIET_AFTER_S = 3600.0
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @db_option
 @click.option("--label", help="Name for the runs that are found.")
-@click.option("--year", type=click.IntRange(2023, 2100), help="Year of the first stamp.")
+@click.option(
+    "--year", type=click.IntRange(2023, 2100), help="Year of the first stamp."
+)
 @click.option(
     "--timezone",
     metavar="ZONE",
@@ -100,7 +102,11 @@ def _progress(files: list[str]) -> Iterator[Progress | None]:
         return
     from rich.console import Console
     from rich.progress import (
-        BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn,
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
         TransferSpeedColumn,
     )  # fmt: skip
 

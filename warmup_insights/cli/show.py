@@ -13,8 +13,12 @@ from warmup_insights.cli.options import db_option, json_option
 @click.argument("run")
 @db_option
 @json_option
-@click.option("--events", is_flag=True, help="Print the events themselves, as JSON lines.")
-@click.option("--buckets", is_flag=True, help="List every bucket and what became of it.")
+@click.option(
+    "--events", is_flag=True, help="Print the events themselves, as JSON lines."
+)
+@click.option(
+    "--buckets", is_flag=True, help="List every bucket and what became of it."
+)
 def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
     """Show one run: time, memory, buckets, misses.
 

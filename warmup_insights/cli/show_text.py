@@ -15,7 +15,11 @@ from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.waterfall import memory_parts
 from warmup_insights.cli.console import stdout_console
 from warmup_insights.units import (
-    format_bytes, format_count, format_duration, format_percent, format_time,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+    format_time,
     parse_isoformat,
 )  # fmt: skip
 
@@ -252,7 +256,9 @@ def _defrag(summary: dict[str, Any]) -> RenderableType | None:
     if defrag is None:
         return None
     text = Text("Defragmenter  ", style="bold")
-    words = f"warm-up {defrag['status'] or '?'}, thresholds {defrag['thresholds'] or '?'}, "
+    words = (
+        f"warm-up {defrag['status'] or '?'}, thresholds {defrag['thresholds'] or '?'}, "
+    )
     words += format_duration(defrag["duration_s"])
     if defrag["reason"]:
         words += f" ({defrag['reason']})"
@@ -272,7 +278,10 @@ def _misses(summary: dict[str, Any]) -> RenderableType | None:
     for miss in sorted(misses, key=lambda row: -row["count"])[:10]:
         fallback = f"ran as {tuple(miss['fallback'])}" if miss["fallback"] else ""
         table.add_row(
-            f"  {miss['phase']}", str(tuple(miss["shape"])), f"{miss['count']} x", fallback
+            f"  {miss['phase']}",
+            str(tuple(miss["shape"])),
+            f"{miss['count']} x",
+            fallback,
         )
     return table
 
