@@ -1,6 +1,6 @@
 """What recording costs on the caller's thread.
 
-    python benchmarks/recorder.py [--rounds N] [--json FILE]
+    python benchmarks/recorder.py [--rounds N] [--pairs N] [--json FILE]
 
 Every method times each of its events with `perf_counter_ns`, in short bursts and paced
 like a warm-up, interleaved with the others in one run; the time of an empty call is
@@ -10,6 +10,8 @@ taken off. Compared with
   with `executemany`, the least that recording can be;
 * an OpenTelemetry SDK span with a batch processor and an exporter that does nothing,
   where `opentelemetry-sdk` is installed.
+
+Then `--pairs` default CPU warm-ups run with and without a recorder, in turns.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from pathlib import Path
 
 from warmup_insights.events import WarmupStep, encode
 from warmup_insights.recorder import NULL_RECORDER, Recorder
-from warmup_insights.storage import EventStore, RunRecord, StoreSink
+from warmup_insights.storage import EventStore, RunRecord, StoreSink, new_run_id
 
 Method = Callable[[int], object]
 BURST = 2_000
@@ -256,9 +258,72 @@ def show(results: dict[str, dict[str, dict[str, float]]]) -> None:
     print(f"target mean < 0.5: {mean:.2f}, target p99 < 2: {p99:.2f}")
 
 
+def warm_up(database: Path | None) -> tuple[float, float, int]:
+    """Wall and CPU seconds of a default CPU warm-up, and its events."""
+    from warmup_insights.cli.run import run as command
+    from warmup_insights.cli.run_options import read_settings
+    from warmup_insights.devices import open_device
+    from warmup_insights.runner.session import Session
+
+    options = command.make_context("run", ["--device", "cpu"]).params
+    device = open_device("cpu", memory_bytes=options["memory"], num_threads=1)
+    seen = []
+    recorder = NULL_RECORDER
+    if database is not None:
+        recorder = Recorder(StoreSink(database, RunRecord(run_id=new_run_id())))
+
+    def emit(event: object) -> None:
+        seen.append(None)
+        recorder.record(event)
+
+    session = Session(device, read_settings(options), emit, None)
+    start, cpu = time.perf_counter(), time.process_time()
+    session.run()
+    recorder.flush()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    recorder.close()
+    device.close()
+    return seconds, cpu, len(seen)
+
+
+def compare_runs(pairs: int, folder: Path) -> dict[str, float]:
+    """The same warm-up with and without a recorder, in turns."""
+    warm_up(None)
+    database = folder / "runs.db"
+    warm_up(database)
+    found: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
+    for number in range(pairs):
+        order = (False, True) if number % 2 else (True, False)
+        for is_on in order:
+            found[is_on].append(warm_up(database if is_on else None))
+    wall, cpu = (
+        [
+            on[place] / off[place]
+            for on, off in zip(found[True], found[False], strict=True)
+        ]
+        for place in (0, 1)
+    )
+    num_events = found[True][0][2]
+    print(f"\ndefault CPU warm-up, {pairs} pairs, {num_events} events each: with recorder "
+          f"{statistics.median(wall):.3f} of the wall time without (middle half "
+          f"{_middle_half(wall)}), {statistics.median(cpu):.3f} of the CPU time "
+          f"({_middle_half(cpu)}); target 1.01")  # fmt: skip
+    return {
+        "wall": statistics.median(wall),
+        "cpu": statistics.median(cpu),
+        "num_events": num_events,
+    }
+
+
+def _middle_half(values: list[float]) -> str:
+    low, _, high = statistics.quantiles(values, n=4)
+    return f"{low:.3f} to {high:.3f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     sys.setswitchinterval(0.005)
@@ -266,9 +331,12 @@ def main() -> None:
           f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         results = measure(arguments.rounds, Path(folder))
-    show(results)
+        show(results)
+        answer = {"events": results}
+        if arguments.pairs > 1:
+            answer["run"] = compare_runs(arguments.pairs, Path(folder))
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(answer, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from warmup_insights.storage.process import own_process
 from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.spill import SpillFile, read_spill, spill_folders
 from warmup_insights.storage.store import EventStore
+from warmup_insights.storage.transaction import NoRunError
 from warmup_insights.storage.watch import WatchedFile
 
 PATIENCE_S = 2.0
@@ -162,14 +163,14 @@ class StoreSink:
 
     def _write(self, events: Sequence[Event]) -> None:
         with self._opened().begin() as transaction:
-            is_new = transaction.ensure_run(self._run)
-            removal = [self._removal()] if is_new and self._num_stored else []
-            everything = [*removal, *self._waiting(), *events]
-            if everything:
-                transaction.append(self.run_id, everything)
-            transaction.update_run(
-                self.run_id, heartbeat_at=time.time(), **learned_columns(everything)
-            )
+            everything = [*self._waiting(), *events]
+            columns = {"heartbeat_at": time.time(), **learned_columns(everything)}
+            try:
+                transaction.append(self.run_id, everything, **columns)
+            except NoRunError:
+                transaction.ensure_run(self._run)
+                everything = [*self._removal(), *everything]
+                transaction.append(self.run_id, everything, **columns)
         self._num_stored += len(everything)
         if self._file is not None:
             self._file.remember()
@@ -192,15 +193,16 @@ class StoreSink:
             self._store = EventStore(self._url, busy_timeout_s=_STEP_S)
         return self._store
 
-    def _removal(self) -> Note:
+    def _removal(self) -> list[Event]:
         """What the run says when it vanished from the database and begins anew."""
+        if self._num_stored == 0:
+            return []
         text = (
             f"{self._num_stored} events of this run were removed while it was recorded"
         )
         self._say("%s: %s", self._location, text)
-        return Note(
-            time=time.time(), topic="run_removed", text=text, count=self._num_stored
-        )
+        count = self._num_stored
+        return [Note(time=time.time(), topic="run_removed", text=text, count=count)]
 
     def _say(self, text: str, *values: object) -> None:
         """Say something once, not with every batch."""

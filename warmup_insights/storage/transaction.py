@@ -44,17 +44,16 @@ _RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
 _SOURCE_COLUMNS = frozenset(sources.c.keys()) - {"source_id", "ingested_at"}
 
 
+class NoRunError(StoreError):
+    """The run that shall change is not in the store."""
+
+
 class Transaction:
     """Writes between `EventStore.begin()` and its end; an exception undoes them all."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-        self._insert_events = _insert_sql(events.name, EVENT_COLUMNS, mark)
-        self._insert_lines = (
-            _insert_sql(source_lines.name, ("source_id", "line", "rule", "text"), mark)
-            + " ON CONFLICT DO NOTHING"
-        )
+        self._mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
     def add_run(self, run: RunRecord) -> None:
         """Add a run without events. Raises StoreError when there is one of that id."""
@@ -92,17 +91,40 @@ class Transaction:
             .values(**{"updated_at": time.time(), **values})
         )
         if changed.rowcount == 0:
-            raise StoreError(f"There is no run {run_id}")
+            raise NoRunError(f"There is no run {run_id}")
 
-    def append(self, run_id: str, new: Sequence[Event]) -> int:
-        """Add events to the end of a run; the sequence number of the first one.
+    def append(self, run_id: str, new: Sequence[Event], **columns: Any) -> int:
+        """Add events to the end of a run, and change columns of it in the same step.
 
-        Raises StoreError when there is no such run.
+        Gives the sequence number of the first one. Raises StoreError when there is no
+        such run.
         """
-        first = self._reserve(run_id, len(new))
+        first = self._reserve(run_id, len(new), columns)
         for start in range(0, len(new), BLOCK):
             self._append_block(run_id, first + start, new[start : start + BLOCK])
         return first
+
+    def _reserve(self, run_id: str, count: int, columns: Mapping[str, Any]) -> int:
+        """Take `count` sequence numbers; writers of one run wait for each other here."""
+        _check_columns(columns, _RUN_COLUMNS)
+        values = {"updated_at": time.time(), **columns}
+        settings = "".join(f', "{name}" = {self._mark}' for name in values)
+        changed = self._connection.exec_driver_sql(
+            f"UPDATE runs SET num_events = num_events + {self._mark}{settings} "
+            f"WHERE run_id = {self._mark}",
+            (count, *map(_fit, values.values()), run_id),
+        )
+        if changed.rowcount == 0:
+            raise NoRunError(f"There is no run {run_id}")
+        return self._num_events(run_id) - count
+
+    def _num_events(self, run_id: str) -> int:
+        count = self._connection.exec_driver_sql(
+            f"SELECT num_events FROM runs WHERE run_id = {self._mark}", (run_id,)
+        ).scalar()
+        if count is None:
+            raise NoRunError(f"There is no run {run_id}")
+        return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
         self._connection.exec_driver_sql("SAVEPOINT append_block")
@@ -114,26 +136,8 @@ class Transaction:
         self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
 
     def _insert_rows(self, rows: list[Row]) -> None:
-        self._connection.exec_driver_sql(self._insert_events, rows)
-
-    def _reserve(self, run_id: str, count: int) -> int:
-        """Take `count` sequence numbers; writers of one run wait for each other here."""
-        changed = self._connection.execute(
-            sa.update(runs)
-            .where(runs.c.run_id == run_id)
-            .values(num_events=runs.c.num_events + count, updated_at=time.time())
-        )
-        if changed.rowcount == 0:
-            raise StoreError(f"There is no run {run_id}")
-        return self._num_events(run_id) - count
-
-    def _num_events(self, run_id: str) -> int:
-        count = self._connection.execute(
-            sa.select(runs.c.num_events).where(runs.c.run_id == run_id)
-        ).scalar()
-        if count is None:
-            raise StoreError(f"There is no run {run_id}")
-        return int(count)
+        insert = _insert_sql(events.name, EVENT_COLUMNS, self._mark)
+        self._connection.exec_driver_sql(insert, rows)
 
     def clear_events(self, run_id: str) -> None:
         """Remove the events of a run, which then starts from number 0 again."""
@@ -172,9 +176,11 @@ class Transaction:
             (source_id, line, clean_text(rule), clean_text(text))
             for line, rule, text in lines
         ]
+        columns = ("source_id", "line", "rule", "text")
+        insert = _insert_sql(source_lines.name, columns, self._mark)
         for start in range(0, len(rows), BLOCK):
             self._connection.exec_driver_sql(
-                self._insert_lines, rows[start : start + BLOCK]
+                f"{insert} ON CONFLICT DO NOTHING", rows[start : start + BLOCK]
             )
 
     def put_summary(
