@@ -10,7 +10,7 @@ from parsers import (
     vllm_fork,
     vllm_gaudi,
     vllm_hpu_plugin,
-)  # fmt: skip
+)
 from parsers.base import Dialect, LineRule
 
 DIALECTS: tuple[Dialect, ...] = (

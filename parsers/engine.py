@@ -18,9 +18,9 @@ from parsers.joining import Joiner
 from parsers.ranks import RankTable
 from parsers.report import ParseReport
 from parsers.runs import RunSplitter
-from parsers.signals import RankNamed, Signal
+from parsers.signals import Origin, RankNamed, Signal
 from parsers.stamps import Clock
-from parsers.tracker import Origin, RunTracker, stamped
+from parsers.tracker import RunTracker, stamped
 from warmup_insights.events import (
     ConfigRecorded,
     Event,

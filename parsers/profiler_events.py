@@ -24,7 +24,7 @@ from warmup_insights.events import (
     RunStarted,
     WarmupFinished,
     WarmupStep,
-)  # fmt: skip
+)
 
 MAX_OBJECT = 1 << 20
 MAX_HELD = 500_000

@@ -15,7 +15,7 @@ from warmup_insights.events import (
     MemoryBudgetSet,
     MemoryMeasured,
     WarmupStep,
-)  # fmt: skip
+)
 
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _STARTUP = (

@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from warmup_insights.events import Bucket
 
 
+@dataclass(slots=True)
+class Origin:
+    """Where a signal came from."""
+
+    time: float | None
+    rank: int | None
+    line: int
+
+
 class Signal:
     """Base of everything that rules make and only the tracker understands."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from parsers.bench import BenchCollector
+from parsers.failures import failure_of
 from parsers.signals import (
     BarUpdate,
     BenchEdge,
@@ -26,10 +27,11 @@ from parsers.signals import (
     LazyCaptureFinished,
     LazyCaptureStarted,
     OmittedBucket,
+    Origin,
     Signal,
     StepLine,
     ValidationMarked,
-)  # fmt: skip
+)
 from warmup_insights.events import (
     Bucket,
     BucketsGenerated,
@@ -37,7 +39,6 @@ from warmup_insights.events import (
     CaptureProgress,
     ConfigRecorded,
     Event,
-    Failure,
     KVCacheAllocated,
     LazyCapture,
     MemoryBudgetSet,
@@ -45,7 +46,7 @@ from warmup_insights.events import (
     Note,
     PhaseMarked,
     WarmupStep,
-)  # fmt: skip
+)
 
 Rank = int | None
 
@@ -55,15 +56,6 @@ _STEP_BARS = {
     "Unified Attention warmup": "unified",
 }
 _LIST_LIMIT = 5000
-
-
-@dataclass(slots=True)
-class Origin:
-    """Where a signal came from."""
-
-    time: float | None
-    rank: Rank
-    line: int
 
 
 @dataclass(slots=True)
@@ -383,29 +375,6 @@ def _omitted(state: _RankState, origin: Origin) -> list[Event]:
         )
         for reason, buckets in by_reason.items()
     ]  # fmt: skip
-
-
-_MEMORY_WORDS = (
-    "out of memory", "Out of memory", "OutOfMemory", "DEVMEM Allocation failed",
-    "less than desired GPU memory utilization",
-)  # fmt: skip
-_NO_CACHE_WORDS = (
-    "No available memory for the cache blocks", "larger than the available KV cache",
-    "larger than the maximum number of tokens that can be stored",
-)  # fmt: skip
-
-
-def failure_of(made: FailureLine, origin: Origin) -> Failure:
-    """The failure that a line tells of."""
-    kind = made.kind or "error"
-    if any(word in made.message for word in _MEMORY_WORDS):
-        kind = "out_of_memory"
-    elif any(word in made.message for word in _NO_CACHE_WORDS):
-        kind = "no_kv_cache"
-    return Failure(
-        failure=kind, message=made.message[:2000],
-        time=origin.time, rank=origin.rank, line=origin.line,
-    )  # fmt: skip
 
 
 def stamped(event: Event, origin: Origin) -> Event:

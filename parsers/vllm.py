@@ -5,13 +5,14 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 
 from __future__ import annotations
 
-from parsers._vllm_memory import GRAPH_RULES, MEMORY_RULES
+from parsers._vllm_ending import END_RULES
+from parsers._vllm_graphs import GRAPH_RULES
+from parsers._vllm_memory import MEMORY_RULES
 from parsers._vllm_startup import (
     COMPILE_RULES,
     CONFIG_RULES,
-    END_RULES,
     LOAD_RULES,
-)  # fmt: skip
+)
 from parsers.base import Dialect, LineRule, Sample
 from parsers.signals import Elided
 from warmup_insights.events import Note, PhaseMarked

@@ -10,6 +10,8 @@ import re
 
 from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES, SIZE
+from parsers._hpu_misses import MISS_RULES
+from parsers._hpu_warmup import WARMUP_RULES
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.signals import StepLine
 from warmup_insights.events import (
@@ -19,7 +21,7 @@ from warmup_insights.events import (
     Note,
     PhaseMarked,
     WarmupStep,
-)  # fmt: skip
+)
 from warmup_insights.units import GIB, parse_bytes
 
 
@@ -195,5 +197,5 @@ DIALECT = Dialect(
     title="HabanaAI vllm-fork, V0 and V1",
     versions="1.16 to 1.22",
     source="vllm/worker/hpu_model_runner.py, hpu_worker.py; v1/worker/hpu_model_runner.py",
-    rules=(*_RULES, *BUCKET_RULES, *MEMORY_RULES),
+    rules=(*_RULES, *BUCKET_RULES, *WARMUP_RULES, *MISS_RULES, *MEMORY_RULES),
 )

@@ -8,31 +8,29 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`, `hpu_worker.py`,
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from parsers._gaudi_stages import DEFRAG_RULES, SAMPLER_RULES, gaudi_rule
 from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers._hpu_misses import MISS_RULES
+from parsers._hpu_warmup import WARMUP_RULES
+from parsers.base import Dialect, Made, Sample
 from parsers.convert import ints_of
 from parsers.signals import (
     ConfigLine,
     ConfigSection,
     ExecutedShape,
     ValidationMarked,
-)  # fmt: skip
+)
 from warmup_insights.events import (
     BucketsGenerated,
     CompileFinished,
     ConfigRecorded,
-    DefragRan,
-    DefragWarmup,
     GraphSkipped,
     Note,
     PhaseMarked,
-    SamplerConfig,
-    SamplerWarmup,
     WarmupStep,
-)  # fmt: skip
+)
 
 
 def _multimodal_buckets(match: re.Match[str]) -> Made:
@@ -67,162 +65,8 @@ def _graph_skipped(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
-def _defrag_ran(match: re.Match[str]) -> Made:
-    return DefragRan(
-        max_id_before=int(match["before"]), max_id_after=int(match["after"]),
-        num_used=int(match["used"]) if match["used"] else None,
-        swapped=int(match["swapped"]) if match["swapped"] else None,
-        padded=int(match["padded"]) if match["padded"] else None,
-    )  # fmt: skip
-
-
-def _starting_sampler(match: re.Match[str]) -> Made:
-    return PhaseMarked(name="sampler_warmup", edge="start")
-
-
-def _gaudi(
-    name: str,
-    hint: str | tuple[str, ...],
-    pattern: str,
-    *samples: Sample,
-    **more: Any,
-) -> LineRule:
-    """A rule of lines that only vllm-gaudi prints."""
-    return LineRule(
-        name, hint, pattern, samples=samples, engine="vllm-gaudi", device="hpu", **more
-    )
-
-
-_SAMPLER = (
-    _gaudi(
-        "sampler_started",
-        "Warming up sampler with batch sizes",
-        r"Warming up sampler with batch sizes: \[(?P<batch_sizes>[\d, ]{0,4000})\]?",
-        Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3347] Warming up sampler with "
-            "batch sizes: [0, 1, 138] and following configs:",
-            {"status": "started", "batch_sizes": [0, 1, 138]},
-        ),
-        event=SamplerWarmup,
-        fixed={"status": "started"},
-    ),
-    _gaudi(
-        "sampler_config",
-        "batch_changed=",
-        r"temp=(?P<temperature>[\d.]{1,12}), top_p=(?P<top_p>[\d.]{1,12}), "
-        r"top_k=(?P<top_k>\d{1,9}), batch_changed=(?P<batch_changed>True|False)",
-        Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3349] temp=0.7, top_p=0.9, "
-            "top_k=50, batch_changed=True",
-            {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "batch_changed": True},
-        ),
-        event=SamplerConfig,
-    ),
-    _gaudi(
-        "sampler_running",
-        "Starting sampler warmup",
-        r"Starting sampler warmup\.\.\.",
-        Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
-            {"name": "sampler_warmup", "edge": "start"},
-        ),
-        build=_starting_sampler,
-    ),
-    _gaudi(
-        "sampler_completed",
-        "Sampler warmup completed",
-        r"Sampler warmup completed successfully",
-        Sample(
-            "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
-            "successfully",
-            {"status": "completed"},
-        ),
-        event=SamplerWarmup,
-        fixed={"status": "completed"},
-    ),
-)
-
-_DEFRAG = (
-    _gaudi(
-        "defrag_started",
-        "Warming up defragmenter with thresholds",
-        r"Warming up defragmenter with thresholds: \[(?P<thresholds>[\d, ]{0,400})\]?",
-        Sample(
-            "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter with "
-            "thresholds: [8, 16, 32, 64, 128, 256, 512]",
-            {"status": "started", "thresholds": [8, 16, 32, 64, 128, 256, 512]},
-        ),
-        event=DefragWarmup,
-        fixed={"status": "started"},
-    ),
-    _gaudi(
-        "defrag_completed",
-        "Defragmenter warmup completed",
-        r"Defragmenter warmup completed successfully",
-        Sample(
-            "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup "
-            "completed successfully",
-            {"status": "completed"},
-        ),
-        event=DefragWarmup,
-        fixed={"status": "completed"},
-    ),
-    _gaudi(
-        "defrag_skipped",
-        "Skipping defragmenter warmup",
-        r"Skipping defragmenter warmup, (?P<reason>[^\n]{1,200})",
-        Sample(
-            "WARNING hh:mm:ss hpu_model_runner.py:#### Skipping defragmenter warmup, "
-            "insufficient blocks (1)",
-            {"status": "skipped", "reason": "insufficient blocks (1)"},
-        ),
-        event=DefragWarmup,
-        fixed={"status": "skipped"},
-    ),
-    _gaudi(
-        "defrag_blocks_unknown",
-        "Failed to determine available blocks",
-        r"(?P<text>Failed to determine available blocks from KV cache.{0,80})",
-        Sample(
-            "WARNING 09-22 16:26:24 [hpu_model_runner.py:3428] Failed to determine "
-            "available blocks from KV cache, defaulting to 0",
-            {"topic": "defrag"},
-        ),
-        event=Note,
-        fixed={"topic": "defrag"},
-    ),
-    _gaudi(
-        "defrag_ran",
-        "max_id_used=",
-        r"(?:\[defrag\] )?(?:defragmentation done )?max_id_used=(?P<before>\d{1,12})->(?P<after>\d{1,12})"
-        r"(?: num_used=(?P<used>\d{1,12}))?"
-        r"(?: swapped=(?P<swapped>\d{1,9})/(?P<padded>\d{1,9}))?",
-        Sample(
-            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] defragmentation done "
-            "max_id_used=4000->812 num_used=810 swapped=30/32",
-            {
-                "max_id_before": 4000,
-                "max_id_after": 812,
-                "num_used": 810,
-                "swapped": 30,
-                "padded": 32,
-            },
-        ),
-        build=_defrag_ran,
-    ),
-    _gaudi(
-        "defrag_debug",
-        "[defrag]",
-        r"\[defrag\] (?!defragmentation done|max_id_used=\d{1,12}->)",
-        Sample(
-            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks "
-            "0 finished reqs"
-        ),
-    ),
-)
-
 _OTHER = (
-    _gaudi(
+    gaudi_rule(
         "executed_shape",
         "[fwd]",
         r"\[fwd\] \('(?P<phase>\w{1,20})', (?P<shape>\d{1,12}(?:, \d{1,12}){1,3})\)",
@@ -232,7 +76,7 @@ _OTHER = (
         ),
         event=ExecutedShape,
     ),
-    _gaudi(
+    gaudi_rule(
         "multimodal_buckets",
         "ultimodal bucket ",
         r"Multimodal bucket : (?P<list>\[.{0,4000})",
@@ -243,7 +87,7 @@ _OTHER = (
         ),
         build=_multimodal_buckets,
     ),
-    _gaudi(
+    gaudi_rule(
         "multimodal_resolutions",
         "multimodal warmup resolutions",
         r"Using explicit multimodal warmup resolutions \(.{1,80}?\): (?P<list>\[.{0,4000})",
@@ -254,7 +98,7 @@ _OTHER = (
         ),
         build=_multimodal_resolutions,
     ),
-    _gaudi(
+    gaudi_rule(
         "multimodal_note",
         ("ultimodal warmup", "ulti-modal", "MultiModal bucket", "mamba-hybrid"),
         r"(?P<text>Multimodal warmup will compile over .{1,200}|"
@@ -268,7 +112,7 @@ _OTHER = (
         event=Note,
         fixed={"topic": "multimodal"},
     ),
-    _gaudi(
+    gaudi_rule(
         "pooler_started",
         "Starting pooler warmup",
         r"Starting pooler warmup with prompt buckets: ",
@@ -280,7 +124,7 @@ _OTHER = (
         event=PhaseMarked,
         fixed={"name": "pooler_warmup", "edge": "start"},
     ),
-    _gaudi(
+    gaudi_rule(
         "pooler_step",
         "total_tokens=",
         r"Warmup: bs=(?P<bs>\d{1,9}), query_len=(?P<query>\d{1,9}), "
@@ -292,7 +136,7 @@ _OTHER = (
         ),
         build=_pooler_step,
     ),
-    _gaudi(
+    gaudi_rule(
         "pooler_completed",
         "Pooler warmup completed",
         r"Pooler warmup completed successfully",
@@ -304,7 +148,7 @@ _OTHER = (
         event=PhaseMarked,
         fixed={"name": "pooler_warmup", "edge": "end"},
     ),
-    _gaudi(
+    gaudi_rule(
         "validation_started",
         ("Running validation warmup", "Validation warmup: "),
         r"Running validation warmup|Validation warmup: \d{1,6} ",
@@ -316,7 +160,7 @@ _OTHER = (
         event=ValidationMarked,
         fixed={"running": True},
     ),
-    _gaudi(
+    gaudi_rule(
         "validation_completed",
         "Validation warmup complete",
         r"Validation warmup complete\.",
@@ -327,7 +171,7 @@ _OTHER = (
         event=ValidationMarked,
         fixed={"running": False},
     ),
-    _gaudi(
+    gaudi_rule(
         "graph_skipped",
         "Skipping HPU graph capture",
         r"Skipping HPU graph capture for prompt with \[bs, query, num_blocks\] = "
@@ -344,7 +188,7 @@ _OTHER = (
         ),
         build=_graph_skipped,
     ),
-    _gaudi(
+    gaudi_rule(
         "recompile",
         "graph compilation detected",
         r"\[(?P<what>[^\]]{1,80})\] graph compilation detected: (?P<detail>.{0,300})",
@@ -355,7 +199,7 @@ _OTHER = (
         ),
         build=lambda match: CompileFinished(what=match["what"], detail=match["detail"]),
     ),
-    _gaudi(
+    gaudi_rule(
         "plugin_active",
         "Platform plugin hpu is activated",
         r"Platform plugin hpu is activated",
@@ -366,7 +210,7 @@ _OTHER = (
         event=ConfigRecorded,
         fixed={"device_kind": "hpu"},
     ),
-    _gaudi(
+    gaudi_rule(
         "runtime_section",
         ("Environment:", "Features:", "User flags:", "Experimental flags:"),
         r"(?P<name>Environment|Features|User flags|Experimental flags):\s*$",
@@ -375,7 +219,7 @@ _OTHER = (
         ),
         event=ConfigSection,
     ),
-    _gaudi(
+    gaudi_rule(
         "runtime_value",
         "    ",
         r"    (?P<key>[A-Za-z_][\w.]{0,80}): (?P<value>[^\n]{0,400})$",
@@ -393,5 +237,13 @@ DIALECT = Dialect(
     title="vllm-gaudi, the vLLM plugin for Intel Gaudi",
     versions="v0.10.0 to v0.27 (2026-08)",
     source="vllm_gaudi/v1/worker/hpu_model_runner.py, hpu_worker.py; vllm_gaudi/extension/",
-    rules=(*_SAMPLER, *_DEFRAG, *_OTHER, *BUCKET_RULES, *MEMORY_RULES),
+    rules=(
+        *SAMPLER_RULES,
+        *DEFRAG_RULES,
+        *_OTHER,
+        *BUCKET_RULES,
+        *WARMUP_RULES,
+        *MISS_RULES,
+        *MEMORY_RULES,
+    ),
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES
+from parsers._hpu_misses import MISS_RULES
+from parsers._hpu_warmup import WARMUP_RULES
 from parsers.base import Dialect, LineRule, Sample
 from parsers.signals import ConfigLine
 from warmup_insights.events import Note
@@ -86,5 +88,5 @@ DIALECT = Dialect(
     title="vLLM HPU plugin of June 2025",
     versions="2025-06",
     source="vllm_hpu/worker/hpu_model_runner.py; vllm-hpu-extension",
-    rules=(*_RULES, *BUCKET_RULES, *MEMORY_RULES),
+    rules=(*_RULES, *BUCKET_RULES, *WARMUP_RULES, *MISS_RULES, *MEMORY_RULES),
 )

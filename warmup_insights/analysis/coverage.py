@@ -26,7 +26,7 @@ from warmup_insights.events import (
     Note,
     WarmupFinished,
     WarmupStep,
-)  # fmt: skip
+)
 
 PHASES = ("prompt", "decode")
 

@@ -17,7 +17,7 @@ from warmup_insights.events import (
     ServerReady,
     WarmupFinished,
     WarmupStep,
-)  # fmt: skip
+)
 
 MAX_CONFIG = 1000
 

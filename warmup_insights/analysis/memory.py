@@ -13,7 +13,7 @@ from warmup_insights.events import (
     MemoryBudgetSet,
     MemoryMeasured,
     WarmupFinished,
-)  # fmt: skip
+)
 
 Rank = int | None
 

@@ -17,7 +17,7 @@ from warmup_insights.events import (
     SamplerConfig,
     SamplerStep,
     SamplerWarmup,
-)  # fmt: skip
+)
 
 _ORDER = {"skipped": 3, "completed": 2, "started": 1}
 

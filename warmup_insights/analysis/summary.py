@@ -41,7 +41,7 @@ from warmup_insights.events import (
     SamplerWarmup,
     WarmupFinished,
     WarmupStep,
-)  # fmt: skip
+)
 from warmup_insights.storage.records import RunRecord
 
 SCHEMA = 1

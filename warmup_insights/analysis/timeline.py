@@ -18,7 +18,7 @@ from warmup_insights.analysis.spans import (
     OTHER_RANK,
     Span,
     partition,
-)  # fmt: skip
+)
 from warmup_insights.events import (
     BucketMiss,
     BucketsGenerated,
@@ -45,7 +45,7 @@ from warmup_insights.events import (
     ServerReady,
     WarmupFinished,
     WarmupStep,
-)  # fmt: skip
+)
 from warmup_insights.units import isoformat
 
 READY_WITHIN_S = 60.0

@@ -108,7 +108,7 @@ def _progress(files: list[str]) -> Iterator[Progress | None]:
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
-    )  # fmt: skip
+    )
 
     columns = (
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(),

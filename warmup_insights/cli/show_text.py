@@ -21,7 +21,7 @@ from warmup_insights.units import (
     format_percent,
     format_time,
     parse_isoformat,
-)  # fmt: skip
+)
 
 BAR = 46
 _STATUS = {

@@ -1,0 +1,116 @@
+"""Shapes at run time that no bucket covers, as several HPU dialects print them.
+
+Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vllm-fork
+`hpu_model_runner.py`.
+"""
+
+from __future__ import annotations
+
+from parsers.base import LineRule, Sample
+from warmup_insights.events import BucketMiss, Note
+
+MISS_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "bucket_miss_configuration",
+        "was not warmed-up",
+        r"Configuration: (?:rank )?\((?:\d{1,5}, )?'?(?P<phase>[a-z_]{6,16})'?, "
+        r"(?P<shape>\d{1,12}(?:, \d{1,12}){0,3})\) was not warmed-up!",
+        BucketMiss,
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 04-28 07:43:17 [hpu_model_runner.py:1013] Configuration: "
+                "('prompt', 16, 896) was not warmed-up!",
+                {"phase": "prompt", "shape": (16, 896)},
+            ),
+            Sample(
+                "WARNING 04-28 07:43:17 hpu_model_runner.py:1013] Configuration: "
+                "(prompt, 1, 36864) was not warmed-up!",
+                {"phase": "prompt", "shape": (1, 36864)},
+            ),
+            Sample(
+                "WARNING 07-24 07:43:17 [hpu_model_runner.py:1013] Configuration: rank "
+                "(0, decode, 4, 1, 128) was not warmed-up!",
+                {"phase": "decode", "shape": (4, 1, 128)},
+            ),
+            Sample(
+                "Configuration: ('decode', 4, 128) was not warmed-up!",
+                {"phase": "decode", "shape": (4, 128)},
+            ),
+        ),
+    ),
+    LineRule(
+        "bucket_miss_unified",
+        "was not warmed-up",
+        r"Configuration: \(query, shared_blocks, unique_blocks\) "
+        r"\((?P<shape>\d{1,12}, \d{1,12}, \d{1,12})\), \((?:not )?causal\) "
+        r"was not warmed-up!",
+        BucketMiss,
+        fixed={"phase": "unified"},
+        device="hpu",
+        engine="vllm-gaudi",
+        samples=(
+            Sample(
+                "WARNING 10-01 07:43:17 [hpu_model_runner.py:1013] Configuration: "
+                "(query, shared_blocks, unique_blocks) (8, 0, 4), (causal) was not "
+                "warmed-up!",
+                {"phase": "unified", "shape": (8, 0, 4)},
+            ),
+        ),
+    ),
+    LineRule(
+        "bucket_miss_fallback",
+        ("was not prepared", "was not previously warmed up"),
+        r"(?P<phase>Prompt|Decode|Unified) bucket for "
+        r"(?P<shape>\([\d, ]{3,60}\)) ?was not (?:prepared|previously warmed up)"
+        r"(?:\. Adding new bucket: (?P<fallback>\([\d, ]{3,60}\)))?",
+        BucketMiss,
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 08-21 07:43:17 [common.py:300] Prompt bucket for (1, 2108, 0) "
+                "was not prepared. Adding new bucket: (1, 3200, 0)",
+                {"phase": "prompt", "shape": (1, 2108, 0), "fallback": (1, 3200, 0)},
+            ),
+            Sample(
+                "WARNING 07-01 07:43:17 [common.py:300] Prompt bucket for (1, 2108, 0)"
+                "was not previously warmed up",
+                {"phase": "prompt", "shape": (1, 2108, 0), "fallback": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "bucket_fallback_capped",
+        "exceeds max prepared decode bucket ctx",
+        r"(?P<text>Fallback ctx \d{1,12} exceeds max prepared decode bucket ctx "
+        r"\d{1,12}, capping)",
+        Note,
+        fixed={"topic": "capped"},
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 08-21 07:43:17 [common.py:300] Fallback ctx 4026 exceeds max "
+                "prepared decode bucket ctx 3721, capping.",
+                {
+                    "topic": "capped",
+                    "text": "Fallback ctx 4026 exceeds max prepared decode bucket ctx "
+                    "3721, capping",
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "bucket_not_found",
+        ("Couldn't find a bucket", "No bucket found for"),
+        r"(?P<text>Couldn't find a bucket for value: .{1,200}|No bucket found for: .{1,80})",
+        Note,
+        fixed={"topic": "no_bucket"},
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
+                {"topic": "no_bucket"},
+            ),
+        ),
+    ),
+)
