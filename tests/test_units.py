@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmup_insights.units import (
-    format_bytes, format_duration, isoformat, parse_bytes, parse_clock, parse_duration,
+    format_bytes,
+    format_duration,
+    isoformat,
+    parse_bytes,
+    parse_clock,
+    parse_duration,
     parse_isoformat,
 )  # fmt: skip
 

@@ -6,10 +6,28 @@ from tests.helpers import summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.waterfall import memory_parts
 from warmup_insights.events import (
-    BucketMiss, BucketsGenerated, BucketsOmitted, CaptureProgress, CaptureSummary,
-    ConfigRecorded, DefragRan, DefragStep, DefragWarmup, Failure, GraphCaptured,
-    GraphsCaptured, GraphSkipped, KVCacheAllocated, MemoryBudgetSet, MemoryMeasured,
-    RunFinished, RunStarted, SamplerStep, SamplerWarmup, ServerReady, WarmupFinished,
+    BucketMiss,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureProgress,
+    CaptureSummary,
+    ConfigRecorded,
+    DefragRan,
+    DefragStep,
+    DefragWarmup,
+    Failure,
+    GraphCaptured,
+    GraphsCaptured,
+    GraphSkipped,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    RunFinished,
+    RunStarted,
+    SamplerStep,
+    SamplerWarmup,
+    ServerReady,
+    WarmupFinished,
     WarmupStep,
 )  # fmt: skip
 
@@ -26,7 +44,15 @@ def step(bucket, rank=None, **more):
 
 def test_empty_run_knows_nothing():
     summary = summary_of([RunStarted()])
-    for name in ("failure", "memory", "buckets", "multimodal", "sampler", "defrag", "graphs"):
+    for name in (
+        "failure",
+        "memory",
+        "buckets",
+        "multimodal",
+        "sampler",
+        "defrag",
+        "graphs",
+    ):
         assert summary[name] is None
     assert summary["status"] == "unknown"
     assert (summary["misses"], summary["benchmarks"]) == ([], [])
@@ -135,8 +161,12 @@ def test_failure_with_a_cause_wins_over_a_vague_one():
 def test_sampler_and_defragmenter_sections():
     found = [
         SamplerWarmup(status="started", batch_sizes=[0, 1], time=10.0),
-        SamplerStep(batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=True),
-        SamplerStep(batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=False),
+        SamplerStep(
+            batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=True
+        ),
+        SamplerStep(
+            batch_size=1, temperature=0.0, top_p=1.0, top_k=0, batch_changed=False
+        ),
         SamplerWarmup(status="completed", time=12.5),
         DefragWarmup(status="started", thresholds=[8, 16], time=13.0),
         DefragStep(threshold=8, duration_s=0.5),

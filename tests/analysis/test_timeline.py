@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import summary_of
 from warmup_insights.analysis.spans import MEASURED, Span, partition
 from warmup_insights.events import (
-    CompileFinished, GapSeen, MemoryMeasured, PhaseMarked, RunStarted, ServerReady,
-    WarmupFinished, WarmupStep,
+    CompileFinished,
+    GapSeen,
+    MemoryMeasured,
+    PhaseMarked,
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
 )  # fmt: skip
 
 
@@ -30,7 +38,11 @@ def test_measured_span_lies_before_its_line():
         MemoryMeasured(stage="weights", duration_s=30.0, time=40.0, rank=0),
         ServerReady(time=50.0),
     )
-    assert time["phases"][0] == {"name": "load_model", "start_s": 10.0, "duration_s": 30.0}
+    assert time["phases"][0] == {
+        "name": "load_model",
+        "start_s": 10.0,
+        "duration_s": 30.0,
+    }
     assert time["wall_s"] == 50.0
     assert time["ready_at"] == "1970-01-01T00:00:50Z"
 
@@ -96,7 +108,9 @@ def test_warm_up_time_is_that_of_the_slowest_rank():
 
 spans = st.lists(
     st.builds(
-        lambda name, start, length, strength: Span(name, start, start + length, strength),
+        lambda name, start, length, strength: Span(
+            name, start, start + length, strength
+        ),
         st.sampled_from("abcd"),
         st.integers(-20, 120),
         st.integers(0, 60),
@@ -141,6 +155,6 @@ def test_partition_equals_a_look_at_every_second(found):
 @given(spans)
 def test_parts_are_in_order_and_do_not_overlap(found):
     parts = partition(found, 0, 100)
-    for left, right in zip(parts, parts[1:], strict=False):
+    for left, right in pairwise(parts):
         assert left.end <= right.start
         assert left.end < right.start or left.name != right.name

@@ -9,8 +9,12 @@ import zstandard
 
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.events import (
-    BucketsGenerated, KVCacheAllocated, LazyCapture, MemoryMeasured,
-    SamplerConfig, WarmupStep,
+    BucketsGenerated,
+    KVCacheAllocated,
+    LazyCapture,
+    MemoryMeasured,
+    SamplerConfig,
+    WarmupStep,
 )  # fmt: skip
 
 FOLDER = ROOT / "sample_logs" / "envelopes"
@@ -29,7 +33,13 @@ SAME = sorted(
 def content(found):
     """Events without what the wrapping adds: line, rank and the clock of the collector."""
     names = ("line", "rank", "time", "next_line", "timezone")
-    kinds = ("GapSeen", "CaptureProgress", "ConfigRecorded", "RunStarted", "PhaseMarked")
+    kinds = (
+        "GapSeen",
+        "CaptureProgress",
+        "ConfigRecorded",
+        "RunStarted",
+        "PhaseMarked",
+    )
     return [
         {n: getattr(e, n) for n in e.__struct_fields__ if n not in names}
         for e in found
@@ -140,7 +150,9 @@ def test_interleaved_ranks_keep_their_own_steps():
 
 def test_twelve_sampler_configurations_survive_an_outer_time_stamp():
     text = (ROOT / "sample_logs" / "vllm-gaudi" / "sampler_doc.log").read_text()
-    wrapped = "\n".join(f"2026-05-01 23:13:17.078 | {line}" for line in text.splitlines())
+    wrapped = "\n".join(
+        f"2026-05-01 23:13:17.078 | {line}" for line in text.splitlines()
+    )
     assert len(of(SamplerConfig, events(wrapped))) == 12
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from datetime import datetime, timezone
+
+import pytest
 
 from parsers.stamps import Clock, full_stamp, outer_stamp, zone_of
 from tests.helpers import ROOT, events, of, read
