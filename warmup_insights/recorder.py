@@ -58,6 +58,7 @@ called from another thread when it must not wait any more; and `close()`.
 """
 
 _URGENT = frozenset({PhaseMarked, Failure, WarmupFinished, ServerReady, RunFinished})
+"""What is handed over at once; of phases only their end."""
 
 
 class RecorderLike(Protocol):
@@ -134,7 +135,7 @@ class Recorder:
                 return
             queue.append((self._clock(), event))
             if waiting == WAKE_EVENTS or type(event) in _URGENT:
-                self._wake.set()
+                self._wake_for(event)
         except Exception:  # the recorder guard: the recorded program must not fail
             self._drop()
 
@@ -146,6 +147,10 @@ class Recorder:
         self._start()
         self._queue.append((self._clock(), event))
         self._wake.set()
+
+    def _wake_for(self, event: Event) -> None:
+        if not isinstance(event, PhaseMarked) or event.edge == "end":
+            self._wake.set()
 
     def _drop(self) -> None:
         with self._lock:

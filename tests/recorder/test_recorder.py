@@ -90,6 +90,18 @@ def test_the_end_of_a_phase_does_not_wait_for_the_interval(event):
     recorder.close()
 
 
+def test_the_start_of_a_phase_waits_for_the_interval():
+    sink = ListSink()
+    recorder = Recorder(sink, flush_interval_s=NEVER)
+    recorder.record(step(1))
+    wait_until(lambda: len(sink.events) == 1)
+    recorder.record(PhaseMarked(name="warmup", edge="start"))
+    time.sleep(0.1)
+    assert len(sink.events) == 1
+    recorder.close()
+    assert len(sink.events) == 2
+
+
 def test_many_events_do_not_wait_for_the_interval(monkeypatch):
     monkeypatch.setattr(recorder_module, "WAKE_EVENTS", 50)
     sink = ListSink()

@@ -37,6 +37,7 @@ RETRY_S = 5.0
 """How long a database that failed is left alone."""
 _STEP_S = 0.1
 _LEARNED = ("engine", "version", "model", "device_kind", "device_name")
+_TELLING = frozenset({RunStarted, ConfigRecorded, ServerReady, Failure, RunFinished})
 
 logger = logging.getLogger(__name__)
 
@@ -230,17 +231,22 @@ def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
     """What events tell about the run itself: columns of `runs` and their values."""
     columns: dict[str, Any] = {}
     for event in events:
-        if isinstance(event, RunStarted | ConfigRecorded):
-            known = {name: getattr(event, name) for name in _LEARNED}
-            columns |= {
-                name: value for name, value in known.items() if value is not None
-            }
-        if isinstance(event, RunStarted):
-            columns["synthetic"] = event.synthetic
-        elif isinstance(event, ServerReady):
-            columns["status"] = "finished"
-        elif isinstance(event, Failure):
-            columns["status"] = "failed"
-        elif isinstance(event, RunFinished):
-            columns["status"] = event.status
+        if type(event) in _TELLING:
+            columns |= _learned(event)
+    return columns
+
+
+def _learned(event: Event) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    if isinstance(event, RunStarted | ConfigRecorded):
+        known = {name: getattr(event, name) for name in _LEARNED}
+        columns = {name: value for name, value in known.items() if value is not None}
+    if isinstance(event, RunStarted):
+        columns["synthetic"] = event.synthetic
+    elif isinstance(event, ServerReady):
+        columns["status"] = "finished"
+    elif isinstance(event, Failure):
+        columns["status"] = "failed"
+    elif isinstance(event, RunFinished):
+        columns["status"] = event.status
     return columns
