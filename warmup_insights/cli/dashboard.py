@@ -21,7 +21,10 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=8501, show_default=True,
+    help="Port to listen on.",
+)  # fmt: skip
 @click.option(
     "--allow-paths",
     is_flag=True,

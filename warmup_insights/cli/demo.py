@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -77,9 +78,7 @@ def _remove(db: Path) -> None:
 
 def _run_reference(db: str) -> None:
     """A real warm-up of the reference engine on this machine's CPU."""
-    try:
-        import torch  # noqa: F401 - only to see whether the extra is installed
-    except ImportError:
+    if importlib.util.find_spec("torch") is None:
         click.echo(
             "PyTorch is not installed, so no warm-up was run; "
             "pip install 'warmup-insights[runner]' brings it",

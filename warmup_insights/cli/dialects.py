@@ -12,7 +12,10 @@ from warmup_insights.cli.options import json_option
 @click.command(short_help="List the log formats that can be read.")
 @json_option
 def dialects(as_json: bool) -> None:
-    """List the log formats that can be read, with a sample line each."""
+    """List the log formats that can be read.
+
+    Each with its versions, the place in the engine that prints it, and a sample line.
+    """
     from parsers import DIALECTS
 
     if as_json:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List the stored runs, newest first.")
 @db_option
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 100_000),
+    help="Most runs to list.",
+)  # fmt: skip
 @click.option("--search", help="Part of a name, model, label or note.")
 @json_option
 def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
@@ -50,7 +53,9 @@ def _row(
     summary = summary or {}
     times, memory = summary.get("time") or {}, summary.get("memory") or {}
     buckets = [part for part in (summary.get("buckets") or {}).values() if part]
-    captured = [p["capture_percent"] for p in buckets if p["capture_percent"] is not None]
+    captured = [
+        p["capture_percent"] for p in buckets if p["capture_percent"] is not None
+    ]
     return {
         "run_id": record.run_id,
         "label": record.label,
