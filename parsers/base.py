@@ -57,6 +57,8 @@ class LineRule:
     device: str | None = None
     levels: tuple[str, ...] = ()
     """Levels at which the line counts; empty for any, and for lines without one."""
+    startup_only: bool = False
+    """True when the literal is too common to look for once the server is ready."""
     starts: int = 0
     """Place of a line that opens a start-up: 1 banner, 2 arguments, 3 engine."""
 
@@ -64,6 +66,12 @@ class LineRule:
     def hints(self) -> tuple[str, ...]:
         """The literals as a tuple."""
         return (self.hint,) if isinstance(self.hint, str) else self.hint
+
+    @property
+    def matters_while_serving(self) -> bool:
+        """Whether a line of this rule is looked for after the server is ready."""
+        makes_something = self.event is not None or self.build is not None
+        return makes_something and not self.startup_only
 
     @cached_property
     def regex(self) -> re.Pattern[str]:

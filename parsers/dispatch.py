@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from parsers.base import LineRule
+from parsers.literals import any_of
 
 _HEAD = 14
 
@@ -49,11 +50,13 @@ class Dispatcher:
             for hint in by_hint
         }
         ordered = sorted(by_hint, key=len, reverse=True)
-        self._hints = re.compile("|".join(map(re.escape, ordered)))
-        self._relevant = re.compile("|".join(map(re.escape, RELEVANT)))
-        self._bare = re.compile("|".join(map(re.escape, BARE)))
+        self._hints = re.compile(any_of(ordered))
+        self._relevant = re.compile(any_of(RELEVANT))
+        self._bare = re.compile(any_of(BARE))
         self._last: dict[str, LineRule] = {}
-        self.literals: tuple[str, ...] = tuple(ordered)
+        self.literals: tuple[str, ...] = tuple(
+            sorted({h for r in rules if r.matters_while_serving for h in r.hints})
+        )
 
     def find(
         self, message: str, level: str | None = None

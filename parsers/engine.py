@@ -159,16 +159,18 @@ class LineParser:
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
-        for record in self._joiner.close():
-            self._dispatch_record(record)
+        for record, line in self._joiner.close():
+            self._dispatch_record(record, line)
         self._close_run()
 
     def _record(self, record: Record) -> None:
-        for whole in self._joiner.add(record, self._line):
-            self._dispatch_record(whole)
+        if self._joiner.passes(record):
+            self._dispatch_record(record, self._line)
+            return
+        for whole, line in self._joiner.add(record, self._line):
+            self._dispatch_record(whole, line)
 
-    def _dispatch_record(self, joined: tuple[Record, int]) -> None:
-        record, line = joined
+    def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._time(record)
         found = self._dispatch.find(record.message, record.level)
         if found is None:
@@ -208,9 +210,10 @@ class LineParser:
         time: float | None,
         line: int,
     ) -> None:
-        for item in made:
-            if isinstance(item, RankNamed):
-                run.ranks.learn(record, item.rank)
+        if len(made) > 1:
+            for item in made:
+                if isinstance(item, RankNamed):
+                    run.ranks.learn(record, item.rank)
         origin = Origin(time, run.ranks.rank_of(record), line)
         for item in made:
             if item is not None and not isinstance(item, RankNamed):
@@ -225,6 +228,8 @@ class LineParser:
                 run.is_ready = True
         for event in run.tracker.take(item, origin):
             self._emit(run, event)
+        if count == 1:
+            return
         # A collector folded equal lines of other ranks into this one.
         for other in run.ranks.folded(origin.rank, count):
             if isinstance(item, Event):
@@ -254,6 +259,10 @@ class LineParser:
         line: int,
         made: Iterable[Made],
     ) -> _Open:
+        if self._open is not None and self._splitter.goes_on(
+            rule, record, time, self._open.last_time
+        ):
+            return self._open
         last = self._open.last_time if self._open is not None else None
         is_new = self._splitter.begins_run(
             rule, record, time, last, made,

@@ -21,6 +21,16 @@ class Joiner:
         self._line = 0
         self._json: list[str] = []
 
+    def passes(self, record: Record) -> bool:
+        """Whether a record stands for itself: nothing pends and it opens nothing."""
+        return (
+            self._held is None
+            and not self._json
+            and not record.partial
+            and "[(" not in record.message
+            and (record.stamp is not None or record.message.strip() != "{")
+        )
+
     def add(self, record: Record, line: int) -> list[tuple[Record, int]]:
         """The records that are complete now, with their line numbers."""
         out: list[tuple[Record, int]] = []

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from parsers.literals import any_of
+
 
 class Selector(Protocol):
     """Finds candidate lines in blocks of whole lines."""
@@ -32,8 +34,7 @@ class RegexSelector:
     """The standard library's way."""
 
     def __init__(self, literals: Sequence[str]) -> None:
-        parts = sorted({re.escape(text) for text in literals}, key=len, reverse=True)
-        self._search = re.compile("|".join(parts).encode()).search
+        self._search = re.compile(any_of(literals).encode()).search
 
     def lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
         """Candidate lines of a block, in order."""

@@ -34,6 +34,7 @@ from parsers.signals import (
 )
 from warmup_insights.events import (
     Bucket,
+    BucketMiss,
     BucketsGenerated,
     BucketsOmitted,
     CaptureProgress,
@@ -103,7 +104,9 @@ class RunTracker:
 
     def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
         """The events that are complete now that this was seen."""
-        state = self._ranks.setdefault(origin.rank, _RankState())
+        state = self._ranks.get(origin.rank)
+        if state is None:
+            state = self._ranks[origin.rank] = _RankState()
         if isinstance(made, Event):
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
@@ -120,6 +123,8 @@ class RunTracker:
         return events
 
     def _event(self, state: _RankState, event: Event, origin: Origin) -> list[Event]:
+        if type(event) is BucketMiss and state.step is None:
+            return [event]
         events = self._flush(state, origin)
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += _end_step(state, origin)
@@ -178,8 +183,9 @@ class RunTracker:
         return []
 
     def _step(self, state: _RankState, made: StepLine, origin: Origin) -> list[Event]:
-        events = self._flush(state, origin)
-        events += _end_step(state, origin, following=made)
+        events = _end_step(state, origin, following=made)
+        if state.settings or state.omitted:
+            events = self._flush(state, origin) + events
         clock = state.clocks.get(made.phase)
         if clock is not None:
             clock.has_lines = True

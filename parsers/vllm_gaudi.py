@@ -229,6 +229,7 @@ _OTHER = (
         ),
         event=ConfigLine,
         fixed={"needs_section": True},
+        startup_only=True,
     ),
 )
 

@@ -20,6 +20,11 @@ from warmup_insights.events import (
 )
 
 MAX_CONFIG = 1000
+KINDS = (
+    RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet, WarmupFinished,
+    EngineInitialized, ServerReady, GraphsCaptured, Failure, RunFinished,
+)  # fmt: skip
+"""Kinds of events that `Identity` takes notice of."""
 
 
 class Identity:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmup_insights.analysis.coverage import PHASES, Coverage
-from warmup_insights.analysis.identity import Identity
+from warmup_insights.analysis.identity import KINDS, Identity
 from warmup_insights.analysis.memory import MemoryBudget
 from warmup_insights.analysis.steps import DefragSection, GraphSection, SamplerSection
 from warmup_insights.analysis.timeline import Timeline
@@ -107,7 +107,8 @@ class Summarizer:
             self._notes[key] = self._notes.get(key, 0) + event.count
 
     def _sections_for(self, kind: type[Event]) -> Iterable[Any]:
-        yield self.identity
+        if kind in KINDS:
+            yield self.identity
         yield self.timeline
         table = (
             (_MEMORY, self.memory), (_COVERAGE, self.coverage), (_SAMPLER, self.sampler),

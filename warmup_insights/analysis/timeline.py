@@ -54,7 +54,8 @@ MAX_GAPS = 200
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
-_SERVING = (BucketMiss, BucketUsed, DefragRan, GapSeen, LazyCapture, Note)
+_SERVING = frozenset((BucketMiss, BucketUsed, DefragRan, GapSeen, LazyCapture, Note))
+_SPECIAL = frozenset((GapSeen, WarmupFinished, RunStarted, Note))
 _STAGES = {
     "weights": "load_model",
     "preload_weights": "load_model",
@@ -136,26 +137,34 @@ class Timeline:
 
     def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""
-        if isinstance(event, GapSeen):
-            self._gaps.append(event)
+        kind = type(event)
+        if kind in _SPECIAL:
+            self._special(event)
+        if kind is GapSeen:
             return
-        if isinstance(event, WarmupFinished) and event.duration_s is not None:
-            self._is_warm = True
-            self.warmup_s = max(self.warmup_s or 0.0, event.duration_s)
-        if isinstance(event, RunStarted):
-            self.timezone = event.timezone
-        if isinstance(event, Note) and event.topic == "elided":
-            for lane in self._lanes.values():
-                lane.is_cut = True
         time = event.time
         if time is None:
             return
         if self.started_at is None or time < self.started_at:
             self.started_at = time
-        if isinstance(event, ServerReady):
+        if kind is ServerReady:
             self._ready(time)
-        if self.ready_at is None or time <= self.ready_at:
+        if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
             self._startup(event, time)
+
+    def _special(self, event: Event) -> None:
+        """Events that say something about time besides when they happened."""
+        match event:
+            case GapSeen():
+                self._gaps.append(event)
+            case WarmupFinished() if event.duration_s is not None:
+                self._is_warm = True
+                self.warmup_s = max(self.warmup_s or 0.0, event.duration_s)
+            case RunStarted():
+                self.timezone = event.timezone
+            case Note() if event.topic == "elided":
+                for lane in self._lanes.values():
+                    lane.is_cut = True
 
     def _ready(self, time: float) -> None:
         if self.ready_at is None or 0 <= time - self.ready_at <= READY_WITHIN_S:
@@ -164,14 +173,19 @@ class Timeline:
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 take turns: one lane.
         rank = event.rank or 0
-        lane = self._lanes.setdefault(rank, _Lane(is_quiet=rank > 0))
-        _mark(lane, event, time)
-        is_late = self._is_warm and isinstance(event, CompileFinished)
-        if not isinstance(event, _SERVING) and not is_late:
-            end = time
-            if isinstance(event, WarmupStep | GraphCaptured):
-                end += event.duration_s or 0.0
-            self.last_at = max(self.last_at or end, end)
+        lane = self._lanes.get(rank)
+        if lane is None:
+            lane = self._lanes[rank] = _Lane(is_quiet=rank > 0)
+        end = time
+        if isinstance(event, WarmupStep | GraphCaptured):
+            _step(lane, event, time)
+            end += event.duration_s or 0.0
+        else:
+            _mark(lane, event, time)
+            if self._is_warm and isinstance(event, CompileFinished):
+                return
+        if self.last_at is None or end > self.last_at:
+            self.last_at = end
 
     def result(self) -> dict[str, Any]:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`."""
@@ -241,8 +255,6 @@ def _mark(  # noqa: C901, PLR0912 - a table: one case for each kind
             lane.begin(event.name, time)
         case PhaseMarked():
             lane.end(event.name, time, event.duration_s)
-        case WarmupStep() | GraphCaptured():
-            _step(lane, event, time)
         case MemoryMeasured() if event.stage in _STAGES:
             lane.end(_STAGES[event.stage], time, event.duration_s)
         case BucketsGenerated():

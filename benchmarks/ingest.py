@@ -1,0 +1,228 @@
+"""How fast logs are read, as ratios to ripgrep and to raw SQLite in the same run.
+
+    python benchmarks/ingest.py [--size-mib 256] [--events-mib 200] [--runs 3]
+
+Makes a serving log (0.5 % relevant lines, time rising) for each kind of noise and a log
+in which every line is relevant. Selection is compared with `rg -F -f` on the same
+literals; the whole way into SQLite with `sqlite3.executemany` of the same rows. Machines
+are noisy: runs alternate, medians of ratios are printed, absolute figures are a hint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from parsers.files import _dispatch_tables  # noqa: E402
+from parsers.select import RegexSelector, make_selector  # noqa: E402
+
+ACCESS = '(APIServer pid=1) INFO:     10.0.{}.{}:4{:04d} - "POST /v1/completions HTTP/1.1" 200 OK'
+STATISTICS = (
+    "(APIServer pid=1) INFO {} [loggers.py:250] Engine 000: Avg prompt throughput: {}.6 "
+    "tokens/s, Avg generation throughput: 25.6 tokens/s, Running: {} reqs, Waiting: 0 "
+    "reqs, GPU KV cache usage: 0.3%, Prefix cache hit rate: 0.0%"
+)
+TRACEBACK = (
+    "(EngineCore pid=2) ERROR {} [core.py:866]   File \"/x/layers/attention.py\", line {}, "
+    "in forward {}"
+)
+JSON_LINE = (
+    '{{"asctime": "2026-07-16 {}", "levelname": "INFO", "name": "uvicorn.access", '
+    '"message": "10.0.0.{} - POST /v1/chat/completions {}"}}'
+)
+RELEVANT = (
+    "(EngineCore pid=2) WARNING {} [common.py:300] Decode bucket for ({}, 1, {}) was not "
+    "prepared. Adding new bucket: (64, 1, 4096)",
+    "(EngineCore pid=2) INFO {} [hpu_model_runner.py:2679] [Warmup][Graph/decode][{}/9999] "
+    "batch_size:4 query_len:1 num_blocks:{} free_mem:10.45 GiB",
+    "(EngineCore pid=2) WARNING {} [debug.py:18] [defrag] defragmentation done "
+    "max_id_used=9{}->812 num_used=810 swapped=30/32 {}",
+)
+
+
+def stamp(second: int) -> str:
+    day, rest = divmod(second, 86400)
+    return f"07-{1 + day % 28:02d} {rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
+
+
+def noise(kind: str, n: int) -> str:
+    second = stamp(n // 40)
+    if kind == "access":
+        return ACCESS.format(n % 256, n % 251, n % 10000)
+    if kind == "statistics":
+        return STATISTICS.format(second, n % 900, n % 64)
+    if kind == "traceback":
+        return TRACEBACK.format(second, n % 3000, n % 77)
+    if kind == "json":
+        return JSON_LINE.format(second[6:], n % 256, 200 + n % 5)
+    kinds = ("access",) * 7 + ("statistics",) * 2 + ("traceback",)
+    return noise(kinds[n % 10], n)
+
+
+def write_serving_log(path: Path, size: int, kind: str) -> None:
+    """One relevant line in 200; begins with a ready server, as serving logs do."""
+    with path.open("w") as file:
+        file.write("INFO:     Application startup complete.\n")
+        n = 0
+        while file.tell() < size:
+            block = []
+            for n in range(n + 1, n + 5001):
+                if n % 200 == 0:
+                    form = RELEVANT[n // 200 % len(RELEVANT)]
+                    block.append(form.format(stamp(n // 40), n % 64, n % 5000))
+                else:
+                    block.append(noise(kind, n))
+            file.write("\n".join(block) + "\n")
+
+
+def write_relevant_log(path: Path, size: int) -> None:
+    """Every line is relevant; buckets repeat, as they do."""
+    with path.open("w") as file:
+        n = 0
+        while file.tell() < size:
+            block = [
+                RELEVANT[n % len(RELEVANT)].format(stamp(n // 40), n % 64, n % 500)
+                for n in range(n, n + 5000)
+            ]
+            n += 5000
+            file.write("\n".join(block) + "\n")
+
+
+def timed(work: Callable[[], object]) -> tuple[float, object]:
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
+def blocks_of(path: Path) -> Iterator[bytes]:
+    from parsers.report import ParseReport
+    from parsers.source import TextBlocks
+
+    with path.open("rb") as file:
+        yield from TextBlocks(file, path.name, ParseReport())
+
+
+def select_lines(path: Path, selector: object) -> int:
+    return sum(1 for block in blocks_of(path) for _ in selector.lines(block))  # type: ignore[attr-defined]
+
+
+def ripgrep(path: Path, literals: Path) -> int:
+    command = ["rg", "-F", "-f", str(literals), "--no-config", "-a", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: process.stdout.read(1 << 20), b""))
+
+
+def benchmark_selection(folder: Path, size: int, runs: int) -> list[dict[str, object]]:
+    literals = folder / "literals.txt"
+    literals.write_text("\n".join(_dispatch_tables().literals) + "\n")
+    fast = make_selector(_dispatch_tables().literals)
+    plain = RegexSelector(_dispatch_tables().literals)
+    rows = []
+    for kind in ("mixed", "access", "statistics", "traceback", "json"):
+        path = folder / "serving.log"
+        write_serving_log(path, size, kind)
+        ratios: dict[str, list[float]] = {"fast": [], "standard library": []}
+        for _ in range(runs):
+            reference, expected = timed(lambda: ripgrep(path, literals))
+            for name, selector in (("fast", fast), ("standard library", plain)):
+                seconds, count = timed(lambda s=selector: select_lines(path, s))
+                assert count == expected, (kind, name, count, expected)
+                ratios[name].append(seconds / reference)
+        rows += [
+            {
+                "mix": kind,
+                "selector": type(fast).__name__ if name == "fast" else name,
+                "time_to_ripgrep": round(statistics.median(values), 2),
+                "ripgrep_mb_s": round(size / reference / 1e6),
+            }
+            for name, values in ratios.items()
+        ]
+        path.unlink()
+    return rows
+
+
+def ingest_command(path: Path, db: Path) -> tuple[float, int, float]:
+    """CPU seconds, events and peak MiB of `ingest` in a process of its own."""
+    command = [sys.executable, "-m", "warmup_insights", "ingest", str(path), "--json",
+               "--db", str(db)]  # fmt: skip
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, json.loads(done.stdout)["files"][0]["events"], after.ru_maxrss / 1024
+
+
+def raw_insert(db: Path, target: Path) -> float:
+    """CPU seconds of inserting the same rows with nothing but sqlite3."""
+    source = sqlite3.connect(db)
+    names = [row[1] for row in source.execute("pragma table_info(events)")]
+    (ddl,) = source.execute("select sql from sqlite_master where name='events'").fetchone()
+    cursor = source.execute(f"select {', '.join(names)} from events")
+    sink = sqlite3.connect(target)
+    sink.execute("pragma journal_mode=wal")
+    sink.execute("pragma synchronous=normal")
+    sink.execute(ddl.replace("REFERENCES runs", "REFERENCES events") if False else ddl)
+    statement = f"insert into events values ({', '.join('?' * len(names))})"
+    cpu = 0.0
+    while rows := cursor.fetchmany(10_000):
+        begin = time.process_time()
+        sink.executemany(statement, rows)
+        cpu += time.process_time() - begin
+    begin = time.process_time()
+    sink.commit()
+    return cpu + time.process_time() - begin
+
+
+def benchmark_events(folder: Path, size: int) -> dict[str, object]:
+    path, db = folder / "relevant.log", folder / "a.db"
+    write_relevant_log(path, size)
+    nothing = folder / "nothing.log"
+    nothing.write_text("INFO:     Application startup complete.\n")
+    idle, _, _ = ingest_command(nothing, folder / "idle.db")
+    cpu, events, peak = ingest_command(path, db)
+    raw = raw_insert(db, folder / "raw.db")
+    return {
+        "log_mib": size >> 20,
+        "events": events,
+        "events_per_cpu_s": round(events / (cpu - idle)),
+        "raw_sqlite_rows_per_cpu_s": round(events / raw),
+        "times_raw_sqlite": round((cpu - idle) / raw, 2),
+        "peak_mib": round(peak),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size-mib", type=int, default=256)
+    parser.add_argument("--events-mib", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if shutil.which("rg") is None:
+            print("ripgrep is not installed; selection was not compared")
+        else:
+            for row in benchmark_selection(folder, options.size_mib << 20, options.runs):
+                print(json.dumps(row))
+        print(json.dumps(benchmark_events(folder, options.events_mib << 20)))
+
+
+if __name__ == "__main__":
+    main()
