@@ -30,7 +30,7 @@ def mask(key: str, value: Any) -> Any:
     """The value, or `***` when its key says that it is a secret."""
     if isinstance(value, dict):
         return {str(inner): mask(str(inner), item) for inner, item in value.items()}
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or value == "" or isinstance(value, bool | int | float):
         return value
     if _SECRET_KEY.search(key):
         return MASK

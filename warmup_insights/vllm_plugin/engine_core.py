@@ -24,6 +24,7 @@ from warmup_insights.vllm_plugin.session import Session
 def server_engine(session: Session, call: Call) -> Watch:
     """`AsyncLLM.__init__`: the engine of a server is about to start."""
     session.begin_run()
+    note_configuration(session, call.arg("vllm_config"))
     outcome = yield
     session.note_failure(outcome)
 
@@ -35,6 +36,7 @@ def offline_engine(session: Session, call: Call) -> Watch:
     """
     session.begin_another_run()
     session.begin_run()
+    note_configuration(session, call.arg("vllm_config"))
     outcome = yield
     session.note_failure(outcome)
     if outcome.error is None:
@@ -54,33 +56,34 @@ def note_ready(session: Session) -> None:
     session.emit(ServerReady)
 
 
-def engine_core(session: Session, call: Call) -> Watch:
-    """`EngineCore.__init__`: the configuration is final here."""
-    note_configuration(session, call.arg("vllm_config"))
-    outcome = yield
-    session.note_failure(outcome)
-
-
 def note_configuration(session: Session, config: Any) -> None:
-    """Record a `VllmConfig`."""
+    """Record a `VllmConfig`, unless it was recorded as it is now."""
+    found = facts.configuration(config)
+    if found == session.state.configuration:
+        return
+    session.state.configuration = found
     engine = facts.engine()
     session.emit(
         ConfigRecorded,
         engine=engine.name,
         version=engine.version,
         model=facts.model_of(config),
-        settings={**facts.configuration(config), **engine.settings},
+        settings={**found, **engine.settings},
     )
 
 
 def initialize(session: Session, call: Call) -> Watch:
-    """`_initialize_kv_caches`: profile, create the KV cache, warm up."""
+    """`_initialize_kv_caches`: profile, create the KV cache, warm up.
+
+    The constructor of the engine loads the plugins, so it cannot be watched itself.
+    """
+    config = call.arg("vllm_config", default=getattr(call.owner, "vllm_config", None))
+    note_configuration(session, config)
     started = time.perf_counter()
     outcome = yield
     session.note_failure(outcome, phase="init_engine")
     if outcome.error is not None:
         return
-    config = call.arg("vllm_config", default=getattr(call.owner, "vllm_config", None))
     compile_s = getattr(
         getattr(config, "compilation_config", None), "compilation_time", None
     )

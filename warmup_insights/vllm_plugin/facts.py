@@ -179,7 +179,7 @@ def hpu_runtime(runtime: Any) -> dict[str, str]:
     for names in ("ENVIRONMENT_VALUES", "FEATURE_VALUES", "USER_FLAGS"):
         keys = getattr(runtime, names, None)
         for name, value in _values(detected, keys):
-            found[name] = str(mask(name, str(value)))
+            found[name] = str(mask(name, value))
     return found
 
 

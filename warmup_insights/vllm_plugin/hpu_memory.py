@@ -48,8 +48,11 @@ def worker_device(session: Session, call: Call) -> Watch:
 def _note_device(session: Session) -> None:
     free, total = device.free_and_total()
     session.state.total_bytes = total
+    # vllm-gaudi says which Gaudi it is; the driver's own name is the second choice.
     session.emit(
-        ConfigRecorded, device_kind=device.kind() or "hpu", device_name=device.name()
+        ConfigRecorded,
+        device_kind=device.kind() or "hpu",
+        device_name=session.state.device_name or device.name(),
     )
     if total is not None and free is not None:
         session.emit(
@@ -281,4 +284,6 @@ def runtime_config(session: Session, call: Call) -> Watch:
     outcome = yield
     if outcome.error is None:
         runtime = sys.modules.get("vllm_gaudi.extension.runtime")
-        session.emit(ConfigRecorded, settings=dict(facts.hpu_runtime(runtime)))
+        found = facts.hpu_runtime(runtime)
+        session.state.device_name = found.get("hw")
+        session.emit(ConfigRecorded, settings=dict(found))

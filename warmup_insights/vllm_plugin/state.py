@@ -6,6 +6,7 @@ import time
 import weakref
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from warmup_insights.events import Bucket
 
@@ -138,6 +139,8 @@ class State:
     sampling: Sampling | None = None
     defragmenting: Defragmenting | None = None
     capturing: Capturing | None = None
+    configuration: dict[str, Any] | None = None
+    """What was recorded of the engine's configuration last."""
     concurrency: float | None = None
     """What was recorded last; the engine computes it more than once."""
     loaded_from_cache: bool = False
@@ -146,6 +149,8 @@ class State:
     multimodal_last: float | None = None
     total_bytes: int | None = None
     """Memory of the device."""
+    device_name: str | None = None
+    """Which Gaudi it is, as vllm-gaudi found out."""
     profile_free: int | None = None
     """Free bytes after the profiling run."""
     strategy: str | None = None

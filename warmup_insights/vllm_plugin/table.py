@@ -153,8 +153,7 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.engine.core", "EngineCore",
-        ("__init__", "configuration", engine_core.engine_core),
-        ("_initialize_kv_caches", "initialisation", engine_core.initialize),
+        ("_initialize_kv_caches", "configuration and initialisation", engine_core.initialize),
     ),
     *_rows(
         "vllm", "vllm.v1.core.kv_cache_utils", None,
@@ -207,7 +206,7 @@ _EXTENSION = "vllm_hpu_extension"
 FORK = (
     *_rows(
         "vllm-fork", "vllm.engine.llm_engine", "LLMEngine",
-        ("__init__", "configuration, V0", engine_core.engine_core),
+        ("__init__", "start, V0", engine_core.server_engine),
         ("_initialize_kv_caches", "initialisation, V0", engine_core.initialize),
     ),
     *_rows(
