@@ -38,7 +38,7 @@ STATISTICS = (
     "reqs, GPU KV cache usage: 0.3%, Prefix cache hit rate: 0.0%"
 )
 TRACEBACK = (
-    "(EngineCore pid=2) ERROR {} [core.py:866]   File \"/x/layers/attention.py\", line {}, "
+    '(EngineCore pid=2) ERROR {} [core.py:866]   File "/x/layers/attention.py", line {}, '
     "in forward {}"
 )
 JSON_LINE = (
@@ -125,7 +125,10 @@ def ripgrep(path: Path, literals: Path) -> int:
     command = ["rg", "-F", "-f", str(literals), "--no-config", "-a", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: process.stdout.read(1 << 20), b""))
+        return sum(
+            chunk.count(b"\n")
+            for chunk in iter(lambda: process.stdout.read(1 << 20), b"")
+        )
 
 
 def benchmark_selection(folder: Path, size: int, runs: int) -> list[dict[str, object]]:
@@ -172,7 +175,9 @@ def raw_insert(db: Path, target: Path) -> float:
     """CPU seconds of inserting the same rows with nothing but sqlite3."""
     source = sqlite3.connect(db)
     names = [row[1] for row in source.execute("pragma table_info(events)")]
-    (ddl,) = source.execute("select sql from sqlite_master where name='events'").fetchone()
+    (ddl,) = source.execute(
+        "select sql from sqlite_master where name='events'"
+    ).fetchone()
     cursor = source.execute(f"select {', '.join(names)} from events")
     sink = sqlite3.connect(target)
     sink.execute("pragma journal_mode=wal")
@@ -219,7 +224,9 @@ def main() -> None:
         if shutil.which("rg") is None:
             print("ripgrep is not installed; selection was not compared")
         else:
-            for row in benchmark_selection(folder, options.size_mib << 20, options.runs):
+            for row in benchmark_selection(
+                folder, options.size_mib << 20, options.runs
+            ):
                 print(json.dumps(row))
         print(json.dumps(benchmark_events(folder, options.events_mib << 20)))
 

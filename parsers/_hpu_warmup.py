@@ -21,22 +21,17 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 
 
 def _step(match: re.Match[str]) -> Made:
-    shape = [int(match["batch_size"])]
-    query, blocks = match["query_len"], match["num_blocks"]
-    shape += [int(number) for number in (query, blocks) if number is not None]
-    word = match["phase"]
-    mode: str | None
-    if word.lower().startswith("graph/"):
-        mode = "graph"
+    word, index, total, batch, length, blocks, free = match.group(
+        "phase", "index", "total", "batch_size", "query_len", "num_blocks", "free"
+    )
+    bucket: Bucket
+    mode = "graph" if word.startswith(("Graph/", "graph/")) else None
+    if blocks is not None:
+        bucket = (int(batch), int(length), int(blocks))
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
-        mode = "eager" if len(shape) == 2 else None
-    bucket: Bucket | None = tuple(shape)
-    return StepLine(
-        phase=phase_of(word), mode=mode, index=int(match["index"]),
-        total=int(match["total"]), bucket=bucket,
-        free_bytes=_free(match["free"]),
-    )  # fmt: skip
+        bucket, mode = (int(batch), int(length)), mode or "eager"
+    return StepLine(phase_of(word), mode, int(index), int(total), bucket, _free(free))
 
 
 def _free(text: str | None) -> int | None:

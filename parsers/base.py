@@ -78,11 +78,10 @@ class LineRule:
         """The compiled pattern."""
         return re.compile(self.pattern)
 
-    def match(self, message: str) -> re.Match[str] | None:
-        """The match in a message, or None."""
-        if self.anywhere:
-            return self.regex.search(message)
-        return self.regex.match(message)
+    @cached_property
+    def match(self) -> Callable[[str], re.Match[str] | None]:
+        """Takes a message; gives the match in it, or None."""
+        return self.regex.search if self.anywhere else self.regex.match
 
     def make(self, match: re.Match[str]) -> list[Made]:
         """What comes of a match. Raises ValueError when a value cannot be converted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 
 from warmup_insights.events import Bucket
@@ -27,6 +28,7 @@ _PHASES = {
 }
 
 
+@lru_cache(maxsize=256)
 def phase_of(text: str) -> str:
     """Our word for a phase as an engine writes it."""
     word = text.strip().strip("'\"").lower()
@@ -97,19 +99,24 @@ def convert_groups(groups: dict[str, str | None]) -> dict[str, Any]:
     """
     fields: dict[str, Any] = {}
     for name, text in groups.items():
-        if text is None:
-            continue
-        key, value = _convert(name, text)
-        fields[key] = value
+        if text is not None:
+            key, convert = _field(name)
+            fields[key] = convert(text)
     return fields
 
 
-def _convert(name: str, text: str) -> tuple[str, Any]:
+@cache
+def _field(name: str) -> tuple[str, Callable[[str], Any]]:
+    """The field that a group fills, and its converter."""
     if name in _BY_NAME:
-        return name, _BY_NAME[name](text)
+        return name, _BY_NAME[name]
     if name in _TEXT:
-        return name, text.strip()
+        return name, str.strip
     for suffix, ours, convert in _SUFFIXES:
         if name.endswith(suffix):
-            return name.removesuffix(suffix) + ours, convert(text.replace(",", ""))
-    return name, int_of(text)
+            return name.removesuffix(suffix) + ours, _without_commas(convert)
+    return name, int_of
+
+
+def _without_commas(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: convert(text.replace(",", ""))

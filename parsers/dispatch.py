@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from parsers.base import LineRule
 from parsers.literals import any_of
 
 _HEAD = 14
+Matcher = Callable[[str], "re.Match[str] | None"]
 
 # Words that make a line look as if it told something about start-up. A line with one
 # of them that no rule knows is counted and shown.
@@ -53,7 +54,8 @@ class Dispatcher:
         self._hints = re.compile(any_of(ordered))
         self._relevant = re.compile(any_of(RELEVANT))
         self._bare = re.compile(any_of(BARE))
-        self._last: dict[str, LineRule] = {}
+        # Head of a message to the rule that knew the last one like it.
+        self._last: dict[str, tuple[LineRule, tuple[str, ...], Matcher]] = {}
         self.literals: tuple[str, ...] = tuple(
             sorted({h for r in rules if r.matters_while_serving for h in r.hints})
         )
@@ -64,10 +66,12 @@ class Dispatcher:
         """The rule that matches and its match, or None."""
         head = message[:_HEAD]
         last = self._last.get(head)
-        if last is not None and (not last.levels or level in last.levels):
-            match = last.match(message)
-            if match is not None:
-                return last, match
+        if last is not None:
+            rule, levels, matcher = last
+            if not levels or level in levels:
+                match = matcher(message)
+                if match is not None:
+                    return rule, match
         return self._search(message, head, level)
 
     def _search(
@@ -85,7 +89,7 @@ class Dispatcher:
                 if match is not None:
                     if len(self._last) > 2048:
                         self._last.clear()
-                    self._last[head] = rule
+                    self._last[head] = (rule, rule.levels, rule.match)
                     return rule, match
         return None
 

@@ -87,7 +87,7 @@ def peel(line: str) -> list[Record]:
     if match is not None:
         message = match["message"]
         if not _may_hold_record(message) or _glued(message) is None:
-            return [_from_match(match, message)]
+            return [_from_match(match)]
     return _peel_slowly(line)
 
 
@@ -112,18 +112,16 @@ def _glued(message: str) -> re.Match[str] | None:
         start = match.end()
 
 
-def _from_match(match: re.Match[str], message: str) -> Record:
-    message, count = _without_repeat(message)
-    return Record(
-        message=message,
-        level=match["level"],
-        stamp=match["stamp"],
-        file=match["file"],
-        process=match["name"],
-        pid=int(match["pid"]) if match["pid"] else None,
-        rank=int(match["rank"]) if match["rank"] else None,
-        count=count,
-    )
+def _from_match(match: re.Match[str]) -> Record:
+    process, rank, pid, level, stamp, file, message = match.groups()
+    record = Record(message, level, stamp, file)
+    if process is not None:
+        record.process, record.pid = process, int(pid)
+        if rank is not None:
+            record.rank = int(rank)
+    if "across cluster]" in message:
+        record.message, record.count = _without_repeat(message)
+    return record
 
 
 def _without_repeat(message: str) -> tuple[str, int]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from warmup_insights.events import Bucket
 
 
-@dataclass(slots=True)
-class Origin:
+class Origin(msgspec.Struct, gc=False):
     """Where a signal came from."""
 
     time: float | None
@@ -16,14 +15,11 @@ class Origin:
     line: int
 
 
-class Signal:
+class Signal(msgspec.Struct, frozen=True, gc=False):
     """Base of everything that rules make and only the tracker understands."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True)
-class StepLine(Signal):
+class StepLine(Signal, frozen=True, gc=False):
     """A bucket is about to run; the line is printed before it does."""
 
     phase: str
@@ -34,8 +30,7 @@ class StepLine(Signal):
     free_bytes: int | None
 
 
-@dataclass(frozen=True)
-class BarUpdate(Signal):
+class BarUpdate(Signal, frozen=True, gc=False):
     """A progress bar was drawn: `done` of `total` after `elapsed_s`."""
 
     name: str
@@ -44,43 +39,37 @@ class BarUpdate(Signal):
     elapsed_s: float
 
 
-@dataclass(frozen=True)
-class LazyCaptureStarted(Signal):
+class LazyCaptureStarted(Signal, frozen=True, gc=False):
     """First line of the two-line record of a delayed capture."""
 
     num_tokens: int
 
 
-@dataclass(frozen=True)
-class LazyCaptureFinished(Signal):
+class LazyCaptureFinished(Signal, frozen=True, gc=False):
     """Second line of the two-line record of a delayed capture."""
 
     duration_s: float
     memory_bytes: int
 
 
-@dataclass(frozen=True)
-class ExecutedShape(Signal):
+class ExecutedShape(Signal, frozen=True, gc=False):
     """The shape of a forward pass, printed with `VLLM_DEBUG=fwd`."""
 
     phase: str
     shape: Bucket
 
 
-@dataclass(frozen=True)
-class Elided(Signal):
+class Elided(Signal, frozen=True, gc=False):
     """A person cut lines out here."""
 
 
-@dataclass(frozen=True)
-class ConfigSection(Signal):
+class ConfigSection(Signal, frozen=True, gc=False):
     """A heading of a configuration dump."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class ConfigLine(Signal):
+class ConfigLine(Signal, frozen=True, gc=False):
     """A `key: value` line of a configuration dump."""
 
     key: str
@@ -89,46 +78,40 @@ class ConfigLine(Signal):
     """True for plain text that means something only below a heading."""
 
 
-@dataclass(frozen=True)
-class ValidationMarked(Signal):
+class ValidationMarked(Signal, frozen=True, gc=False):
     """A validation pass, which repeats warm-up steps, began or ended."""
 
     running: bool
 
 
-@dataclass(frozen=True)
-class BenchLine(Signal):
+class BenchLine(Signal, frozen=True, gc=False):
     """A row of a benchmark block; the tracker collects them until the foot."""
 
     key: str
     value: float
 
 
-@dataclass(frozen=True)
-class BenchEdge(Signal):
+class BenchEdge(Signal, frozen=True, gc=False):
     """Head (`name` set) or foot (`name` None) of a benchmark block."""
 
     name: str | None
 
 
-@dataclass(frozen=True)
-class OmittedBucket(Signal):
+class OmittedBucket(Signal, frozen=True, gc=False):
     """One line of the list of omitted buckets, with the condition."""
 
     condition: str
     bucket: Bucket
 
 
-@dataclass(frozen=True)
-class RankNamed(Signal):
+class RankNamed(Signal, frozen=True, gc=False):
     """The process that prints this line says which rank it is."""
 
     rank: int
     world_size: int | None = None
 
 
-@dataclass(frozen=True)
-class FailureLine(Signal):
+class FailureLine(Signal, frozen=True, gc=False):
     """A line that tells of a failure; `kind` None when its text must decide."""
 
     message: str

@@ -383,8 +383,9 @@ def _omitted(state: _RankState, origin: Origin) -> list[Event]:
     ]  # fmt: skip
 
 
+_replace = msgspec.structs.replace
+
+
 def stamped(event: Event, origin: Origin) -> Event:
-    """The event with its origin filled in, unless it brings its own."""
-    return msgspec.structs.replace(
-        event, time=origin.time, rank=origin.rank, line=origin.line
-    )
+    """The event with its origin filled in."""
+    return _replace(event, time=origin.time, rank=origin.rank, line=origin.line)

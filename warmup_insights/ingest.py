@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import glob
 import hashlib
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -222,6 +224,17 @@ class _Watched:
         return data
 
 
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the garbage collector look seldom: nothing here is part of a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 class _Writer:
     """Writes what a reader gives, in one transaction that begins late."""
 
@@ -243,6 +256,10 @@ class _Writer:
 
     def write(self) -> list[str]:
         """Store everything; the ids of the runs."""
+        with _rare_collections():
+            return self._write()
+
+    def _write(self) -> list[str]:
         batches = iter(self._reader)
         held: list[tuple[int, Any]] = []
         for batch in batches:

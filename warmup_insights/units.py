@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timezone
+from functools import lru_cache
 
 KIB = 1024
 MIB = 1024**2
@@ -20,7 +21,9 @@ _FACTORS = {
     "": 1, "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
     "k": KIB, "m": MIB, "g": GIB, "t": TIB,
 }  # fmt: skip
-_SIZE = re.compile(r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?b?\s{0,4}", re.I)
+_SIZE = re.compile(
+    r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?b?\s{0,4}", re.I
+)
 _DURATION = re.compile(
     r"\s{0,4}(-?[0-9]{1,12}(?:\.[0-9]{1,12})?)\s{0,4}"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)?\s{0,4}",
@@ -29,6 +32,7 @@ _DURATION = re.compile(
 _CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{2})")
 
 
+@lru_cache(maxsize=8192)
 def parse_bytes(text: str) -> int:
     """Bytes in a size such as `14.97 GiB`, `504 MiB`, `-252 KiB` or `0 B`.
 
@@ -95,7 +99,7 @@ def format_duration(seconds: float | None) -> str:
         return "?"
     if seconds < 0:
         return "-" + format_duration(-seconds)
-    if seconds < 0.0995:
+    if 0 < seconds < 0.0995:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 60:
         return f"{seconds:.3g} s"
