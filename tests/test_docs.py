@@ -1,0 +1,108 @@
+"""The documentation says what the program does, and its commands run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warmup_insights.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "cli.md").read_text(encoding="utf-8")
+REASONS = {"needs a cluster", "needs an accelerator", "needs vLLM"}
+REASONS |= {"stays open until it is stopped"}
+
+
+@pytest.fixture(scope="module")
+def readme():
+    """The module that reads the commands out of README.md."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        import readme_commands
+
+        return readme_commands
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def python(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=env,
+        capture_output=True, text=True, check=False, timeout=300, **more,
+    )  # fmt: skip
+
+
+def test_generated_blocks_are_current():
+    done = python("-m", "cogapp", "--check", "-I", "docs", "README.md", "docs/cli.md")
+    assert done.returncode == 0, done.stdout + done.stderr + "`make docs` renews them"
+
+
+@pytest.mark.parametrize("maker", sorted(DOCS.glob("make_*.py")), ids=lambda p: p.stem)
+def test_generated_pages_are_current(maker):
+    done = python(str(maker), "--check")
+    assert done.returncode == 0, done.stdout + done.stderr + "`make docs` renews it"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_readme_and_the_reference(name):
+    """Also what guards against a generated block that came out empty."""
+    assert f"| `{name}` | {COMMANDS[name][2]} |" in README
+    assert f"Usage: warmup-insights {name} " in REFERENCE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    local = [t.partition("#")[0] for t in targets if not re.match(r"[a-z]+:|#", t)]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_readme_begins_with_two_complete_commands(readme):
+    first, second = readme.setups()
+    for command in (first, second):
+        assert command.startswith(
+            "python3 -m venv .venv && . .venv/bin/activate && pip"
+        )
+        assert "pip install -c constraints.txt -e" in command
+    assert first.endswith("'.[all]' && warmup-insights demo")
+    assert second.endswith("'.[dev]' && pytest")
+
+
+def test_commands_that_are_not_run_name_a_known_command_and_reason(readme):
+    left_out = readme.left_out()
+    assert {reason for reason, _ in left_out} <= REASONS
+    names = {re.search(r"warmup-insights (\w+)", c)[1] for _, c in left_out}
+    assert names <= set(COMMANDS)
+
+
+def test_readme_commands_run(readme, tmp_path):
+    """One after the other in one folder, as a reader types them."""
+    program = tmp_path / "bin" / "warmup-insights"
+    program.parent.mkdir()
+    arguments = f'exec {shlex.quote(sys.executable)} -m warmup_insights "$@"'
+    program.write_text(f"#!/bin/sh\n{arguments}\n")
+    program.chmod(0o755)
+    (tmp_path / "sample_logs").symlink_to(ROOT / "sample_logs")
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
+    env["WARMUP_INSIGHTS_DB"] = str(tmp_path / "runs.db")
+    commands = readme.commands()
+    assert len(commands) >= len(("ingest", "run", "compare"))
+    for command in commands:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], cwd=tmp_path, env=env,
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert done.stdout.strip(), f"{command} printed nothing"
