@@ -6,11 +6,16 @@ import json
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.errors import StoreError, WarmupInsightsError
+from warmup_insights.events import WarmupFinished
+
+if TYPE_CHECKING:
+    from warmup_insights.storage.store import EventStore
 
 
 @click.command(
@@ -113,7 +118,7 @@ def _run(
 
 def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
     """Create the run. Where that does not work, vLLM starts all the same."""
-    from warmup_insights.events import ConfigRecorded, RunStarted
+    from warmup_insights.events import ConfigRecorded, PhaseMarked, RunStarted
     from warmup_insights.storage.process import own_process
     from warmup_insights.storage.records import RunRecord
     from warmup_insights.storage.store import EventStore
@@ -145,30 +150,38 @@ def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
     try:
         with EventStore(db) as store, store.begin() as transaction:
             transaction.ensure_run(run)
-            transaction.append(run_id, [started, config])
+            imports = PhaseMarked(name="import", edge="start", time=now)
+            transaction.append(run_id, [started, imports, config])
     except StoreError as error:
         click.echo(f"Warning: {error}", err=True)
 
 
 def _end(db: str, run_id: str, *, is_failure: bool) -> None:
     """Close the run and refresh its summary."""
+    from warmup_insights.analysis.refresh import refresh_summary
     from warmup_insights.events import RunFinished
     from warmup_insights.storage.store import EventStore
 
     try:
         with EventStore(db) as store:
-            has_failed = is_failure or store.run(run_id).status == "failed"
-            status = "failed" if has_failed else "finished"
+            status = _final_status(store, run_id, is_failure=is_failure)
             with store.begin() as transaction:
                 event = RunFinished(status=status, time=time.time())
                 transaction.append(run_id, [event])
                 transaction.update_run(run_id, status=status)
-            _refresh(store, run_id)
+            refresh_summary(store, run_id)
     except StoreError as error:
         click.echo(f"Warning: {error}", err=True)
 
 
-def _refresh(store: object, run_id: str) -> None:
-    from warmup_insights.analysis.refresh import refresh_summary
-
-    refresh_summary(store, run_id)  # type: ignore[arg-type]
+def _final_status(store: EventStore, run_id: str, *, is_failure: bool) -> str:
+    """`failed`, `skipped` when every warm-up was, else `finished`."""
+    if is_failure or store.run(run_id).status == "failed":
+        return "failed"
+    endings = [
+        event
+        for event in store.events(run_id, kinds=["warmup_finished"])
+        if isinstance(event, WarmupFinished)
+    ]
+    is_skipped = bool(endings) and all(event.skipped for event in endings)
+    return "skipped" if is_skipped else "finished"

@@ -14,6 +14,7 @@ from warmup_insights.events import (
     ConfigRecorded,
     EngineInitialized,
     KVCacheAllocated,
+    PhaseMarked,
     ServerReady,
 )
 from warmup_insights.vllm_plugin import facts
@@ -23,10 +24,16 @@ from warmup_insights.vllm_plugin.session import Session
 
 def server_engine(session: Session, call: Call) -> Watch:
     """`AsyncLLM.__init__`: the engine of a server is about to start."""
-    session.begin_run()
-    note_configuration(session, call.arg("vllm_config"))
+    _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
+
+
+def _begin(session: Session, call: Call) -> None:
+    session.begin_run()
+    note_configuration(session, call.arg("vllm_config"))
+    # It ends with whatever a worker, maybe in another process, records first.
+    session.emit(PhaseMarked, name="start_workers", edge="start")
 
 
 def offline_engine(session: Session, call: Call) -> Watch:
@@ -35,8 +42,7 @@ def offline_engine(session: Session, call: Call) -> Watch:
     `LLM.__init__` itself is under way when plugins are loaded.
     """
     session.begin_another_run()
-    session.begin_run()
-    note_configuration(session, call.arg("vllm_config"))
+    _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
     if outcome.error is None:

@@ -67,6 +67,7 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
     if len(warmup.readings) < 2:
         # The engine reads the used memory when it begins and when it is done; where
         # it says that it skips the warm-up, or buckets are off, it does neither.
+        session.state.is_skipped = True
         session.emit(WarmupFinished, skipped=True)
         return
     (started, used_before), (ended, used_after) = (

@@ -45,6 +45,7 @@ class Session:
         make_recorder: Callable[[Settings], RecorderLike] | None = None,
     ) -> None:
         self.settings = settings
+        self._created = time.time()
         self._make_recorder = make_recorder or store_recorder
         self._renew(is_first=settings.is_first)
 
@@ -87,7 +88,9 @@ class Session:
             engine=engine.name,
             version=engine.version,
             synthetic=self.settings.is_synthetic,
+            time=self._created,
         )
+        self.emit(PhaseMarked, name="import", edge="start", time=self._created)
         self.emit(
             ConfigRecorded,
             environment=facts.environment(os.environ),
@@ -102,6 +105,7 @@ class Session:
         run_id = new_run_id()
         os.environ[RUN] = run_id
         self.settings = dataclasses.replace(self.settings, run_id=run_id)
+        self._created = time.time()
         self._renew(is_first=True)
 
     def before_end(self, action: Callable[[], None]) -> None:
@@ -122,10 +126,14 @@ class Session:
         self._run_last_actions()
         if self._is_first and self._has_begun:
             self.report_lost()
-            status = "failed" if self._has_failed else "finished"
-            self.emit(RunFinished, status=status)
+            self.emit(RunFinished, status=self._status())
         if self._recorder is not None:
             self._recorder.close()
+
+    def _status(self) -> str:
+        if self._has_failed:
+            return "failed"
+        return "skipped" if self.state.is_skipped else "finished"
 
     def begin_phase(self, name: str) -> None:
         """Mark the start of a stretch, unless it is open already."""

@@ -134,6 +134,8 @@ class State:
     warmed: list[weakref.ref[object]] = field(default_factory=list)
     """Model runners whose warm-up was recorded."""
     warmup: Warmup | None = None
+    is_skipped: bool = False
+    """The engine skipped the warm-up."""
     current: Pass | None = None
     step: Step | None = None
     sampling: Sampling | None = None
