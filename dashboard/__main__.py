@@ -15,13 +15,21 @@ def _preload() -> None:
         import_module(name)
 
 
+def known(arguments: list[str]) -> list[str]:
+    """The options that this version of Streamlit has; the look may lose a detail."""
+    from streamlit.config import get_config_options
+
+    names = set(get_config_options())
+    return [a for a in arguments if a.removeprefix("--").split("=", 1)[0] in names]
+
+
 def main() -> None:
     """Run the app with the options of the command line."""
     from streamlit.web.cli import main as streamlit_main
 
     from dashboard.server import APP
 
-    sys.argv = ["streamlit", "run", str(APP), *sys.argv[1:]]
+    sys.argv = ["streamlit", "run", str(APP), *known(sys.argv[1:])]
     threading.Thread(target=_preload, name="preload", daemon=True).start()
     streamlit_main()
 

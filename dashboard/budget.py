@@ -12,6 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
+from warmup_insights.analysis.figures import graph_memory_bytes
+
 Summary = Mapping[str, Any]
 TOLERANCE = 0.002
 """Share of the total below which a difference is rounding, not memory."""
@@ -33,20 +37,17 @@ class Step:
 
 
 def graphs_used_bytes(summary: Summary) -> int | None:
-    """Memory that graphs took, by the most direct figure there is."""
-    parts = [
-        section["graph_used_bytes"]
-        for section in (summary["buckets"] or {}).values()
-        if section["graph_used_bytes"] is not None
-    ]
-    if parts:
-        return int(sum(parts))
-    graphs = summary["graphs"]
-    if graphs is not None and graphs["memory_bytes"] is not None:
-        return int(graphs["memory_bytes"])
-    memory = summary["memory"] or {}
-    allocated = memory.get("warmup_allocated_bytes")
-    return None if allocated is None else int(allocated)
+    """Memory that graphs took; else, with a label, what the whole warm-up took."""
+    used = graph_memory_bytes(summary)
+    if used is None:
+        used = (summary["memory"] or {}).get("warmup_allocated_bytes")
+    return None if used is None else int(used)
+
+
+def used_name(summary: Summary) -> str:
+    """What `graphs_used_bytes` stands for."""
+    known = graph_memory_bytes(summary) is not None
+    return "Used by graphs" if known else "Taken by warm-up"
 
 
 def block_bytes(summary: Summary) -> float | None:
@@ -139,6 +140,12 @@ class _Waterfall:
             yield from self._part("Reserved for graphs", "reserved", reserved)
             start = 0 if top is None else top - (used or 0)
             if used is not None:
-                yield Step("Used by graphs", "captured", used, start, "inside")
+                yield Step(used_name(summary), "captured", used, start, "inside")
         elif used is not None:
-            yield Step("Used by graphs", "captured", used, 0, "inside")
+            yield Step(used_name(summary), "captured", used, 0, "inside")
+
+
+def steps_frame(steps: list[Step]) -> pd.DataFrame:
+    """The waterfall as a table: step, kind, bytes, start_bytes."""
+    rows = [(s.name, s.kind, s.size_bytes, s.start_bytes) for s in steps]
+    return pd.DataFrame(rows, columns=["step", "kind", "bytes", "start_bytes"])

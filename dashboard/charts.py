@@ -11,12 +11,11 @@ from typing import Any
 from plotly.graph_objects import Figure as Figure
 
 from dashboard.palette import GRID, INK, MUTED
-from warmup_insights.units import GIB
+from warmup_insights.units import GIB, KIB, MIB
 
 FONT_SIZE = 13
 ROW_PX = 30
 """Height of one bar in horizontal bar charts."""
-SIMULATED = "simulated"
 
 
 def new_figure(height: int, *, dark: bool = False) -> Figure:
@@ -53,14 +52,21 @@ def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
     """Titles of the axes, with their units."""
     figure.update_xaxes(title_text=x)
     figure.update_yaxes(title_text=y)
+    if y is not None:
+        # The theme of the pages puts the title of this axis onto its labels.
+        figure.update_yaxes(title_standoff=14)
+        figure.update_layout(margin_l=62)
 
 
 def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
     """Write on the figure itself that its figures are not from a real device."""
-    figure.add_annotation(
-        text=label, xref="paper", yref="paper", x=1.0, y=1.0, xanchor="right",
-        yanchor="bottom", showarrow=False, font={"size": 11, "color": MUTED.on(dark=dark)},
-        name=SIMULATED,
+    figure.update_layout(
+        margin_b=(figure.layout.margin.b or 8) + 18,
+        title={
+            "text": label, "x": 1.0, "xanchor": "right", "y": 0.0, "yanchor": "bottom",
+            "yref": "container", "pad": {"r": 8, "b": 4},
+            "font": {"size": 11, "color": MUTED.on(dark=dark), "weight": "normal"},
+        }
     )  # fmt: skip
     return figure
 
@@ -78,3 +84,19 @@ def bars_height(count: int, *, extra: int = 70) -> int:
 def outline(dark: bool) -> dict[str, Any]:
     """A thin edge that keeps pale bars visible."""
     return {"width": 0.5, "color": MUTED.on(dark=dark)}
+
+
+def size_unit(largest: float) -> tuple[str, float]:
+    """The unit in which sizes up to `largest` bytes read well, and its bytes."""
+    for unit, factor in (("GiB", GIB), ("MiB", MIB)):
+        if abs(largest) >= factor:
+            return unit, float(factor)
+    return "KiB", float(KIB)
+
+
+def time_unit(longest: float) -> tuple[str, float]:
+    """The unit in which times up to `longest` seconds read well, and its seconds."""
+    for unit, factor in (("h", 3600.0), ("min", 60.0)):
+        if longest >= 3 * factor:
+            return unit, factor
+    return ("s", 1.0) if longest >= 1.0 else ("ms", 0.001)

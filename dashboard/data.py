@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames
+from dashboard import frames, frames_steps, graph_memory
+from dashboard.charts_steps import config_name
 from dashboard.settings import Settings, read_settings
 from warmup_insights.analysis.refresh import current_summary
 from warmup_insights.errors import StoreError
@@ -147,3 +148,87 @@ def source(run: RunRecord) -> tuple[SourceRecord, pd.DataFrame] | None:
     if run.source_id is None:
         return None
     return _source(settings().database, run.source_id, run_version(run))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _rank_phases(
+    database: str, run_id: str, version: Version, started_at: str | None
+) -> pd.DataFrame:
+    return frames_steps.rank_phases(store().events(run_id), started_at)
+
+
+def rank_phases(run: RunRecord, started_at: str | None) -> pd.DataFrame:
+    """The phases of each rank; columns of `frames_steps.rank_phases`."""
+    return _rank_phases(settings().database, run.run_id, run_version(run), started_at)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _padding(database: str, run_id: str, version: Version) -> pd.DataFrame:
+    return frames_steps.padding_frame(store().events(run_id, ["bucket_used"]))
+
+
+def padding(run: RunRecord) -> pd.DataFrame:
+    """Padding of the steps while serving; columns of `frames_steps.padding_frame`."""
+    return _padding(settings().database, run.run_id, run_version(run))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _capture_curve(
+    database: str, run_id: str, version: Version
+) -> tuple[pd.DataFrame, int | None, bool]:
+    curve = graph_memory.capture_curve(store().events(run_id, graph_memory.KINDS))
+    return curve.points, curve.budget_bytes, curve.is_warmup
+
+
+def capture_curve(run: RunRecord) -> graph_memory.Curve:
+    """Graph memory in the order of capture."""
+    return graph_memory.Curve(
+        *_capture_curve(settings().database, run.run_id, run_version(run))
+    )
+
+
+def bucket_events(run: RunRecord, phase: str, bucket: tuple[int, ...]) -> pd.DataFrame:
+    """What happened to one bucket, in order."""
+    kinds = (
+        "warmup_step",
+        "graph_captured",
+        "graph_skipped",
+        "bucket_miss",
+        "bucket_used",
+    )
+    return frames_steps.bucket_history(events(run, *kinds), phase, bucket)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _sampler_cells(
+    database: str, run_id: str, version: Version, section: dict[str, Any] | None
+) -> pd.DataFrame:
+    events = store().events(run_id, ["sampler_step", "sampler_config"])
+    return frames_steps.sampler_cells(section, events, config_name)
+
+
+def sampler_cells(run: RunRecord, summary: dict[str, Any]) -> pd.DataFrame:
+    """The sampler grid; columns of `frames_steps.sampler_cells`."""
+    sampler = summary["sampler"] or {}
+    section = {"batch_sizes": sampler.get("batch_sizes")}
+    return _sampler_cells(settings().database, run.run_id, run_version(run), section)
+
+
+def defrag_runs(run: RunRecord, summary: dict[str, Any]) -> pd.DataFrame:
+    """Live defragmentations; columns of `frames_steps.defrag_runs`."""
+    return frames_steps.defrag_runs(events(run, "defrag_ran"), summary)
+
+
+def cuda_graphs(
+    run: RunRecord, summary: dict[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Captures and the last state of the capture bars."""
+    found = list(
+        store().events(
+            run.run_id, ["graph_captured", "lazy_capture", "capture_progress"]
+        )
+    )
+    return (
+        frames_steps.graph_captures(found, summary),
+        frames_steps.capture_progress(found),
+    )

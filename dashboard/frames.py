@@ -195,3 +195,41 @@ def _share(part: int | None, whole: int | None) -> float | None:
 def lines_frame(lines: Sequence[tuple[int, str | None, str]]) -> pd.DataFrame:
     """Kept lines of a log: line, rule (None when no rule knows it), text."""
     return pd.DataFrame(list(lines), columns=["line", "rule", "text"])
+
+
+def phases_in_order(buckets: pd.DataFrame) -> list[str]:
+    """The phases that have buckets: prompt and decode first."""
+    known = [str(phase) for phase in buckets["phase"].unique()]
+    order = {"prompt": 0, "decode": 1}
+    return sorted(known, key=lambda phase: (order.get(phase, 2), phase))
+
+
+def of_phase(buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
+    """The buckets of one phase that have its usual number of dimensions.
+
+    A run-time shape may be stated with fewer numbers than the buckets have; it has no
+    place on their map.
+    """
+    rows = buckets[buckets["phase"] == phase]
+    if rows.empty:
+        return rows
+    listed = rows[rows["generated"] > 0]
+    size = len((listed if len(listed) else rows)["bucket"].iloc[0])
+    return rows[[len(bucket) == size for bucket in rows["bucket"]]]
+
+
+def filled_in(rows: pd.DataFrame, section: Mapping[str, Any] | None) -> pd.DataFrame:
+    """Buckets as the summary counts them.
+
+    Where lines were cut out of a log, but its last step says that all buckets were
+    warmed, those without a line of their own were warmed as well.
+    """
+    if section is None or not section["generated"]:
+        return rows
+    if section["warmed"] != section["generated"]:
+        return rows
+    is_bare = (rows["state"] == "generated") & (rows["generated"] > 0)
+    return rows.assign(
+        state=rows["state"].mask(is_bare, "warmed"),
+        warmed=rows["warmed"].mask(is_bare, 1),
+    )

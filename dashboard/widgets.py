@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -50,7 +50,7 @@ def provenance(summary: Mapping[str, Any]) -> str | None:
 def empty(title: str, sentence: str, command: str | None = None) -> None:
     """What a page shows when it has nothing to show: why, and what to do next."""
     with st.container(border=True, gap="small"):
-        st.markdown(f"##### {title}")
+        st.markdown(f"**{title}**")
         st.markdown(sentence)
         if command is not None:
             st.code(command, language="bash")
@@ -65,13 +65,11 @@ class Figures(NamedTuple):
     note: str | None = None
 
 
-def headline(figures: Sequence[Figures], *, per_row: int = 6) -> None:
-    """Headline figures, as many in a row as fit."""
-    for start in range(0, len(figures), per_row):
-        row = figures[start : start + per_row]
-        columns = st.columns(per_row if len(figures) > per_row else len(row))
-        for column, figure in zip(columns, row, strict=False):
-            column.metric(
+def headline(figures: Sequence[Figures]) -> None:
+    """Headline figures, as many beside each other as fit."""
+    with st.container(horizontal=True, gap="small"):
+        for figure in figures:
+            st.metric(
                 figure.label,
                 markdown(figure.value),
                 delta=figure.note,
@@ -86,6 +84,34 @@ def headline(figures: Sequence[Figures], *, per_row: int = 6) -> None:
 def status_badge(status: str) -> None:
     """The status of a run."""
     st.badge(status, color=STATUS_COLOURS.get(status, "gray"))  # type: ignore[arg-type]
+
+
+def csv_button(table: pd.DataFrame, key: str) -> None:
+    """A table to take away."""
+    st.download_button(
+        "CSV", table.to_csv(index=False), f"{key}.csv", "text/csv", key=f"{key}-csv",
+        on_click="ignore", type="tertiary", icon=":material/download:",
+        help="This data as CSV",
+    )  # fmt: skip
+
+
+@contextmanager
+def card(title: str, hint: str | None = None, *, data: pd.DataFrame | None = None,
+         key: str = "", simulated: str | None = None) -> Iterator[None]:  # fmt: skip
+    """A frame with a title, what to look at, and its data to take away."""
+    with st.container(border=True, gap="xsmall"):
+        head = st.container(
+            horizontal=True, vertical_alignment="center",
+            horizontal_alignment="distribute", gap="small",
+        )  # fmt: skip
+        badge = "" if simulated is None else f" :gray-badge[{simulated}]"
+        head.markdown(f"**{title}**{badge}", width="content")
+        if data is not None:
+            with head:
+                csv_button(data, key)
+        if hint is not None:
+            st.caption(hint)
+        yield
 
 
 def chart(
@@ -104,19 +130,7 @@ def chart(
     """
     if simulated is not None:
         mark_synthetic(figure, simulated, dark=is_dark())
-    with st.container(border=True, gap="xsmall"):
-        head = st.container(
-            horizontal=True, vertical_alignment="center",
-            horizontal_alignment="distribute", gap="small",
-        )  # fmt: skip
-        badge = "" if simulated is None else f" :gray-badge[{simulated}]"
-        head.markdown(f"##### {title}{badge}", width="content")
-        head.download_button(
-            "CSV", data.to_csv(index=False), f"{key}.csv", "text/csv",
-            key=f"{key}-csv", on_click="ignore", type="tertiary",
-            icon=":material/download:", help="The figure's data as CSV",
-        )  # fmt: skip
-        st.caption(hint)
+    with card(title, hint, data=data, key=key, simulated=simulated):
         return st.plotly_chart(
             figure,
             key=key,
@@ -129,4 +143,21 @@ def chart(
                 "toImageButtonOptions": {"format": "png", "scale": 2, "filename": key},
             },
             alt=f"{title}. {hint}",
+        )
+
+
+def table(
+    rows: pd.DataFrame,
+    *,
+    key: str,
+    title: str,
+    hint: str,
+    columns: Mapping[str, Any] | None = None,
+    height: int | Literal["auto", "content"] = "auto",
+    simulated: str | None = None,
+) -> None:
+    """A table in its frame."""
+    with card(title, hint, data=rows, key=key, simulated=simulated):
+        st.dataframe(
+            rows, hide_index=True, height=height, column_config=dict(columns or {})
         )

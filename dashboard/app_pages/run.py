@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.run_tabs import TABS, header
+from dashboard.run_tabs.view import View
 
 
 def render() -> None:
@@ -20,6 +21,7 @@ def render() -> None:
         return
     run = data.store().find_run(st.query_params.get("run", "latest"))
     summary = data.summary(run)
+    view = View(run, summary, widgets.is_dark())
     header.show(run, summary)
     tabs = [tab for tab in TABS if tab.has_content(summary)]
     names = [tab.TITLE for tab in tabs]
@@ -27,7 +29,7 @@ def render() -> None:
     for tab, place in zip(tabs, chosen, strict=True):
         if place.open:
             with place:
-                tab.show(run, summary)
+                tab.show(view)
 
 
 with widgets.guarded():

@@ -88,7 +88,7 @@ def _show(outcome: Outcome) -> None:
     report = outcome.report
     with st.container(border=True, gap="small"):
         head = st.container(horizontal=True, vertical_alignment="center")
-        head.markdown(f"##### {markdown(outcome.path, 80)}", width="content")
+        head.markdown(f"**{markdown(outcome.path, 80)}**", width="content")
         head.badge(
             STATES[outcome.state], color="red" if outcome.error is not None else "green"
         )

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-from dashboard.run_tabs import overview
+from dashboard.run_tabs import (
+    benchmarks,
+    buckets,
+    captures,
+    config,
+    cuda_graphs,
+    graph_memory,
+    missed,
+    overview,
+    sampler,
+    source,
+    timeline,
+)
 
-TABS = (overview,)
+TABS = (
+    overview, timeline, buckets, graph_memory, captures, sampler, missed, cuda_graphs,
+    benchmarks, config, source,
+)  # fmt: skip

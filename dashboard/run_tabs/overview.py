@@ -1,19 +1,21 @@
-"""The four things a person wants to see at once."""
+"""What a person wants to see at once, and what stands out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from dashboard import data, frames, widgets
-from dashboard.budget import Step, budget_steps
-from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
+from dashboard.budget import budget_steps, steps_frame
 from dashboard.charts_memory import budget_waterfall
-from dashboard.charts_steps import capture_bars, stage_bars
+from dashboard.charts_steps import capture_bars, stage_bars, stages_frame
 from dashboard.charts_time import phase_bars
-from warmup_insights.storage import RunRecord
+from dashboard.run_tabs.coverage import coverage_chart
+from dashboard.run_tabs.view import View
+from dashboard.text import markdown
+from warmup_insights.analysis.oddities import oddities
+from warmup_insights.units import format_duration
 
 TITLE = "Overview"
 
@@ -23,105 +25,96 @@ def has_content(summary: dict[str, Any]) -> bool:
     return True
 
 
-def show(run: RunRecord, summary: dict[str, Any]) -> None:
-    """Coverage, graph memory, captures, sampler and defragmenter, time."""
+def show(view: View) -> None:
+    """Coverage, graph memory, captures, sampler and defragmenter, time, oddities."""
     left, right = st.columns(2)
+    buckets = data.buckets(view.run)
     with left:
-        _coverage(run, summary)
+        for phase in frames.phases_in_order(buckets):
+            coverage_chart(view, buckets, phase)
+        if buckets.empty:
+            _time(view)
+        _captures(view)
     with right:
-        _memory(summary)
-    left, right = st.columns(2)
-    with left:
-        _captures(summary)
-    with right:
-        _stages(summary)
-    _time(summary)
+        _memory(view)
+        _stages(view)
+        _oddities(view)
+    if not buckets.empty:
+        _time(view)
 
 
-def _coverage(run: RunRecord, summary: dict[str, Any]) -> None:
-    buckets, names = data.buckets(run), data.dimensions(run)
-    for phase in buckets["phase"].unique():
-        rows = buckets[buckets["phase"] == phase]
-        size = len(rows["bucket"].iloc[0])
-        rows = rows[[len(bucket) == size for bucket in rows["bucket"]]]
-        axes = choose_axes(
-            list(rows["bucket"]), frames.names_for(size, names.get(phase))
-        )
-        widgets.chart(
-            bucket_map(rows, axes, dark=widgets.is_dark()),
-            rows.assign(bucket=[bucket_text(bucket) for bucket in rows["bucket"]]),
-            key=f"coverage-{phase}",
-            title=f"{str(phase).capitalize()} buckets",
-            hint="Each cell is a bucket; pale cells were declared and nothing more.",
-            simulated=widgets.provenance(summary),
-        )
+def _oddities(view: View) -> None:
+    found = oddities(view.summary)
+    with widgets.card("What stands out", simulated=view.simulated):
+        if not found:
+            st.caption("Nothing: no rule of this project found anything odd.")
+        for sentence in found:
+            st.markdown(f"- {markdown(sentence, 500)}")
 
 
-def _memory(summary: dict[str, Any]) -> None:
-    steps = budget_steps(summary)
+def _memory(view: View) -> None:
+    steps = budget_steps(view.summary)
     if not steps:
         return
     widgets.chart(
-        budget_waterfall(steps, dark=widgets.is_dark()),
+        budget_waterfall(steps, dark=view.dark),
         steps_frame(steps),
-        key="budget",
+        key=view.key("budget"),
         title="Memory budget",
         hint="From the whole device down to what is left for the KV cache.",
-        simulated=widgets.provenance(summary),
+        simulated=view.simulated,
     )
 
 
-def steps_frame(steps: list[Step]) -> pd.DataFrame:
-    """The waterfall as a table."""
-    return pd.DataFrame(
-        [(step.name, step.kind, step.size_bytes) for step in steps],
-        columns=["step", "kind", "bytes"],
-    )
-
-
-def _captures(summary: dict[str, Any]) -> None:
-    captures = frames.capture_frame(summary)
-    if captures.empty:
+def _captures(view: View) -> None:
+    captures = frames.capture_frame(view.summary)
+    if captures.empty or not captures["generated"].notna().any():
         return
     widgets.chart(
-        capture_bars(captures, dark=widgets.is_dark()),
+        capture_bars(captures, dark=view.dark),
         captures,
-        key="captures",
-        title="Captured",
-        hint="Shares of the generated buckets.",
-        simulated=widgets.provenance(summary),
+        key=view.key("captures"),
+        title="Warmed and captured",
+        hint="Shares of the generated buckets. What a log reports as captured can be "
+        "more than its lines support.",
+        simulated=view.simulated,
     )
 
 
-def _stages(summary: dict[str, Any]) -> None:
-    if not summary["sampler"] and not summary["defrag"]:
+def _stages(view: View) -> None:
+    stages = stages_frame(view.summary)
+    if stages.empty:
         return
+    words = [
+        f"{row['stage']} {row['status']}"
+        + (
+            ""
+            if row["duration_s"] is None
+            else f" in {format_duration(row['duration_s'])}"
+        )
+        for row in stages.to_dict("records")
+    ]
     widgets.chart(
-        stage_bars(summary, dark=widgets.is_dark()),
-        pd.DataFrame(
-            [
-                (name, (summary[name] or {}).get("status"), (summary[name] or {}).get("duration_s"))
-                for name in ("sampler", "defrag")
-            ],
-            columns=["stage", "status", "duration_s"],
-        ),
-        key="stages",
+        stage_bars(stages, dark=view.dark),
+        stages,
+        key=view.key("stages"),
         title="Sampler and defragmenter warm-up",
-        hint="How long each took.",
-        simulated=widgets.provenance(summary),
-    )  # fmt: skip
+        hint=f"{'; '.join(words).capitalize()}. More on their tab.",
+        simulated=view.simulated,
+    )
 
 
-def _time(summary: dict[str, Any]) -> None:
-    phases = frames.phases_frame(summary)
+def _time(view: View) -> None:
+    phases = frames.phases_frame(view.summary)
     if phases.empty:
         return
     totals = frames.phase_totals(phases)
     widgets.chart(
-        phase_bars(totals, dark=widgets.is_dark()),
+        phase_bars(totals, dark=view.dark),
         totals,
-        key="phases",
+        key=view.key("phases"),
         title="Where the time went",
-        hint="Hatched time is between two log lines that no phase explains.",
-        simulated=widgets.provenance(summary),
+        hint=f"{format_duration(view.summary['time']['wall_s'])} in all. Hatched time "
+        "lies between two log lines that no phase explains.",
+        simulated=view.simulated,
     )

@@ -1,0 +1,164 @@
+"""Every bucket: its state, cost, history; cost by dimension; padding while serving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import data, frames, frames_steps, widgets
+from dashboard.charts_buckets import bucket_text
+from dashboard.charts_time import dimension_bars, step_bars
+from dashboard.palette import STATES
+from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
+from dashboard.run_tabs.view import View
+from warmup_insights.units import format_bytes, format_duration, format_percent
+
+TITLE = "Buckets"
+COSTLIEST = 10
+_BY = {"state": "State", "duration_s": "Time", "memory_bytes": "Memory"}
+
+
+def has_content(summary: dict[str, Any]) -> bool:
+    """Whether any line mentions a bucket."""
+    return bool(summary["buckets"] or summary["other_phases"] or summary["multimodal"])
+
+
+def show(view: View) -> None:
+    """Map, history of the selected bucket, costs, padding."""
+    buckets = data.buckets(view.run)
+    phases = frames.phases_in_order(buckets)
+    if not phases:
+        widgets.empty(
+            "This run lists no buckets",
+            "Its log states how many there were, not which. Current vllm-gaudi prints "
+            "them with VLLM_DEVELOPER_MODE=true.",
+        )
+        return
+    controls = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    phase = controls.segmented_control(
+        "Phase", phases, default=phases[0], required=True,
+        format_func=str.capitalize, key=view.key("phase"),
+    )  # fmt: skip
+    by = controls.segmented_control(
+        "Colour by", list(_BY), default="state", required=True,
+        format_func=_BY.__getitem__, key=view.key("by"),
+    )  # fmt: skip
+    event = coverage_chart(
+        view, buckets, str(phase), by=str(by), key="map", selectable=True
+    )
+    rows = rows_of(view, buckets, str(phase))
+    _history(view, rows, str(phase), _selected(event))
+    _costs(view, rows, str(phase))
+    _padding(view)
+
+
+def _selected(event: Any) -> str | None:
+    points = event["selection"]["points"] if event else []
+    for point in points:
+        custom = point.get("customdata")
+        if custom:
+            return str(custom[0])
+    return None
+
+
+def _history(view: View, rows: pd.DataFrame, phase: str, clicked: str | None) -> None:
+    names = {bucket_text(bucket): bucket for bucket in rows["bucket"]}
+    with widgets.card("One bucket", "Click a cell of the map, or choose one here."):
+        chosen = st.selectbox(
+            "Bucket", list(names), label_visibility="collapsed",
+            index=list(names).index(clicked) if clicked in names else None,
+            placeholder="Choose a bucket", key=view.key(f"bucket-{phase}-{clicked}"),
+        )  # fmt: skip
+        if chosen is None:
+            return
+        row = rows[[bucket == names[chosen] for bucket in rows["bucket"]]].iloc[0]
+        _facts(row)
+        events = data.bucket_events(view.run, phase, names[chosen])
+        if events.empty:
+            st.caption("No line or recorded step of its own.")
+            return
+        st.dataframe(
+            events, hide_index=True,
+            column_config={
+                "kind": "what", "mode": "mode", "rank": "rank", "line": "line",
+                "time": st.column_config.DatetimeColumn("time (UTC)"),
+                "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
+                "memory_mib": st.column_config.NumberColumn("memory (MiB)", format="%.1f"),
+            },
+        )  # fmt: skip
+
+
+def _facts(row: pd.Series) -> None:
+    parts = [f"**{STATES.get(row['state'], row['state'])}**"]
+    if pd.notna(row["duration_s"]):
+        parts.append(format_duration(row["duration_s"]))
+    if pd.notna(row["memory_bytes"]):
+        parts.append(format_bytes(row["memory_bytes"]))
+    if row["executed"] is not None and row["executed"] != row["bucket"]:
+        parts.append(f"ran as {bucket_text(row['executed'])}")
+    if row["missed"]:
+        parts.append(f"asked for {row['missed']} times while serving")
+    st.markdown(" · ".join(parts))
+
+
+def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
+    known = rows[rows["duration_s"].notna() & (rows["duration_s"] > 0)]
+    if known.empty:
+        return
+    axes = axes_of(view, rows, phase)
+    left, right = st.columns(2)
+    with left:
+        top = known.sort_values("duration_s", ascending=False).head(COSTLIEST)
+        costs = pd.DataFrame(
+            {
+                "name": [bucket_text(bucket) for bucket in top["bucket"]],
+                "meaning": "warmed",
+                "duration_s": list(top["duration_s"]),
+            }
+        )
+        share = costs["duration_s"].sum() / known["duration_s"].sum()
+        widgets.chart(
+            step_bars(costs, dark=view.dark), costs,
+            key=view.key(f"costly-{phase}"), title=f"The {len(costs)} costliest buckets",
+            hint=f"Together {format_percent(100 * share)} of the time of all "
+            f"{phase} buckets.",
+            simulated=view.simulated,
+        )  # fmt: skip
+    with right:
+        dimensions = [d for d in (axes.y, axes.x, axes.panel) if d is not None]
+        chosen = st.segmented_control(
+            "Cost by", dimensions, default=dimensions[0], required=True,
+            format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
+        )  # fmt: skip
+        costs = frames_steps.dimension_costs(rows, int(chosen))
+        widgets.chart(
+            dimension_bars(costs, axes.names[int(chosen)], dark=view.dark), costs,
+            key=view.key(f"cost-{phase}-{chosen}"), title="What each value costs",
+            hint="Leaving one value out saves its bar.",
+            simulated=view.simulated,
+        )  # fmt: skip
+
+
+def _padding(view: View) -> None:
+    padding = data.padding(view.run)
+    if padding.empty:
+        return
+    needed, executed = padding["needed"].sum(), padding["executed"].sum()
+    widgets.table(
+        padding.assign(bucket=[bucket_text(b) for b in padding["bucket"]]),
+        key=view.key("padding"),
+        title="Padding while serving",
+        hint=f"{padding['count'].sum():,} steps ran in {len(padding)} buckets. Prompts "
+        "count tokens, decode steps count sequences; "
+        f"{format_percent(100 * (1 - needed / executed))} of all that was executed "
+        "was padding.",
+        simulated=view.simulated,
+        columns={
+            "count": st.column_config.NumberColumn("steps", format="%d"),
+            "padding_ratio": st.column_config.ProgressColumn(
+                "padding", format="percent", min_value=0.0, max_value=1.0
+            ),
+        },
+    )

@@ -1,0 +1,84 @@
+"""The bucket map of one phase, as the overview and the buckets tab show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import data, frames, widgets
+from dashboard.charts_buckets import Axes, bucket_map, bucket_text, choose_axes
+from dashboard.run_tabs.view import View
+
+_HINTS = {
+    "state": "One cell per bucket. Pale cells were declared and nothing more; "
+    "signs mark what needs a look.",
+    "duration_s": "Time of each bucket, all its steps together. Empty cells have no time "
+    "in the log.",
+    "memory_bytes": "Memory that each bucket took. Empty cells have no size in the log.",
+}
+
+
+def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
+    """The buckets of a phase as the summary counts them."""
+    section = (view.summary["buckets"] or {}).get(phase)
+    return frames.filled_in(frames.of_phase(buckets, phase), section)
+
+
+def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
+    """Where the dimensions of a phase are drawn."""
+    size = len(rows["bucket"].iloc[0])
+    names = frames.names_for(size, data.dimensions(view.run).get(phase))
+    return choose_axes(list(rows["bucket"]), names)
+
+
+def coverage_chart(
+    view: View,
+    buckets: pd.DataFrame,
+    phase: str,
+    *,
+    by: str = "state",
+    key: str = "coverage",
+    selectable: bool = False,
+) -> Any:
+    """The map of a phase; a third dimension that varies has a slider.
+
+    Gives the selection of a selectable map.
+    """
+    rows = rows_of(view, buckets, phase)
+    if rows.empty:
+        return None
+    axes = axes_of(view, rows, phase)
+    shown = _panel(view, rows, axes, f"{key}-{phase}")
+    return widgets.chart(
+        bucket_map(shown, axes, by=by, dark=view.dark),
+        shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
+        key=view.key(f"{key}-{phase}"),
+        title=f"{phase.capitalize()} buckets",
+        hint=_hint(rows, shown, axes, by),
+        simulated=view.simulated,
+        selectable=selectable,
+    )
+
+
+def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
+    if axes.panel is None:
+        return _HINTS[by]
+    value = shown["bucket"].iloc[0][axes.panel]
+    return (
+        f"{_HINTS[by]} These are the {len(shown)} of {len(rows)} with "
+        f"{axes.names[axes.panel]} {value}."
+    )
+
+
+def _panel(view: View, rows: pd.DataFrame, axes: Axes, key: str) -> pd.DataFrame:
+    """The rows of one value of the third dimension."""
+    if axes.panel is None:
+        return rows
+    dimension = axes.panel
+    values = sorted({bucket[dimension] for bucket in rows["bucket"]})
+    chosen = st.select_slider(
+        axes.names[dimension].capitalize(), values, key=view.key(f"{key}-panel")
+    )
+    return rows[[bucket[dimension] == chosen for bucket in rows["bucket"]]]

@@ -1,0 +1,116 @@
+"""Sampler and defragmenter: what was warmed up, how long it took, what ran live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import data, widgets
+from dashboard.charts_steps import defrag_runs, sampler_grid, threshold_bars
+from dashboard.run_tabs.view import View
+from dashboard.text import markdown
+from dashboard.widgets import Figures
+from warmup_insights.units import format_count, format_duration
+
+TITLE = "Sampler and defragmenter"
+
+
+def has_content(summary: dict[str, Any]) -> bool:
+    """Whether any line mentions one of the two."""
+    return bool(summary["sampler"] or summary["defrag"])
+
+
+def show(view: View) -> None:
+    """Two halves."""
+    left, right = st.columns(2)
+    with left:
+        _sampler(view)
+    with right:
+        _defrag(view)
+
+
+def _sampler(view: View) -> None:
+    section = view.summary["sampler"]
+    if section is None:
+        widgets.empty("Sampler", "No line mentions a warm-up of the sampler.")
+        return
+    sizes = section["batch_sizes"]
+    widgets.headline(
+        [
+            Figures(
+                "Sampler warm-up",
+                format_duration(section["duration_s"]),
+                note=section["status"],
+            ),
+            Figures("Batch sizes", "?" if sizes is None else str(len(sizes))),
+            Figures("Configurations", format_count(section["configs"])),
+        ]
+    )
+    cells = data.sampler_cells(view.run, view.summary)
+    if cells.empty:
+        return
+    is_timed = bool(cells["duration_s"].notna().any())
+    widgets.chart(
+        sampler_grid(cells, dark=view.dark), cells,
+        key=view.key("sampler"), title="Sampler grid",
+        hint="Batch size by configuration (temperature T, top-p, top-k). "
+        + ("Colour is time." if is_timed else "The log states no time per cell."),
+        simulated=view.simulated,
+    )  # fmt: skip
+
+
+def _defrag(view: View) -> None:
+    section = view.summary["defrag"]
+    if section is None:
+        widgets.empty("Defragmenter", "No line mentions the defragmenter.")
+        return
+    thresholds = section["thresholds"]
+    widgets.headline(
+        [
+            Figures(
+                "Defragmenter warm-up",
+                format_duration(section["duration_s"]),
+                note=section["status"] or "not in the log",
+            ),
+            Figures("Thresholds", "?" if thresholds is None else str(len(thresholds))),
+            Figures("Ran while serving", format_count(len(section["runs"]))),
+        ]
+    )
+    if section["reason"]:
+        st.warning(markdown(f"Skipped: {section['reason']}"))
+    _thresholds(view, section)
+    _live(view)
+
+
+def _thresholds(view: View, section: dict[str, Any]) -> None:
+    steps = pd.DataFrame(section["steps"], columns=["threshold", "duration_s"])
+    if steps["duration_s"].notna().any():
+        # The first threshold runs once more when their number is odd.
+        steps = steps.groupby("threshold", as_index=False).agg(
+            duration_s=("duration_s", "sum")
+        )
+        widgets.chart(
+            threshold_bars(steps, dark=view.dark), steps,
+            key=view.key("thresholds"), title="Warm-up by swap size",
+            hint="Each padded swap size compiles a graph of its own.",
+            simulated=view.simulated,
+        )  # fmt: skip
+    elif section["thresholds"]:
+        sizes = ", ".join(str(value) for value in section["thresholds"])
+        st.caption(f"Thresholds {sizes}; the log states no time for each.")
+
+
+def _live(view: View) -> None:
+    runs = data.defrag_runs(view.run, view.summary)
+    if runs.empty:
+        return
+    swapped = int(runs["swapped"].fillna(0).sum())
+    widgets.chart(
+        defrag_runs(runs, dark=view.dark), runs,
+        key=view.key("defrag"), title="While serving",
+        hint=f"{len(runs)} defragmentations moved {format_count(swapped)} blocks; each "
+        "line goes from the highest block in use before to after.",
+        simulated=view.simulated,
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""What every tab of the run page gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard import widgets
+from warmup_insights.storage import RunRecord
+
+
+@dataclass(frozen=True)
+class View:
+    """A run and how it is looked at."""
+
+    run: RunRecord
+    summary: dict[str, Any]
+    dark: bool
+
+    @property
+    def simulated(self) -> str | None:
+        """What must be said beside the figures; None for a real device."""
+        return widgets.provenance(self.summary)
+
+    def key(self, name: str) -> str:
+        """A key of a widget that is another one for another run."""
+        return f"{self.run.run_id}-{name}"
