@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the golden files; review the difference like code",
     )
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """All cores for the whole suite; tests asked for by name run in this process."""
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        return 0
+    return min(os.cpu_count() or 1, 4)
 
 
 @pytest.fixture
