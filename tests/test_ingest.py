@@ -125,10 +125,20 @@ def test_kill_in_the_middle_leaves_nothing_and_a_rerun_completes(tmp_path):
     line = "INFO 07-07 19:15:38 [x.py:1] [Warmup][Graph/prompt][{}/900000] batch_size:{} query_len:128 num_blocks:0 free_mem:9 GiB\n"
     log, db = tmp_path / "big.log", tmp_path / "a.db"
     log.write_text("".join(line.format(n, n) for n in range(1, 60_000)))
-    command = [sys.executable, "-m", "warmup_insights", "ingest", str(log), "--db", str(db)]
+    command = [
+        sys.executable,
+        "-m",
+        "warmup_insights",
+        "ingest",
+        str(log),
+        "--db",
+        str(db),
+    ]
     process = subprocess.Popen(command, cwd=ROOT)
     wal = Path(f"{db}-wal")
-    while process.poll() is None and not (wal.exists() and wal.stat().st_size > 200_000):
+    while process.poll() is None and not (
+        wal.exists() and wal.stat().st_size > 200_000
+    ):
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -147,7 +147,9 @@ def test_ingest_away_from_the_source(installed, tmp_path):
     """A log becomes a run that can be shown, with the core dependencies alone."""
     command = installed / "bin" / "warmup-insights"
     shutil.copy(SAMPLE, tmp_path / "server.log")
-    answer = json.loads(run(command, "ingest", "server.log", "--json", cwd=tmp_path).stdout)
+    answer = json.loads(
+        run(command, "ingest", "server.log", "--json", cwd=tmp_path).stdout
+    )
     assert len(answer["files"][0]["runs"]) == 1
     summary = json.loads(run(command, "show", "latest", "--json", cwd=tmp_path).stdout)
     assert summary["memory"]["num_kv_blocks"] == 1519

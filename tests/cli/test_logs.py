@@ -102,12 +102,17 @@ def test_show_of_an_unknown_run_is_one_sentence(run):
 
 def test_show_prints_events_and_buckets(run):
     run("ingest", str(BARS))
-    events = [json.loads(line) for line in run("show", "latest", "--events").stdout.splitlines()]
+    events = [
+        json.loads(line)
+        for line in run("show", "latest", "--events").stdout.splitlines()
+    ]
     assert events[0]["kind"] == "run_started"
     assert sum(event["kind"] == "warmup_step" for event in events) == 10
     text = run("show", "latest", "--buckets").stdout
     assert "(2, 512, 0)" in text
-    rows = json.loads(run("show", "latest", "--buckets", "--json").stdout)["bucket_rows"]
+    rows = json.loads(run("show", "latest", "--buckets", "--json").stdout)[
+        "bucket_rows"
+    ]
     assert {row["state"] for row in rows} == {"warmed", "missed"}
 
 
@@ -118,9 +123,12 @@ def test_runs_lists_newest_first_and_says_what_to_do_when_empty(run):
     assert [row["source"] for row in rows] == [CAPTURE.name, BARS.name]
     assert rows[0]["capture_percent"] == 62.5
     assert "vllm-fork" in run("runs").stdout
-    assert json.loads(run("runs", "--search", "bars", "--json").stdout)["runs"][0][
-        "missed"
-    ] == 2
+    assert (
+        json.loads(run("runs", "--search", "bars", "--json").stdout)["runs"][0][
+            "missed"
+        ]
+        == 2
+    )
 
 
 def test_dialects_lists_all_with_a_sample():

@@ -246,7 +246,7 @@ class Timeline:
         return found[:MAX_GAPS]
 
 
-def _mark(  # noqa: C901, PLR0912 - a table: one case for each kind
+def _mark(  # noqa: C901 - a table: one case for each kind
     lane: _Lane, event: Event, time: float
 ) -> None:
     """What an event says about the phase a rank is in."""
