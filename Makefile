@@ -1,0 +1,38 @@
+# What developers do often; the tools come from the extra `dev`.
+.PHONY: help install lint format test golden docs dashboard constraints ci clean
+
+help: ## List what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+install: ## Everything for development, into the active environment
+	pip install -c constraints.txt -e '.[dev]' && pre-commit install
+
+lint: ## Format, lint, types, spelling, project file: changes nothing
+	.ci/lint
+
+format: ## Let ruff format and repair what it can
+	ruff format
+	ruff check --fix
+
+test: ## All tests
+	pytest
+
+golden: ## Rewrite the golden files; review the difference like code
+	pytest tests/parsers --update-golden
+
+docs: ## Renew every generated page and block
+	for maker in docs/make_*.py; do python "$$maker" || exit 1; done
+	cog -r -I docs README.md docs/cli.md
+
+dashboard: ## The demo, in a browser
+	warmup-insights demo
+
+constraints: ## Print what is installed here, for constraints.txt
+	@pip freeze --exclude-editable | sed -E 's/\+cpu$$//'
+
+ci: ## Everything that must hold, in new environments
+	.ci/run
+
+clean: ## Remove what tools leave behind
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
