@@ -40,7 +40,7 @@ class RunSplitter:
         """Cheap answer for most lines: the same process, shortly after the last one."""
         return (
             not rule.starts
-            and record.pid == self._last_pid
+            and (record.pid or 0) == self._last_pid
             and time is not None
             and last is not None
             and -BACK_S <= time - last <= LEAP_S
@@ -67,13 +67,13 @@ class RunSplitter:
         if rule.starts:
             self._openings.add((rule.starts, record.process))
             self._highest = max(self._highest, rule.starts)
-        self._last_pid = record.pid
+        self._last_pid = record.pid or 0
         if record.process and record.pid and _SINGLE.fullmatch(record.process):
             self._pids[record.process] = record.pid
         return is_new
 
     def _forget(self) -> None:
-        self._last_pid: int | None = -1
+        self._last_pid = -1
         self._openings: set[tuple[int, str | None]] = set()
         self._highest = 0
         self._pids: dict[str, int] = {}

@@ -97,6 +97,7 @@ _OTHER: tuple[LineRule, ...] = (
         "...",
         r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
         Elided,
+        startup_only=True,
         samples=(Sample("...", {}),),
     ),
     LineRule(

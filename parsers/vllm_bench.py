@@ -64,7 +64,7 @@ RULES: tuple[LineRule, ...] = (
             "TPOT",
             "ITL",
             "E2EL",
-            "throughput",
+            "throughput (",
             "goodput",
             "(s):",
             "concurrency:",

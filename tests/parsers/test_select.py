@@ -1,0 +1,78 @@
+"""Every way of finding candidate lines finds the same lines."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.files import _dispatch_tables
+from parsers.literals import any_of
+from parsers.select import RegexSelector, make_selector
+from tests.helpers import ROOT
+
+words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+def naive(block: bytes, literals: list[str]) -> list[tuple[int, bytes]]:
+    lines = block.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [
+        (n, line)
+        for n, line in enumerate(lines)
+        if any(literal.encode() in line for literal in literals)
+    ]
+
+
+@given(words, st.text("abcx\n", max_size=60))
+def test_selectors_find_what_a_plain_search_finds(literals, text):
+    block = text.encode()
+    expected = naive(block, literals)
+    for selector in (RegexSelector(literals), make_selector(literals)):
+        assert list(selector.lines(block)) == expected
+
+
+@given(words, st.text("abcx", max_size=40))
+def test_pattern_of_many_finds_the_longest_at_the_first_place(literals, text):
+    found = re.search(any_of(literals), text)
+    places = [(text.find(word), -len(word)) for word in literals if word in text]
+    if not places:
+        assert found is None
+    else:
+        start, length = min(places)
+        assert found is not None
+        assert (found.start(), found.end()) == (start, start - length)
+
+
+@pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
+def test_samples_lose_no_event_when_only_candidates_are_read(name, monkeypatch):
+    from parsers import engine
+    from tests.helpers import read
+
+    data = (ROOT / "sample_logs" / "vllm-fork" / name).read_bytes()
+    whole, _ = read(data)
+    monkeypatch.setattr(engine, "STARTUP_LINES", 1)
+    short, _ = read(data.replace(b"\n", b"\n\n"))
+    kinds = [
+        type(e).__name__
+        for e in whole[0]
+        if type(e).__name__ not in ("GapSeen", "Note")
+    ]
+    assert kinds == [
+        type(e).__name__
+        for e in short[0]
+        if type(e).__name__ not in ("GapSeen", "Note")
+    ]
+
+
+def test_noise_of_a_serving_log_holds_no_literal():
+    noise = (
+        '(APIServer pid=1) INFO:     10.0.0.1:48804 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+        "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt "
+        "throughput: 409.6 tokens/s, Avg generation throughput: 1.6 tokens/s, Running: 0 "
+        "reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 0.0%\n"
+    )
+    assert [text for text in _dispatch_tables().literals if text in noise] == []
