@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from parsers._vllm_startup import SECONDS
-from parsers.base import LineRule, Made, Sample
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.signals import FailureLine
 from warmup_insights.events import (
     EngineInitialized,
@@ -123,9 +123,27 @@ END_RULES: tuple[LineRule, ...] = (
         ),
         rf".{{0,300}}?(?:{_MEMORY}).{{0,600}}",
         build=_failure(None),  # type: ignore[arg-type]
+        levels=("ERROR", "CRITICAL"),
         samples=(
             Sample(
                 "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                {
+                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                    "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory_bare",
+        ("OutOfMemory", "Error: "),
+        rf"[\w.]{{1,80}}Error: (?=.{{0,300}}?(?:{_MEMORY})).{{1,600}}|"
+        r"(?:[\w.]{1,60}\.)?OutOfMemoryError: .{0,600}",
+        build=_failure(None),  # type: ignore[arg-type]
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
                 "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
                 {
                     "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "

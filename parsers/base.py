@@ -21,6 +21,10 @@ Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on
 Build = Callable[["re.Match[str]"], "Made | list[Made]"]
 
 
+NO_LEVEL: None = None
+"""The level of a line that no logger printed."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """A line as the engine prints it, and the fields that must come of it."""
@@ -55,8 +59,9 @@ class LineRule:
     anywhere: bool = False
     engine: str | None = None
     device: str | None = None
-    levels: tuple[str, ...] = ()
-    """Levels at which the line counts; empty for any, and for lines without one."""
+    levels: tuple[str | None, ...] = ()
+    """Levels at which the line counts, `NO_LEVEL` for text no logger printed; empty for
+    any."""
     startup_only: bool = False
     """True when the literal is too common to look for once the server is ready."""
     starts: int = 0

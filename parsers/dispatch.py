@@ -55,7 +55,7 @@ class Dispatcher:
         self._relevant = re.compile(any_of(RELEVANT))
         self._bare = re.compile(any_of(BARE))
         # Head of a message to the rule that knew the last one like it.
-        self._last: dict[str, tuple[LineRule, tuple[str, ...], Matcher]] = {}
+        self._last: dict[str, tuple[LineRule, tuple[str | None, ...], Matcher]] = {}
         self.literals: tuple[str, ...] = tuple(
             sorted({h for r in rules if r.matters_while_serving for h in r.hints})
         )

@@ -19,7 +19,7 @@ from warmup_insights.events import (
     SamplerWarmup,
 )
 
-_ORDER = {"skipped": 3, "completed": 2, "started": 1}
+_ORDER = {"completed": 3, "skipped": 2, "started": 1}
 
 
 class _Stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -90,7 +90,8 @@ def print_runs(rows: list[dict[str, Any]]) -> None:
     )  # fmt: skip
     right = {"start-up", "warm-up", "captured", "KV blocks", "misses"}
     for name in names:
-        table.add_column(name, justify="right" if name in right else "left")
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=name != "name")
     for row in rows:
         status = row["status"] + (" (synthetic)" if row["synthetic"] else "")
         table.add_row(
