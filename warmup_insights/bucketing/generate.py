@@ -29,7 +29,7 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """The strategies by the value of VLLM_BUCKETING_STRATEGY."""
 
-MAX_CANDIDATES = 2_000_000
+MAX_CANDIDATES = 4_000_000
 """More candidates in one phase are refused, so that settings cannot fill the memory."""
 
 _SHORT_NAMES = {"prompt": ("bs", "query", "ctx"), "decode": ("bs", "query", "block")}
