@@ -88,9 +88,7 @@ class LinearCost:
     def _find_scales(self) -> dict[Bucket, float]:
         """By what the fit must be multiplied so that measured sums come out."""
         scales: dict[Bucket, float] = {}
-        for item in sorted(
-            self._shared, key=lambda item: (len(item.buckets), item.step)
-        ):
+        for item in sorted(self._shared, key=lambda item: item.step / item.total):
             fresh = [bucket for bucket in item.buckets if bucket not in scales]
             known = sum(
                 self._fitted(b) * scales[b] for b in item.buckets if b in scales

@@ -58,6 +58,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "compare",
         "Compare runs: settings that differ, figures, phases, memory, buckets, misses.",
     ),
+    "plan": (
+        "warmup_insights.cli.plan",
+        "plan",
+        "Predict what other memory settings would give, from one finished run.",
+    ),
     "buckets": (
         "warmup_insights.cli.buckets",
         "buckets",
