@@ -196,6 +196,36 @@ if __name__ == "__main__":
         assert indexes(events, rank=rank) == list(range(100))
 
 
+def test_a_store_has_connections_of_its_own_in_a_child(tmp_path):
+    """SQLite's must not be used, nor closed, on the other side of a fork."""
+    result = run_program(
+        """
+        import gc
+        from warmup_insights.storage import EventStore
+        store = EventStore(path)
+        assert store.runs() == []
+        [inherited] = [c for c in os.listdir("/proc/self/fd")
+                       if os.path.realpath(f"/proc/self/fd/{c}") == path]
+        engine = store._engine
+        pid = os.fork()
+        if pid == 0:
+            assert store._engine is not engine
+            del engine
+            gc.collect()
+            assert os.readlink(f"/proc/self/fd/{inherited}") == path
+            with store.begin() as transaction:
+                transaction.add_run(RunRecord(run_id="child"))
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        with store.begin() as transaction:
+            transaction.add_run(RunRecord(run_id="parent"))
+        print(sorted(run.run_id for run in store.runs()))
+        """,
+        tmp_path / "a.db",
+    )
+    assert result.stdout == "['child', 'parent']\n", result.stderr
+
+
 def test_a_closed_recorder_stays_closed_in_a_child(tmp_path):
     result = run_program(
         """
@@ -218,10 +248,10 @@ def test_kill_at_random_moments_keeps_what_was_acknowledged(tmp_path):
     """The database opens, flushed events are there, and the run shows as interrupted."""
     chance = random.Random(20261120)
     for number in range(KILLS):
-        left = kill_once(tmp_path / f"{number}.db", chance.uniform(0, 1.0))
+        left = kill_once(tmp_path / f"{number}.db", chance.uniform(0, 1.8))
         assert left.is_gapless
         assert left.num_stored >= left.num_flushed
-        assert left.missing_s < 1.0  # 0.25 s, and room for a busy machine
+        assert left.missing_s < 0.8  # 0.25 s, and room for a busy machine
         assert left.status == ("interrupted" if left.num_stored else None)
 
 

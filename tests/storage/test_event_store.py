@@ -332,3 +332,22 @@ def test_threads_share_a_store(store):
     for rank in range(4):
         own = [event for event in found if event.rank == rank]
         assert own == make_steps(20, rank=rank)
+
+
+def test_a_transaction_that_reads_first_may_write_later(store):
+    """It holds its place from the start: another writer waits, and both succeed."""
+    is_reading = threading.Event()
+
+    def write_meanwhile():
+        is_reading.wait(10)
+        add_run(store, "meanwhile")
+
+    thread = threading.Thread(target=write_meanwhile)
+    thread.start()
+    with store.begin() as transaction:
+        assert transaction.source_with_digest("any") is None
+        is_reading.set()
+        thread.join(0.3)
+        transaction.add_run(make_run())
+    thread.join()
+    assert {run.run_id for run in store.runs()} == {"meanwhile", "run1"}

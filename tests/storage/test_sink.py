@@ -95,7 +95,9 @@ def test_opening_early_tells_what_is_wrong(tmp_path):
     sink = StoreSink(tmp_path, make_run())
     with pytest.raises(StoreError, match="is a folder"):
         sink.open()
-    StoreSink(tmp_path / "a.db", make_run()).open()
+    good = StoreSink(tmp_path / "a.db", make_run())
+    good.open()
+    good.close()
     with EventStore(tmp_path / "a.db") as store:
         assert store.run("run1").status == "running"
 

@@ -131,9 +131,7 @@ def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
-    else:
+    if not read_only:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
 
 
