@@ -169,10 +169,8 @@ def _found(session: Session, owner: Any, phase: str, shape: Bucket | None) -> Wa
     prepared = getattr(owner, f"{phase}_buckets", ())
     before = len(prepared)
     outcome = yield
-    if outcome.error is not None or shape is None:
-        return
-    bucket = bucket_of(outcome.result)
-    if bucket is None:
+    bucket = bucket_of(outcome.result or ())
+    if bucket is None or shape is None:
         return
     session.state.serving.wanted[phase] = (shape, bucket)
     if len(prepared) > before:

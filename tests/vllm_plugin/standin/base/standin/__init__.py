@@ -1,0 +1,84 @@
+"""A device that only counts: memory, graphs, compile times. Nothing here is real.
+
+What tests want of it comes in environment variables:
+`STANDIN_OOM_AT` (number of the graph at which memory ends), `STANDIN_STEP_S` (seconds
+of a forward pass), `STANDIN_FAIL` (name of a place that raises ValueError).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+GIB = 2**30
+TOTAL = 96 * GIB
+GRAPH_BYTES = 8 * 2**20
+WEIGHTS_BYTES = 3 * GIB
+CACHE_BYTES = 2 * GIB
+
+
+class Device:
+    """Memory in use, and graphs compiled so far."""
+
+    def __init__(self):
+        self.used = GIB // 2
+        self.graphs = 0
+        self.compile_us = 0
+        self.waits = 0
+
+    def take(self, num_bytes):
+        self.used += num_bytes
+
+    def compile(self):
+        """A new graph; raises like the bridge does when memory ends."""
+        if self.graphs + 1 == int(os.environ.get("STANDIN_OOM_AT", "0")):
+            raise RuntimeError(
+                "[Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for "
+                "size::268435456 (256)MB"
+            )
+        self.graphs += 1
+        self.compile_us += 1500
+        self.take(GRAPH_BYTES)
+
+
+DEVICE = Device()
+
+
+def work():
+    """Time passes, as in a forward pass."""
+    time.sleep(float(os.environ.get("STANDIN_STEP_S", "0.001")))
+
+
+def maybe_fail(place):
+    """Raise where the test asked for it."""
+    if os.environ.get("STANDIN_FAIL") == place:
+        raise ValueError(f"failed in {place}")
+
+
+class Shaped:
+    """Something with a shape, like a tensor; reading its value is an error."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+    def size(self, dimension):
+        return self.shape[dimension]
+
+    def numel(self):
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+    def _value(self):
+        raise AssertionError("a tensor was read by value")
+
+    __repr__ = __str__ = __format__ = __int__ = __float__ = __bool__ = _value
+    item = tolist = cpu = _value
+
+
+class Bag:
+    """An object with the attributes it is given."""
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)

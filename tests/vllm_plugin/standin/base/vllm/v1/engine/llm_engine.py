@@ -1,0 +1,40 @@
+"""Stand-in for `vllm/v1/engine/llm_engine.py`: the engine here, or in a process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+from vllm.v1.engine.core import EngineCore, run_in_process
+
+
+class LLMEngine:
+    def __init__(self, vllm_config, executor_class=None, log_stats=False):
+        self._core = self._process = None
+        if os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING", "1") == "0":
+            self._core = EngineCore(vllm_config)
+            return
+        method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+        context = multiprocessing.get_context(method)
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=run_in_process, args=(vllm_config, theirs)
+        )
+        self._process.start()
+        error = self._pipe.recv()
+        if error is not None:
+            self._process.join(10)
+            raise RuntimeError("Engine core initialization failed") from error
+
+    def step(self, requests):
+        if self._core is not None:
+            return self._core.step(requests)
+        self._pipe.send(requests)
+        return self._pipe.recv()
+
+    def shutdown(self):
+        if self._core is not None:
+            self._core.shutdown()
+        else:
+            self._pipe.send(None)
+            self._process.join(10)

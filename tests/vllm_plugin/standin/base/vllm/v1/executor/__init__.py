@@ -1,0 +1,3 @@
+"""Stand-in."""
+
+from __future__ import annotations

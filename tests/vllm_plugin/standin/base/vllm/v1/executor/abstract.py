@@ -1,0 +1,84 @@
+"""Stand-in for the executors: one worker here, or one process per rank."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+
+
+def make_worker(vllm_config, rank):
+    from vllm.plugins import load_general_plugins
+
+    load_general_plugins()
+    module = importlib.import_module("vllm_gaudi.v1.worker.hpu_worker")
+    worker = module.HPUWorker(vllm_config, rank, rank, "tcp://127.0.0.1:1", rank == 0)
+    worker.init_device()
+    worker.load_model()
+    return worker
+
+
+class UniProcExecutor:
+    """The worker lives in the process of the engine."""
+
+    def __init__(self, vllm_config):
+        self.worker = make_worker(vllm_config, 0)
+
+    def call(self, name, *args):
+        return [getattr(self.worker, name)(*args)]
+
+    def shutdown(self):
+        """Nothing to end."""
+
+
+class MultiprocExecutor:
+    """One process per rank; a worker that fails answers with its error."""
+
+    def __init__(self, vllm_config):
+        method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+        context = multiprocessing.get_context(method)
+        self._workers = []
+        for rank in range(vllm_config.parallel_config.world_size):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=worker_main, args=(vllm_config, rank, theirs), daemon=False
+            )
+            process.start()
+            self._workers.append((process, ours))
+        self._answers()
+
+    def call(self, name, *args):
+        for _, pipe in self._workers:
+            pipe.send((name, args))
+        return self._answers()
+
+    def _answers(self):
+        answers = []
+        for _, pipe in self._workers:
+            is_good, answer = pipe.recv()
+            if not is_good:
+                self.shutdown()
+                raise RuntimeError(f"Worker failed with error {answer!r}")
+            answers.append(answer)
+        return answers
+
+    def shutdown(self):
+        for process, pipe in self._workers:
+            pipe.close()
+            process.join(10)
+
+
+def worker_main(vllm_config, rank, pipe):
+    from vllm.logger import name_process
+
+    name_process(f"Worker_TP{rank}")
+    try:
+        worker = make_worker(vllm_config, rank)
+        pipe.send((True, None))
+        while True:
+            name, args = pipe.recv()
+            pipe.send((True, getattr(worker, name)(*args)))
+    except EOFError:
+        return
+    except Exception as error:
+        pipe.send((False, str(error)))
