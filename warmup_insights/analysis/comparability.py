@@ -15,11 +15,12 @@ class Comparability:
 
     Times and sizes say as much about the device as about the settings, so they are only
     judged on one kind of device, and figures of one rank only at one number of ranks.
-    `notes` are sentences for a person.
+    `device_reason` says why the devices differ, None if they do not; `notes` are
+    sentences for a person.
     """
 
     def __init__(self, old: Summary, new: Summary) -> None:
-        self._device_reason = _device_reason(old, new)
+        self.device_reason = _device_reason(old, new)
         self._rank_reason = _rank_reason(old, new)
         self._log_reason = _engine_reason(old, new)
         self.bucket_reasons = {
@@ -33,8 +34,8 @@ class Comparability:
 
     def reason(self, figure: Figure) -> str | None:
         """Why the figure cannot be judged; None when it can."""
-        if figure.per_device and self._device_reason is not None:
-            return self._device_reason
+        if figure.per_device and self.device_reason is not None:
+            return self.device_reason
         if figure.per_rank and self._rank_reason is not None:
             return self._rank_reason
         if figure.name.endswith("captured_reported"):
@@ -44,11 +45,11 @@ class Comparability:
     @property
     def times_are_comparable(self) -> bool:
         """Whether durations were taken on one kind of device."""
-        return self._device_reason is None
+        return self.device_reason is None
 
     def _sentences(self) -> Iterator[str]:
-        if self._device_reason is not None:
-            yield f"Times and sizes are not judged: {self._device_reason}."
+        if self.device_reason is not None:
+            yield f"Times and sizes are not judged: {self.device_reason}."
         if self._rank_reason is not None:
             yield f"Sizes per rank are not judged: {self._rank_reason}."
         if self._log_reason is not None:

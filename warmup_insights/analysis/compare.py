@@ -191,7 +191,9 @@ def phase_seconds(summary: Summary) -> dict[str, float]:
     """Phase name to seconds, stretches of one name added up, in order of first start."""
     total: dict[str, float] = {}
     for phase in (summary.get("time") or {}).get("phases") or ():
-        total[phase["name"]] = total.get(phase["name"], 0.0) + phase["duration_s"]
+        name, seconds = phase.get("name"), phase.get("duration_s")
+        if isinstance(name, str) and isinstance(seconds, int | float):
+            total[name] = total.get(name, 0.0) + seconds
     return total
 
 

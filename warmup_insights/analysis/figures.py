@@ -81,7 +81,10 @@ def ready_s(summary: Summary) -> float | None:
     start, ready = time.get("started_at"), time.get("ready_at")
     if not isinstance(start, str) or not isinstance(ready, str):
         return None
-    first, last = parse_isoformat(start), parse_isoformat(ready)
+    try:
+        first, last = parse_isoformat(start), parse_isoformat(ready)
+    except ValueError:
+        return None
     return None if first is None or last is None else last - first
 
 
@@ -130,7 +133,8 @@ def num_misses(summary: Summary, phase: str | None = None) -> float | None:
     misses = summary.get("misses")
     if not isinstance(misses, list):
         return None
-    count = sum(1 for miss in misses if phase in (None, miss.get("phase")))
+    kinds = [miss.get("phase") for miss in misses if isinstance(miss, Mapping)]
+    count = sum(1 for kind in kinds if phase in (None, kind))
     if misses:
         return count
     return 0 if (summary.get("time") or {}).get("ready_at") else None

@@ -63,6 +63,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "plan",
         "Predict what other memory settings would give, from one finished run.",
     ),
+    "check": (
+        "warmup_insights.cli.check",
+        "check",
+        "Check a run against limits; exit code 1 when one does not hold.",
+    ),
+    "export": (
+        "warmup_insights.cli.export",
+        "export",
+        "Write one run as JSON, CSV or Markdown.",
+    ),
     "buckets": (
         "warmup_insights.cli.buckets",
         "buckets",

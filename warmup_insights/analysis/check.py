@@ -1,0 +1,284 @@
+"""Limits on the figures of a run: absolute, or relative to a baseline.
+
+A limit that cannot be checked, because the run or the baseline does not know the figure,
+does not pass: a gate that lets the unknown through guards nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from warmup_insights.analysis.comparability import Comparability
+from warmup_insights.analysis.compare import phase_seconds
+from warmup_insights.analysis.figures import BY_NAME, Figure, Unit, resolution
+from warmup_insights.analysis.serving import serving_figures
+from warmup_insights.errors import InputError
+from warmup_insights.units import parse_bytes, parse_duration
+
+Summary = Mapping[str, Any]
+Side = Literal["max", "min"]
+
+SCHEMA = 1
+
+SHORT_NAMES: dict[str, str] = {
+    "ready": "ready_s",
+    "startup": "wall_s",
+    "warmup": "warmup_s",
+    "graph-capture": "graph_capture_s",
+    "sampler": "sampler_s",
+    "defrag": "defrag_s",
+    "graph-memory": "graph_memory_bytes",
+    "weights": "weights_bytes",
+    "kv-cache": "kv_cache_bytes",
+    "kv-blocks": "num_kv_blocks",
+    "kv-tokens": "kv_cache_tokens",
+    "concurrency": "max_concurrency",
+    "captured": "captured_percent",
+    "misses": "misses",
+    "unlogged": "unlogged_s",
+}
+"""Names of options (`--max-warmup`) to names of figures."""
+
+_NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,9})?)(.*)", re.S)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit: a side of a figure, and a value or a step away from the baseline.
+
+    `value` is in the figure's unit, or in percent of the baseline when `is_percent`.
+    """
+
+    name: str
+    side: Side
+    value: float
+    text: str
+    is_relative: bool = False
+    is_percent: bool = False
+
+
+@dataclass(frozen=True)
+class LimitResult:
+    """What became of a limit. `outcome` is `passed`, `broken` or `unknown`."""
+
+    name: str
+    title: str
+    unit: Unit
+    limit: str
+    bound: float | None
+    value: float | None
+    baseline: float | None
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All limits of one run."""
+
+    run_id: str
+    baseline_id: str | None
+    results: tuple[LimitResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every limit holds and could be checked."""
+        return all(result.outcome == "passed" for result in self.results)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what `--json` prints."""
+        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
+
+
+def parse_limit(name: str, side: Side, text: str) -> Limit:
+    """A limit from what a user wrote: `600 s`, `12 GiB`, `100`, `+10%`, `-30 s`.
+
+    With a sign it is relative to the baseline. Names are those of the figures of a
+    summary (`warmup_s`), the short ones of `SHORT_NAMES`, `phase:NAME` for the seconds
+    of a phase, or `bench_KEY` for a benchmark figure.
+
+    Raises:
+        InputError: there is no such figure, or the value cannot be read.
+    """
+    known = SHORT_NAMES.get(name, name)
+    unit = _unit(known)
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise InputError(_unreadable(side, name, text, unit))
+    suffix = match[2].strip()
+    is_relative = match[1][0] in "+-"
+    if suffix == "%" and (is_relative or unit != "percent"):
+        if not is_relative:
+            raise InputError(
+                f"--{side}-{name} {text}: a percentage of the baseline needs a sign, "
+                f"such as +{match[1]}%"
+            )
+        return Limit(known, side, float(match[1]), text, True, True)
+    try:
+        value = _value(match[1], suffix, unit)
+    except ValueError:
+        raise InputError(_unreadable(side, name, text, unit)) from None
+    return Limit(known, side, value, text, is_relative)
+
+
+def _value(number: str, suffix: str, unit: Unit) -> float:
+    if unit == "s":
+        return parse_duration(number.lstrip("+") + suffix)
+    if unit == "bytes":
+        return float(parse_bytes(number.lstrip("+") + suffix))
+    if suffix not in (("", "%") if unit == "percent" else ("",)):
+        raise ValueError(suffix)
+    return float(number)
+
+
+def _unreadable(side: str, name: str, text: str, unit: Unit) -> str:
+    examples = {"s": "600 s or +10%", "bytes": "12GiB or +5%", "percent": "100"}
+    example = examples.get(unit, "0 or +5%")
+    return f"--{side}-{name} {text[:40]!r} is not a limit; write it like {example}"
+
+
+def _unit(name: str) -> Unit:
+    if name in BY_NAME:
+        return BY_NAME[name].unit
+    if name.startswith("phase:"):
+        return "s"
+    if name.startswith("bench"):
+        return "number"
+    short = ", ".join(SHORT_NAMES)
+    raise InputError(
+        f"There is no figure {name[:60]!r}; use one of {short}, phase:NAME, bench_KEY, or "
+        "a name of `compare --json`"
+    )
+
+
+def check_run(
+    summary: Summary, limits: Sequence[Limit], baseline: Summary | None = None
+) -> CheckResult:
+    """Check a run against limits.
+
+    Raises:
+        InputError: no limit is given, a relative one has no baseline, or the baseline
+            ran on another device.
+    """
+    if not limits:
+        raise InputError("No limit is given; add one such as --max-warmup +10%")
+    relative = next((limit for limit in limits if limit.is_relative), None)
+    if relative is not None and baseline is None:
+        raise InputError(
+            f"The limit {relative.text} on {relative.name} is relative; name what it is "
+            "relative to with --baseline"
+        )
+    if baseline is not None:
+        _check_device(summary, baseline)
+    return CheckResult(
+        str(summary.get("run_id")),
+        None if baseline is None else str(baseline.get("run_id")),
+        (
+            *_failure(summary),
+            *(_check(limit, summary, baseline) for limit in limits),
+        ),
+    )
+
+
+def _check_device(summary: Summary, baseline: Summary) -> None:
+    reason = Comparability(baseline, summary).device_reason
+    if reason is not None:
+        raise InputError(
+            f"The baseline cannot be held against this run: {reason}; choose a baseline "
+            "from the same device"
+        )
+
+
+def _failure(summary: Summary) -> tuple[LimitResult, ...]:
+    """A start-up that failed breaks every gate, whatever its limits are."""
+    if summary.get("status") != "failed":
+        return ()
+    message = str((summary.get("failure") or {}).get("message") or "no reason known")
+    reason = f"the start-up failed: {message}"
+    return (
+        LimitResult(
+            "status",
+            "start-up",
+            "count",
+            "finished",
+            None,
+            None,
+            None,
+            "broken",
+            reason,
+        ),
+    )
+
+
+def _check(limit: Limit, summary: Summary, baseline: Summary | None) -> LimitResult:
+    figure = find_figure(limit.name, [summary, *([baseline] if baseline else [])])
+    value = figure.read(summary)
+    base = figure.read(baseline) if baseline is not None else None
+    bound = _bound(limit, base)
+    outcome, reason = _outcome(limit, figure, summary, value, bound, base)
+    return LimitResult(
+        limit.name,
+        figure.title,
+        figure.unit,
+        f"{limit.side} {limit.text}",
+        bound,
+        value,
+        base,
+        outcome,
+        reason,
+    )
+
+
+def _bound(limit: Limit, base: float | None) -> float | None:
+    if not limit.is_relative:
+        return limit.value
+    if base is None:
+        return None
+    return base + (abs(base) * limit.value / 100 if limit.is_percent else limit.value)
+
+
+def _outcome(
+    limit: Limit,
+    figure: Figure,
+    summary: Summary,
+    value: float | None,
+    bound: float | None,
+    base: float | None,
+) -> tuple[str, str]:
+    if value is None:
+        return "unknown", "the run does not know this figure"
+    if bound is None or (limit.is_relative and base is None):
+        return "unknown", "the baseline does not know this figure"
+    # A log rounds to the nearest: half a step cannot be told from nothing.
+    slack = resolution(summary, value, figure.unit) / 2 if limit.is_relative else 0.0
+    slack += 1e-9 * max(1.0, abs(bound))
+    over = value - bound if limit.side == "max" else bound - value
+    if over <= slack or math.isclose(value, bound, rel_tol=1e-12):
+        return "passed", ""
+    return "broken", "above the limit" if limit.side == "max" else "below the limit"
+
+
+def find_figure(name: str, summaries: Sequence[Summary]) -> Figure:
+    """The figure of that name, also one of a phase or a benchmark."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    if name.startswith("phase:"):
+        phase = name.partition(":")[2]
+        return Figure(
+            name,
+            f"phase {phase.replace('_', ' ')}",
+            "s",
+            "phases",
+            "lower",
+            lambda summary: phase_seconds(summary).get(phase),
+            per_device=True,
+        )
+    for figure in serving_figures(summaries):
+        if figure.name == name:
+            return figure
+    title = name.replace("_", " ")
+    return Figure(name, title, "number", "serving", None, lambda summary: None)

@@ -1,0 +1,172 @@
+"""`check`: a gate for pipelines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from warmup_insights.analysis.check import (
+    SHORT_NAMES,
+    CheckResult,
+    Limit,
+    Side,
+    check_run,
+    parse_limit,
+)
+from warmup_insights.analysis.figures import BY_NAME
+from warmup_insights.cli.options import Command, db_option, json_option
+from warmup_insights.errors import InputError
+
+if TYPE_CHECKING:
+    from warmup_insights.storage import EventStore
+
+
+def limit_options(command: Command) -> Command:
+    """Add `--max-...` for what should be low, `--min-...` for what should be high."""
+    for name, figure_name in reversed(SHORT_NAMES.items()):
+        figure = BY_NAME[figure_name]
+        side = "min" if figure.better == "higher" else "max"
+        option = click.option(
+            f"--{side}-{name}",
+            metavar="LIMIT",
+            help=f"{figure.title[0].upper()}{figure.title[1:]}.",
+        )
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("run", default="latest")
+@click.option(
+    "--baseline", metavar="RUN|FILE",
+    help="What +10% is relative to: a run, a label (its latest run), or an exported file.",
+)  # fmt: skip
+@limit_options
+@click.option(
+    "--max", "highest", multiple=True, metavar="FIGURE=LIMIT",
+    help="Any figure of `compare --json`, phase:NAME or bench_KEY; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--min", "lowest", multiple=True, metavar="FIGURE=LIMIT",
+    help="The same, as a lower limit.",
+)  # fmt: skip
+@click.option("--junit", metavar="FILE", help="Write JUnit XML, too; - is stdout.")
+@click.option("--markdown", metavar="FILE", help="Write Markdown, too; - is stdout.")
+@click.option("--force", is_flag=True, help="Overwrite these files.")
+@db_option
+@json_option
+def check(
+    run: str,
+    baseline: str | None,
+    highest: tuple[str, ...],
+    lowest: tuple[str, ...],
+    junit: str | None,
+    markdown: str | None,
+    force: bool,
+    db: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Check a run against limits; exit code 1 when one does not hold.
+
+    RUN is a run id, the unique start of one, a label, or `latest`. A LIMIT is a value
+    (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s). A
+    limit on a figure that is unknown does not hold.
+    """
+    limits = _limits(options, highest, lowest)
+    summary, base = _load(db, run, baseline)
+    result = check_run(summary, limits, base)
+    _write(result, junit, markdown, force)
+    if as_json:
+        click.echo(json.dumps(result.as_dict(), indent=2))
+    elif "-" not in (junit, markdown):
+        _print(result)
+    if not result.passed:
+        sys.exit(1)
+
+
+def _limits(
+    options: dict[str, Any], highest: tuple[str, ...], lowest: tuple[str, ...]
+) -> list[Limit]:
+    limits = []
+    for key, text in options.items():
+        if text is not None:
+            side, _, name = key.partition("_")
+            limits.append(parse_limit(name.replace("_", "-"), _side(side), text))
+    for given, texts in (("max", highest), ("min", lowest)):
+        for text in texts:
+            name, separator, value = text.partition("=")
+            if not separator:
+                raise InputError(
+                    f"--{given} {text[:60]!r} is not FIGURE=LIMIT, such as wall_s=+10%"
+                )
+            limits.append(parse_limit(name, _side(given), value))
+    return limits
+
+
+def _side(text: str) -> Side:
+    return "max" if text == "max" else "min"
+
+
+def _load(
+    db: str, run: str, baseline: str | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    from warmup_insights.analysis.refresh import current_summary
+    from warmup_insights.storage import EventStore
+
+    with EventStore(db, read_only=True) as store:
+        record = store.find_run(run)
+        summary = current_summary(store, record)
+        if baseline is None:
+            return summary, None
+        return summary, find_baseline(store, baseline, except_run=record.run_id)
+
+
+def find_baseline(store: EventStore, text: str, *, except_run: str) -> dict[str, Any]:
+    """The summary that a user means: a file, the latest run of a label, or a run.
+
+    Raises:
+        InputError: the file is no exported run, or the run is its own baseline.
+        StoreError: there is no such run.
+    """
+    from warmup_insights.analysis.refresh import current_summary
+    from warmup_insights.export.baseline import read_run_json
+
+    if text.endswith(".json") or Path(text).is_file():
+        return read_run_json(text)[0]
+    labelled = [r for r in store.runs(label=text, limit=2) if r.run_id != except_run]
+    record = labelled[0] if labelled else store.find_run(text)
+    if record.run_id == except_run:
+        raise InputError(
+            f"{text[:60]!r} is the run itself; name another run as its baseline"
+        )
+    return current_summary(store, record)
+
+
+def _write(
+    result: CheckResult, junit: str | None, markdown: str | None, force: bool
+) -> None:
+    from warmup_insights.cli.writing import write_result
+    from warmup_insights.export.checks import check_markdown
+    from warmup_insights.export.junit import junit_text
+
+    if junit is not None:
+        write_result(junit, junit_text(result), force=force)
+    if markdown is not None:
+        write_result(markdown, check_markdown(result), force=force)
+
+
+def _print(result: CheckResult) -> None:
+    from warmup_insights.cli.printing import print_tables
+    from warmup_insights.export.checks import check_table
+
+    print_tables([check_table(result)])
+    count = sum(1 for item in result.results if item.outcome != "passed")
+    total = len(result.results)
+    click.echo(
+        f"All {total} limits hold." if not count else f"{count} of {total} do not hold."
+    )
