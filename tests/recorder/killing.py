@@ -29,7 +29,7 @@ while True:
         number += 1
         recorder.record(step(number))
         os.write(diary, f"recorded {number} {time.monotonic()}\\n".encode())
-    if number % 2000 == 0 and recorder.flush():
+    if number % 10_000 == 0 and recorder.flush():
         os.write(diary, f"flushed {number}\\n".encode())
     time.sleep(0.002)
 """
