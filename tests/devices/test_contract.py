@@ -6,8 +6,8 @@ import time
 
 import pytest
 import torch
-from tests.devices.habana_stand_in import StandIn, install
 
+from tests.devices.habana_stand_in import StandIn, install
 from warmup_insights.devices import DEVICE_CHOICES, open_device
 from warmup_insights.devices.base import DeviceOutOfMemory
 from warmup_insights.devices.cpu import CpuDevice
@@ -145,7 +145,7 @@ def test_facts_are_plain_values(device):
 
 
 def test_unknown_devices_are_named():
-    with pytest.raises(SettingError, match="'tpu'.*cpu, cuda"):
+    with pytest.raises(SettingError, match=r"'tpu'.*cpu, cuda"):
         open_device("tpu")
     assert "cpu" in DEVICE_CHOICES
 

@@ -15,47 +15,58 @@ from warmup_insights.runner.capture import (
 )
 
 
-def naive(prompt, decode, total, ratio, strategies, cost):
-    """The rule as the seed tells it, written as one would by hand.
+def naive_order(buckets, strategy):
+    if strategy == "min_tokens":
+        return sorted(buckets, key=lambda b: (b[0] * b[1], b[1], b[0], b[2:]))
+    return sorted(buckets, key=lambda b: (-b[0], b[1], b[2:]))
 
-    Returns the captured (phase, bucket) in order.
-    """
-    done = []
-    spent = {"prompt": 0, "decode": 0}
 
-    def order(buckets, strategy):
-        if strategy == "min_tokens":
-            return sorted(buckets, key=lambda b: (b[0] * b[1], b[1], b[0], b[2:]))
-        return sorted(buckets, key=lambda b: (-b[0], b[1], b[2:]))
+class Naive:
+    """The rule as the seed tells it, written as one would by hand."""
 
-    def weight(phase, bucket):
-        return bucket[0] * bucket[1] if phase == "prompt" else bucket[0]
+    def __init__(self, cost):
+        self.cost = cost
+        self.done = []
 
-    def go(phase, buckets, left):
+    def spent(self, phase):
+        return sum(self.cost(p, b) for p, b in self.done if p == phase)
+
+    def guess(self, phase, bucket):
+        def weight(b):
+            return b[0] * b[1] if phase == "prompt" else b[0]
+
+        units = 0.001
+        for other_phase, other in self.done:
+            units += weight(other) if other_phase == phase else 0
+        return weight(bucket) / units * self.spent(phase)
+
+    def go(self, phase, buckets, left):
         everything = True
         for bucket in buckets:
-            units = 0.001
-            for other_phase, other in done:
-                if other_phase == phase:
-                    units += weight(phase, other)
-            guess = weight(phase, bucket) / units * spent[phase]
-            if guess >= left:
+            if self.guess(phase, bucket) >= left:
                 everything = False
-            elif (phase, bucket) not in done:
-                price = cost(phase, bucket)
-                done.append((phase, bucket))
-                spent[phase] += price
-                left -= price
+            elif (phase, bucket) not in self.done:
+                self.done.append((phase, bucket))
+                left -= self.cost(phase, bucket)
         return everything
 
-    prompts, decodes = order(prompt, strategies[0]), order(decode, strategies[1])
-    all_prompts = go("prompt", prompts, ratio * total)
-    all_decodes = go("decode", decodes, total - ratio * total)
-    if sum(spent.values()) < total and not all_prompts and all_decodes:
-        all_prompts = go("prompt", prompts, total - sum(spent.values()))
-    if sum(spent.values()) < total and not all_decodes and all_prompts:
-        go("decode", decodes, total - sum(spent.values()))
-    return done
+
+def naive(prompt, decode, total, ratio, strategies, cost):
+    """The captured (phase, bucket) in order."""
+    rule = Naive(cost)
+
+    def left():
+        return total - rule.spent("prompt") - rule.spent("decode")
+
+    prompts = naive_order(prompt, strategies[0])
+    decodes = naive_order(decode, strategies[1])
+    all_prompts = rule.go("prompt", prompts, ratio * total)
+    all_decodes = rule.go("decode", decodes, total - ratio * total)
+    if left() > 0 and not all_prompts and all_decodes:
+        all_prompts = rule.go("prompt", prompts, left())
+    if left() > 0 and not all_decodes and all_prompts:
+        rule.go("decode", decodes, left())
+    return rule.done
 
 
 def buckets(dimensions):
@@ -144,7 +155,7 @@ def test_max_bs_starts_with_the_largest_batch_and_its_shortest():
 
 
 def test_an_unknown_strategy_is_named():
-    with pytest.raises(SettingError, match="'max_tokens'.*min_tokens, max_bs"):
+    with pytest.raises(SettingError, match=r"'max_tokens'.*min_tokens, max_bs"):
         order_candidates([], "max_tokens")
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runner.helpers import BLOCK, make_engine, of_kind
 
+from tests.runner.helpers import BLOCK, make_engine, of_kind
 from warmup_insights.events import DefragStep, DefragWarmup
 from warmup_insights.runner.batch import CacheLayout
 from warmup_insights.runner.defragmenter import (

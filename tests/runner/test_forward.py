@@ -11,9 +11,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.runner.dense import dense_greedy, dense_logits
 from tests.runner.helpers import BLOCK, SHAPE, make_engine, weights_of
-
 from warmup_insights.runner.batch import Row
 from warmup_insights.runner.shapes import RopeScaling
 

@@ -7,13 +7,13 @@ device, gpu_memory_utilization 0.5, VLLM_GRAPH_RESERVED_MEM 0.4.
 from __future__ import annotations
 
 import pytest
+
 from tests.runner.helpers import (
     of_kind,
     only,
     run_simulated,
     seed_settings,
 )
-
 from warmup_insights.events import (
     BucketsGenerated,
     CaptureSummary,

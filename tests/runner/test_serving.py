@@ -7,9 +7,9 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.runner.dense import dense_greedy
 from tests.runner.helpers import of_kind, only, simulated_device, weights_of
-
 from warmup_insights.devices.cpu import CpuDevice
 from warmup_insights.events import (
     BenchmarkResult,
@@ -212,7 +212,7 @@ def test_the_result_counts_what_was_served(plain):
 def test_the_time_to_the_first_token_includes_waiting():
     """On the simulated clock: four arrivals far apart never wait for each other."""
     work = WorkloadSettings(num_prompts=4, request_rate=0.001, input_len=30, sigma=0)
-    session, events = serve(work, device=simulated_device())
+    _, events = serve(work, device=simulated_device())
     values = only(events, BenchmarkResult).values
     assert values["duration"] > 100
     assert values["mean_ttft_ms"] < 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.runner.helpers import (
     of_kind,
     only,
@@ -10,7 +11,6 @@ from tests.runner.helpers import (
     seed_settings,
     simulated_device,
 )
-
 from warmup_insights.devices.base import DeviceOutOfMemory
 from warmup_insights.devices.cpu import CpuDevice
 from warmup_insights.errors import DeviceError, InputError, SettingError
@@ -342,7 +342,7 @@ class TestMemory:
 
 
 def test_an_unknown_model_is_named():
-    with pytest.raises(SettingError, match="'gpt-9'.*tiny"):
+    with pytest.raises(SettingError, match=r"'gpt-9'.*tiny"):
         Session(simulated_device(), seed_settings(model="gpt-9"), lambda event: None)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.run_options import (
     engine_options,
+    log_options,
     read_settings,
     read_workload,
     serve_options,
@@ -22,9 +24,10 @@ from warmup_insights.cli.run_options import (
 from warmup_insights.cli.run_progress import RunProgress
 from warmup_insights.cli.run_report import RunReport
 from warmup_insights.devices import Device, open_device
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.events import AnyEvent
 from warmup_insights.recorder import Recorder
+from warmup_insights.runner.log_format import open_log
 from warmup_insights.runner.metrics import result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.storage.location import shown_location
@@ -37,6 +40,7 @@ Taker = Callable[[AnyEvent], None]
 @click.command()
 @engine_options
 @serve_options
+@log_options
 @click.option("--label", help="A name for the run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr.")
 @db_option
@@ -45,8 +49,12 @@ def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) 
     """Run the reference warm-up on a device, and record it."""
     report = RunReport()
     run_id = new_run_id()
-    with RunProgress(Console(stderr=True), is_quiet=quiet) as progress:
-        takers = (report.take, progress.take)
+    console = Console(stderr=True)
+    is_quiet = quiet or (bool(options["log_format"]) and options["log_file"] is None)
+    with ExitStack() as stack:
+        log = stack.enter_context(_open_log(options["log_format"], options["log_file"]))
+        progress = stack.enter_context(RunProgress(console, is_quiet=is_quiet))
+        takers = (report.take, progress.take, *log)
         outcome = record_run(options, db, run_id, label, takers)
     if options["save_result"] is not None and report.benchmark is not None:
         _save(options["save_result"], report.benchmark)
@@ -102,6 +110,24 @@ def _record(device: Device, run_id: str, label: str | None) -> RunRecord:
         started_at=device.now(),
         synthetic=device.is_synthetic,
     )
+
+
+@contextmanager
+def _open_log(name: str | None, path: Path | None) -> Iterator[tuple[Taker, ...]]:
+    """The writer of a log as a taker of events; none without a format."""
+    if name is None:
+        if path is not None:
+            raise SettingError("--log-file does nothing without --log-format; add it")
+        yield ()
+    elif path is None:
+        yield (open_log(name, sys.stderr).take,)
+    else:
+        try:
+            stream = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write the log to {path}: {error}") from error
+        with stream:
+            yield (open_log(name, stream).take,)
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -12,6 +12,7 @@ import click
 
 from warmup_insights.devices import DEVICE_CHOICES
 from warmup_insights.errors import SettingError
+from warmup_insights.runner.log_format import LOG_FORMATS
 from warmup_insights.runner.settings import CAPTURE_STRATEGIES, RunSettings
 from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.units import parse_bytes
@@ -221,6 +222,27 @@ _SERVE_OPTIONS = (
         help="Write the result as JSON, with the keys of `vllm bench serve`.",
     ),
 )
+
+
+_LOG_OPTIONS = (
+    click.option(
+        "--log-format",
+        type=click.Choice(list(LOG_FORMATS)),
+        help="Print the run as that engine's log would tell it.",
+    ),
+    click.option(
+        "--log-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Where the log goes; standard error without it.",
+    ),
+)
+
+
+def log_options(command: Command) -> Command:
+    """Add `--log-format` and `--log-file`."""
+    for option in reversed(_LOG_OPTIONS):
+        command = option(command)
+    return command
 
 
 def serve_options(command: Command) -> Command:

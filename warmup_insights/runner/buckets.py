@@ -133,13 +133,17 @@ def _ranges(
     if not any(bounds.phase == phase for bounds in generated.ranges):
         return []
     names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
+    if phase == "decode":
+        # The engine shows no query length there, and exponential says `block`.
+        blocks = "block" if settings.strategy == "exp" else "blocks"
+        names = {"batch_size": "bs", "num_blocks": blocks}
     return [
         BucketRangesConfigured(
             phase=phase,
             ranges={
                 names[bounds.dimension]: list(bounds.parameters)
                 for bounds in generated.ranges
-                if bounds.phase == phase
+                if bounds.phase == phase and bounds.dimension in names
             },
             parameters=list(STRATEGIES[settings.strategy].parameter_names),
             time=time,

@@ -101,7 +101,8 @@ class TwoDimensionalBuckets:
                     BucketsOmitted(
                         phase=phase,
                         count=len(self._dropped),
-                        reason=f"max_num_batched_tokens={self._budget}",
+                        reason="due to exceeded token budget "
+                        f"(max_num_batched_tokens={self._budget})",
                         buckets=self._dropped,
                         time=time,
                     )

@@ -80,7 +80,7 @@ class Server:
                 self.scheduler.add(arriving.pop())
             if not self.scheduler.has_work:
                 self.engine.device.wait(arriving[-1].arrival_s - now)
-                continue
+                self.scheduler.add(arriving.pop())
             self._step(started, served)
 
     def _step(self, started: float, served: Served) -> None:

@@ -74,20 +74,27 @@ class Warmup:
             self.layout = make_layout(
                 self.budget, settings.block_size, max_model_len=settings.max_model_len
             )
-            before = self.engine.device.memory()
-            with self._measured("kv_cache"):
-                self.engine.allocate_kv_cache(self.layout)
-            after = self.engine.device.memory()
-        tokens = self.layout.num_blocks * settings.block_size
+            device = self.engine.device
+            before, began = device.memory(), device.now()
+            self.engine.allocate_kv_cache(self.layout)
+            device.synchronize()
+            after, ended = device.memory(), device.now()
+            self._emit_cache(after.used_bytes - before.used_bytes, ended)
+            self.emitter.emit(measured("kv_cache", before, after, ended - began, ended))
+
+    def _emit_cache(self, allocated_bytes: int, time: float) -> None:
+        settings, num_blocks = self.settings, self.layout.num_blocks
+        tokens = num_blocks * settings.block_size
         self.emitter.emit(
             KVCacheAllocated(
-                num_blocks=self.layout.num_blocks,
+                num_blocks=num_blocks,
                 block_size=settings.block_size,
                 num_tokens=tokens,
                 max_concurrency=tokens / settings.max_model_len,
                 tokens_per_request=settings.max_model_len,
-                allocated_bytes=after.used_bytes - before.used_bytes,
-                time=self.emitter.now(),
+                num_host_blocks=0,
+                allocated_bytes=allocated_bytes,
+                time=time,
             )
         )
 
