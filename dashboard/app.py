@@ -27,6 +27,8 @@ def main() -> None:
     pages = [
         st.Page(widgets.RUNS, title="Runs", icon=":material/list:", default=True),
         st.Page(widgets.RUN, title="Run", icon=":material/speed:", url_path="run"),
+        st.Page(widgets.COMPARE, title="Compare", icon=":material/compare_arrows:"),
+        st.Page(widgets.BUCKETS, title="Buckets lab", icon=":material/grid_on:"),
         st.Page(widgets.UPLOAD, title="Upload", icon=":material/upload_file:"),
     ]
     st.navigation(pages, position="top").run()

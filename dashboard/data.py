@@ -65,17 +65,40 @@ def run_version(run: RunRecord) -> Version:
     return (float(run.num_events), run.updated_at or 0.0)
 
 
-@st.cache_data(max_entries=16, show_spinner=False)
+Filters = tuple[tuple[str, Any], ...]
+
+
+@st.cache_data(max_entries=16, ttl=30.0, show_spinner=False)
 def _run_rows(
-    database: str, version: Version, filters: tuple[tuple[str, Any], ...], limit: int
+    database: str, version: Version, filters: Filters, limit: int, offset: int
 ) -> pd.DataFrame:
-    return frames.runs_frame(store().run_table(limit=limit, **dict(filters)))
+    found = store().run_table(limit=limit, offset=offset, **dict(filters))
+    return frames.runs_frame(found)
 
 
-def run_rows(filters: dict[str, Any], limit: int) -> pd.DataFrame:
-    """The newest runs that pass the filters; columns of `frames.runs_frame`."""
-    chosen = tuple(sorted((k, v) for k, v in filters.items() if v))
-    return _run_rows(settings().database, list_version(), chosen, limit)
+def run_rows(filters: dict[str, Any], limit: int, offset: int = 0) -> pd.DataFrame:
+    """Runs that pass the filters, newest first; columns of `frames.runs_frame`.
+
+    They are read again after half a minute even if nothing changed: a recorder that
+    went silent changes nothing.
+    """
+    return _run_rows(
+        settings().database, list_version(), _chosen(filters), limit, offset
+    )
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _count_runs(database: str, version: Version, filters: Filters) -> int:
+    return store().count_runs(**dict(filters))
+
+
+def count_runs(filters: dict[str, Any]) -> int:
+    """How many runs pass the filters."""
+    return _count_runs(settings().database, list_version(), _chosen(filters))
+
+
+def _chosen(filters: dict[str, Any]) -> Filters:
+    return tuple(sorted((k, v) for k, v in filters.items() if v))
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -232,3 +255,13 @@ def cuda_graphs(
         frames_steps.graph_captures(found, summary),
         frames_steps.capture_progress(found),
     )
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _bucket_rows(database: str, run_id: str, version: Version) -> list[dict[str, Any]]:
+    return store().bucket_summaries(run_id)
+
+
+def bucket_rows(run: RunRecord) -> list[dict[str, Any]]:
+    """The bucket summaries of a run, as they are stored."""
+    return _bucket_rows(settings().database, run.run_id, run_version(run))

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.palette import phase_meaning
+from dashboard.text import visible
 from warmup_insights.events import AnyEvent, BucketRangesConfigured, BucketsGenerated
 from warmup_insights.storage.records import RunRecord
 
@@ -57,9 +58,83 @@ def runs_frame(
     frame = pd.DataFrame(list(rows), columns=list(RUN_COLUMNS))
     if frame.empty:
         return frame.assign(name=pd.Series(dtype="str"))
+    # Columns that are empty throughout would become numbers.
+    for column in ("label", "notes", "engine", "version", "model", "device_name"):
+        frame[column] = (
+            frame[column].astype("object").where(frame[column].notna(), None)
+        )
     frame["status"] = [_status(row, now) for row in rows]
     frame["name"] = [run_name(row) for row in rows]
     return frame
+
+
+def runs_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The table of the runs page: one column per thing a person looks for."""
+    started = rows["started_at"].fillna(rows["created_at"])
+    engine = rows["engine"].fillna("") + (" " + rows["version"].fillna(""))
+    return pd.DataFrame(
+        {
+            "open": "Open",
+            "name": [visible(name, 80) for name in rows["name"]],
+            "status": [[status] for status in rows["status"]],
+            "engine": [visible(text, 60).strip() or None for text in engine],
+            "model": [_cell(text) for text in rows["model"]],
+            "device": [
+                _cell(name or kind)
+                for name, kind in zip(
+                    rows["device_name"], rows["device_kind"], strict=True
+                )
+            ],
+            "started": pd.to_datetime(started, unit="s"),
+            "warmup_s": rows["warmup_s"].astype("float64"),
+            "captured_percent": rows["captured_percent"].astype("float64"),
+            "num_kv_blocks": rows["num_kv_blocks"].astype("Int64"),
+            "missed": rows["missed"].astype("Int64"),
+            "figures": [
+                _figures(kind, made_up)
+                for kind, made_up in zip(
+                    rows["device_kind"], rows["synthetic"], strict=True
+                )
+            ],
+            "notes": [_cell(text) for text in rows["notes"]],
+            "run_id": rows["run_id"],
+        }
+    )
+
+
+def _cell(text: object) -> str | None:
+    return visible(text, 120) if isinstance(text, str) and text else None
+
+
+def _figures(device_kind: object, synthetic: object) -> str | None:
+    if device_kind == "simulated":
+        return "simulated"
+    return "synthetic" if synthetic else None
+
+
+def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Runs of the series with two or more of them, the largest series first.
+
+    A series is a model on a kind of device; simulated and made-up runs are series of
+    their own. Columns: series, started_at, name, status, run_id and `by`.
+    """
+    known = rows[rows[by].notna() & rows["started_at"].notna()]
+    if known.empty:
+        return known.assign(series=[])
+    named = known.assign(series=[_series(row) for row in known.to_dict("records")])
+    counts = named["series"].value_counts()
+    kept = named[named["series"].map(counts) > 1]
+    order = kept["series"].map(counts)
+    kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
+    return kept[["series", "started_at", "name", "status", "run_id", by]]
+
+
+def _series(row: Mapping[Any, Any]) -> str:
+    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
+    device = row["device_name"] or row["device_kind"] or "any device"
+    figures = _figures(row["device_kind"], row["synthetic"])
+    marked = figures == "synthetic" or (figures and "simulated" not in device)
+    return f"{model} on {device}" + (f" ({figures})" if marked else "")
 
 
 def _status(row: Mapping[str, Any], now: float) -> str:

@@ -65,6 +65,16 @@ PHASE_MEANINGS: dict[str, str] = {
 }
 """Phase of a start-up to meaning; what is not listed is `prepare` or `warmed`."""
 
+PART_MEANINGS: dict[str, str] = {
+    "weights": "load",
+    "profiling": "profile",
+    "margin": "margin",
+    "graphs": "reserved",
+    "kv_cache": "kv_cache",
+    "other": "prepare",
+}
+"""Part of the memory budget (`analysis.waterfall`) to meaning."""
+
 STATES: dict[str, str] = {
     "generated": "declared only",
     "warmed": "warmed",

@@ -1,41 +1,167 @@
-"""Runs: every start-up in the store."""
+"""Runs: every start-up in the store, what can be done to them, and their trend."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, widgets
+from dashboard import data, frames, run_actions, run_filters, widgets
+from dashboard.palette import STATUS_COLOURS
+from dashboard.text import markdown
+from warmup_insights.units import format_duration
 
-LIMIT = 10_000
+PAGE = 1_000
+MOST_COMPARED = 12
+MOST_PANELS = 6
+_TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 
 
 def render() -> None:
     """Show the page."""
+    total, _ = data.list_version()
     st.title("Runs")
-    rows = data.run_rows({}, LIMIT)
-    if rows.empty:
+    if total == 0:
         widgets.empty(
             "No runs yet",
-            "Upload a log, or let the command line read some:",
+            "Upload a log on the page **Upload**, or let the command line read one, or "
+            "look at the samples:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
-    event = st.dataframe(
-        shown(rows), hide_index=True, on_select="rerun",
-        selection_mode="single-row", key="runs",
+    filters = run_filters.choose()
+    rows = data.run_rows(filters, PAGE, _page(int(total), filters))
+    if rows.empty:
+        widgets.empty("No run matches", "Take a filter away.")
+        return
+    actions = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    chosen = _table(rows)
+    with actions:
+        _actions(rows, chosen, int(total))
+    _trend(rows)
+
+
+def _page(total: int, filters: dict[str, Any]) -> int:
+    """The first row to show; a choice only when there are more than fit one page."""
+    matching = total if not any(filters.values()) else data.count_runs(filters)
+    if matching <= PAGE:
+        return 0
+    starts = list(range(0, matching, PAGE))
+    chosen = st.selectbox(
+        "Rows", starts, width=240, label_visibility="collapsed",
+        format_func=lambda n: f"{n + 1:,}-{min(n + PAGE, matching):,} of {matching:,} runs",
     )  # fmt: skip
-    chosen = event["selection"]["rows"]
-    if chosen:
-        st.switch_page(
-            widgets.RUN, query_params={"run": rows.iloc[chosen[0]]["run_id"]}
+    return int(chosen)
+
+
+def _open() -> None:
+    click = st.session_state["open-run"]
+    st.session_state["go-to"] = st.session_state["shown-runs"][click["row"]]
+
+
+def _table(rows: pd.DataFrame) -> list[int]:
+    st.session_state["shown-runs"] = list(rows["run_id"])
+    event = st.dataframe(
+        frames.runs_table(rows),
+        hide_index=True,
+        height=min(430, 38 + 35 * len(rows)),
+        on_select="rerun",
+        selection_mode="multi-row",
+        key="runs",
+        placeholder="\u2013",
+        column_config=_columns(rows),
+    )
+    if wanted := st.session_state.pop("go-to", None):
+        st.switch_page(widgets.RUN, query_params={"run": wanted})
+    return [n for n in event["selection"]["rows"] if n < len(rows)]
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, Any]:
+    column = st.column_config
+    longest = rows["warmup_s"].max()
+    return {
+        "open": column.ButtonColumn(
+            "", type="tertiary", key="open-run", on_click=_open, width=64
+        ),
+        "name": column.TextColumn("Run", width=170),
+        "status": column.MultiselectColumn(
+            "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
+            width="small",
+        ),
+        "engine": "Engine",
+        "model": column.TextColumn("Model", width=130),
+        "device": column.TextColumn("Device", width=130),
+        "started": column.DatetimeColumn("Started (UTC)", format="YYYY-MM-DD HH:mm"),
+        "warmup_s": column.ProgressColumn(
+            "Warm-up (s)", format="%.4g", min_value=0.0, width=110,
+            max_value=float(longest) if pd.notna(longest) and longest > 0 else 1.0,
+        ),
+        "captured_percent": column.ProgressColumn(
+            "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=110
+        ),
+        "num_kv_blocks": column.NumberColumn("KV blocks", format="localized"),
+        "missed": column.NumberColumn("Misses", format="localized"),
+        "figures": column.TextColumn(
+            "Figures", help="Made up or simulated runs are not from a real device"
+        ),
+        "notes": column.TextColumn("Notes", width="medium"),
+        "run_id": column.TextColumn("Id", width="small"),
+    }  # fmt: skip
+
+
+def _actions(rows: pd.DataFrame, chosen: list[int], total: int) -> None:
+    ids = list(rows["run_id"].iloc[chosen])
+    if not ids:
+        st.caption(
+            f"{len(rows):,} of {total:,} runs. Open one, or tick some to compare, name or "
+            "delete them."
         )
+        return
+    st.caption(f"{len(ids)} chosen", width="content")
+    if st.button(
+        "Compare", icon=":material/compare_arrows:", type="primary",
+        disabled=not 2 <= len(ids) <= MOST_COMPARED,
+        help=f"Two to {MOST_COMPARED} runs; the first in the list is the baseline",
+    ):  # fmt: skip
+        st.switch_page(widgets.COMPARE, query_params={"run": ids})
+    if st.button("Label and notes", icon=":material/edit:", disabled=len(ids) != 1):
+        run_actions.edit(data.store().run(ids[0]))
+    if st.button("Delete", icon=":material/delete:"):
+        run_actions.delete([data.store().run(run_id) for run_id in ids])
 
 
-def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns of the table, in the order of reading."""
-    return rows[["name", "status", "engine", "device_kind", "warmup_s",
-                 "captured_percent", "num_kv_blocks", "missed", "run_id"]]  # fmt: skip
+def _trend(rows: pd.DataFrame) -> None:
+    known = [by for by in _TREND if rows[by].notna().sum() > 1]
+    if not known:
+        return
+    by = str(
+        st.segmented_control(
+            "Trend of", known, default=known[0], required=True,
+            format_func=_TREND.__getitem__, key="trend",
+        )
+    )  # fmt: skip
+    runs = frames.trend_frame(rows, by)
+    if runs.empty:
+        st.caption("A trend needs two runs of one model on one device.")
+        return
+    columns = st.columns(3)
+    for number, (name, series) in enumerate(runs.groupby("series", sort=False)):
+        if number == MOST_PANELS:
+            break
+        with columns[number % 3]:
+            _panel(str(name), series, by, number)
+
+
+def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
+    from dashboard.charts_runs import trend
+
+    widgets.chart(
+        trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,
+        key=f"trend-{by}-{number}", title=markdown(name, 60),
+        hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
+        f"slowest {format_duration(series[by].max())}.",
+    )  # fmt: skip
 
 
 with widgets.guarded():

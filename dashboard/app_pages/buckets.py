@@ -1,0 +1,210 @@
+"""Buckets lab: what a strategy would generate, before an engine is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import streamlit as st
+
+from dashboard import data, frames, lab, run_picker, widgets
+from dashboard.text import markdown
+from warmup_insights.bucketing import (
+    LengthDistribution,
+    StrategyName,
+    format_bucket_file,
+)
+from warmup_insights.units import format_duration, format_percent
+
+_WORDS = {
+    "max_num_seqs": ("max_num_seqs", "Requests per step at most"),
+    "max_num_batched_tokens": (
+        "max_num_batched_tokens",
+        "Prompt tokens per step at most",
+    ),
+    "max_model_len": ("max_model_len", "Tokens of one request at most"),
+    "block_size": ("block_size", "Tokens per KV block"),
+    "num_hpu_blocks": ("KV blocks", "Blocks of the KV cache"),
+}
+_ASSUMPTIONS = {
+    "log-uniform": "every order of magnitude equally likely",
+    "uniform": "every length equally likely",
+}
+
+
+def render() -> None:
+    """Show the page."""
+    st.title("Buckets lab")
+    st.caption(
+        "Which buckets vllm-gaudi would generate, what it would drop, and how much of "
+        "your requests would be padding. Nothing runs; "
+        "`warmup-insights buckets generate` prints the same."
+    )
+    inputs, results = st.columns([1, 2.6], gap="medium")
+    with inputs:
+        base = _base()
+        limits, variables, lengths_text, assumption, strategies = _form(base)
+    with results:
+        lengths = lab.read_lengths(lengths_text, assumption, limits["max_model_len"])
+        trials = lab.run_trials(
+            limits, lab.read_overrides(variables), strategies, lengths
+        )
+        _side_by_side(trials, lengths, base)
+        _one(trials)
+
+
+def _base() -> dict[str, Any] | None:
+    """A run whose limits fill the form."""
+    if data.list_version()[0] == 0:
+        return None
+    known = run_picker.names(tuple(run_picker.asked_for()))
+    asked = run_picker.asked_for()
+    chosen = st.selectbox(
+        "Start from a run", list(known), format_func=known.__getitem__,
+        index=list(known).index(asked[0]) if asked else None, placeholder="No run",
+        help="Its limits and bucketing variables fill the form; its times estimate the "
+        "warm-up",
+    )  # fmt: skip
+    if chosen is None:
+        return None
+    run = data.store().run(chosen)
+    return {"run": run, "summary": data.summary(run)}
+
+
+def _form(
+    base: dict[str, Any] | None,
+) -> tuple[dict[str, int], str, str, str, list[StrategyName]]:
+    stated = {} if base is None else lab.limits_of(base["summary"])
+    key = "lab" if base is None else f"lab-{base['run'].run_id}"
+    strategies = st.pills(
+        "Strategies", list(lab.STRATEGY_TITLES), selection_mode="multi",
+        default=list(lab.STRATEGY_TITLES), key=f"{key}-strategies",
+        format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
+    )  # fmt: skip
+    limits = {}
+    columns = st.columns(2)
+    for number, (name, (words, explanation)) in enumerate(_WORDS.items()):
+        limits[name] = int(
+            columns[number % 2].number_input(
+                words, 1, 10_000_000, stated.get(name, lab.DEFAULTS[name]),
+                help=explanation, key=f"{key}-{name}",
+            )
+        )  # fmt: skip
+    variables = st.text_area(
+        "Variables", "" if base is None else lab.variables_of(base["summary"]),
+        key=f"{key}-variables", height=110, max_chars=20_000,
+        placeholder="VLLM_PROMPT_BS_BUCKET_MAX=4\nVLLM_DECODE_BLOCK_BUCKET_STEP=256",
+        help="As in the environment of the engine, one NAME=VALUE a line",
+    )  # fmt: skip
+    lengths = st.text_area(
+        "Request lengths", key=f"{key}-lengths", height=110, max_chars=2_000_000,
+        placeholder="350 12\n1200 3", help="Tokens, and how often, one pair a line",
+    )  # fmt: skip
+    assumption = st.selectbox(
+        "Without lengths, assume", list(_ASSUMPTIONS), format_func=_ASSUMPTIONS.get,
+        disabled=bool(lengths.strip()), key=f"{key}-assumption",
+    )  # fmt: skip
+    chosen = [name for name in lab.STRATEGY_TITLES if name in strategies]
+    return limits, variables, lengths, str(assumption), chosen
+
+
+def _side_by_side(
+    trials: list[lab.Trial], lengths: LengthDistribution, base: dict[str, Any] | None
+) -> None:
+    if not trials:
+        widgets.empty("No strategy chosen", "Choose at least one on the left.")
+        return
+    costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base["run"]))
+    table = lab.trials_table(trials, costs)
+    percent = st.column_config.NumberColumn(format="percent")
+    hint = f"Padding for {lengths.name}."
+    if lengths.is_assumed:
+        hint += " Nobody measured these lengths; give yours on the left."
+    if "warm-up, estimated (s)" in table:
+        hint += f" Warm-up estimated with {_costs_words(costs)} of the chosen run."
+    widgets.table(
+        table, key="strategies", title="Strategies side by side", hint=markdown(hint),
+        columns={
+            name: percent for name in table.columns if "padding" in name or "not" in name
+        } | {
+            "warm-up, estimated (s)": st.column_config.NumberColumn(format="%.1f"),
+            "problem": None if not table["problem"].any() else "problem",
+        },
+    )  # fmt: skip
+
+
+def _costs_words(costs: Mapping[str, float]) -> str:
+    return " and ".join(
+        f"{format_duration(costs[phase])} per {phase} bucket"
+        for phase in ("prompt", "decode")
+    )
+
+
+def _one(trials: list[lab.Trial]) -> None:
+    made = {t.strategy: t for t in trials if t.generated is not None}
+    if not made:
+        return
+    chosen = st.segmented_control(
+        "Look at", list(made), default=next(iter(made)), required=True,
+        format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
+        key="lab-look",
+    )  # fmt: skip
+    trial = made[cast(StrategyName, chosen)]
+    assert trial.generated is not None
+    for note in trial.generated.notes:
+        st.warning(markdown(note, 400))
+    for phase in ("prompt", "decode"):
+        _map(trial, phase)
+    _worst(trial)
+    dropped = lab.dropped_table(trial.generated)
+    if not dropped.empty:
+        with st.expander(f"{len(dropped):,} dropped candidates"):
+            st.dataframe(dropped, hide_index=True)
+            widgets.csv_button(dropped, "dropped")
+    text = format_bucket_file(trial.generated.prompt, trial.generated.decode)
+    st.download_button(
+        "Bucket file", text, f"buckets_{trial.strategy}.txt", "text/plain",
+        on_click="ignore", icon=":material/download:", key="bucket-file",
+        help="For VLLM_BUCKETING_FROM_FILE",
+    )  # fmt: skip
+
+
+def _map(trial: lab.Trial, phase: str) -> None:
+    from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
+
+    assert trial.generated is not None
+    rows = lab.bucket_rows(trial.generated, phase)
+    if rows.empty:
+        st.caption(f"No {phase} bucket.")
+        return
+    axes = choose_axes(list(rows["bucket"]), frames.names_for(3, None))
+    total = len(rows)
+    hint = f"{total:,} buckets would be warmed up."
+    if axes.panel is not None:
+        values = sorted({bucket[axes.panel] for bucket in rows["bucket"]})
+        value = st.select_slider(
+            f"{phase.capitalize()}: {axes.names[axes.panel]}", values,
+            key=f"lab-panel-{phase}-{trial.strategy}",
+        )  # fmt: skip
+        rows = rows[[bucket[axes.panel] == value for bucket in rows["bucket"]]]
+        hint += f" These are the {len(rows):,} with {axes.names[axes.panel]} {value}."
+    widgets.chart(
+        bucket_map(rows, axes, dark=widgets.is_dark()),
+        rows.assign(bucket=[bucket_text(b) for b in rows["bucket"]])[["phase", "bucket"]],
+        key=f"lab-{phase}-{trial.strategy}", title=f"{phase.capitalize()} buckets",
+        hint=hint, simulated="not run",
+    )  # fmt: skip
+
+
+def _worst(trial: lab.Trial) -> None:
+    if trial.padding is None or trial.padding.prompt is None:
+        return
+    worst = trial.padding.prompt
+    st.caption(
+        f"Worst prompt: {tuple(worst.worst_shape)} runs in "
+        f"{tuple(worst.worst_bucket)}, {format_percent(100 * worst.worst_ratio)} padding."
+    )
+
+
+with widgets.guarded():
+    render()

@@ -1,0 +1,195 @@
+"""Compare: two to twelve runs side by side, the first is the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import comparing, data, run_picker, widgets
+from dashboard.budget import budget_steps
+from dashboard.palette import colour
+from dashboard.text import markdown
+from warmup_insights.analysis.compare import Comparison
+from warmup_insights.analysis.compare import compare as compare_runs
+from warmup_insights.export.comparison import comparison_markdown
+
+MOST = 12
+WATERFALLS = 4
+
+
+def render() -> None:
+    """Show the page."""
+    st.title("Compare")
+    if data.list_version()[0] < 2:
+        widgets.empty(
+            "Two runs are needed",
+            "Add some; the command line compares them, too:",
+            "warmup-insights ingest a.log b.log\nwarmup-insights compare RUN RUN",
+        )
+        return
+    chosen = run_picker.choose_several(MOST)
+    if len(chosen) < 2:
+        widgets.empty(
+            "Choose at least two runs",
+            "Or tick them on the page **Runs**. The command line does the same:",
+            "warmup-insights compare RUN RUN",
+        )
+        return
+    runs = [data.store().run(run_id) for run_id in chosen]
+    summaries = [data.summary(run) for run in runs]
+    result = compare_runs(summaries, [data.bucket_rows(run) for run in runs])
+    _figures(result)
+    _settings(result)
+    _charts(result, summaries)
+    _buckets(result)
+    _markdown(result)
+
+
+def _simulated(result: Comparison) -> str | None:
+    names = [
+        name
+        for name, run in zip(comparing.run_names(result), result.runs, strict=True)
+        if run.synthetic
+    ]
+    if not names:
+        return None
+    return (
+        "all runs simulated or made up"
+        if len(names) == len(result.runs)
+        else ("some runs simulated or made up")
+    )
+
+
+def _figures(result: Comparison) -> None:
+    full = st.toggle("Show figures that did not change", key="full")
+    cells, verdicts = comparing.figures_table(result, full=full)
+    made_up = [run for run in result.runs if run.synthetic]
+    hint = "Every run against the first."
+    if made_up:
+        hint += f" {len(made_up)} of {len(result.runs)} are simulated or made up."
+    with widgets.card(
+        "Figures", hint, data=cells, key="figures", simulated=_simulated(result)
+    ):
+        st.dataframe(
+            cells.style.apply(_colours, verdicts=verdicts, axis=None),
+            hide_index=True,
+            height=min(560, 38 + 35 * len(cells)),
+            column_config={"figure": st.column_config.TextColumn("Figure", width=220)},
+        )
+        for note in result.notes:
+            st.caption(markdown(note, 400))
+
+
+def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Better and worse, in colour as well as in words."""
+    dark = widgets.is_dark()
+    styles = {
+        "better": f"color: {colour('kv_cache', dark=dark)}; font-weight: 600",
+        "worse": f"color: {colour('missed', dark=dark)}; font-weight: 600",
+    }
+    return verdicts.map(lambda verdict: styles.get(verdict, ""))
+
+
+def _settings(result: Comparison) -> None:
+    differing = comparing.settings_table(result)
+    if differing.empty:
+        widgets.empty("Settings", "No setting that both state differs.")
+    else:
+        widgets.table(
+            differing, key="settings", title="Settings that differ",
+            hint="Only these; 0.9 and 0.90, true and 1 count as the same.",
+        )  # fmt: skip
+    partly = comparing.settings_table(result, partly=True)
+    if not partly.empty:
+        with st.expander(f"{len(partly)} settings that only some runs state"):
+            st.dataframe(partly, hide_index=True)
+
+
+def _charts(result: Comparison, summaries: Sequence[dict[str, object]]) -> None:
+    from dashboard.charts_runs import part_stacks, phase_stacks
+
+    names, dark = comparing.run_names(result), widgets.is_dark()
+    left, right = st.columns(2)
+    phases = comparing.phases_table(result, list(summaries))
+    if not phases.empty:
+        with left:
+            widgets.chart(
+                phase_stacks(phases, names, dark=dark), phases, key="phases",
+                title="Where the time went", simulated=_simulated(result),
+                hint="Each bar is one start-up; hatched time is in no line.",
+            )  # fmt: skip
+    parts = comparing.memory_table(result)
+    if not parts.empty:
+        with right:
+            widgets.chart(
+                part_stacks(parts, names, dark=dark), parts, key="parts",
+                title="Memory budgets", simulated=_simulated(result),
+                hint="Each bar is one device, from weights to KV cache.",
+            )  # fmt: skip
+    _waterfalls(result, summaries)
+
+
+def _waterfalls(result: Comparison, summaries: Sequence[dict[str, object]]) -> None:
+    from dashboard.budget import steps_frame
+    from dashboard.charts_memory import budget_waterfall
+
+    known = [
+        (name, run, summary, steps)
+        for name, run, summary in zip(
+            comparing.run_names(result), result.runs, summaries, strict=True
+        )
+        if (steps := budget_steps(summary))
+    ]
+    if len(known) < 2:
+        return
+    with st.expander(f"Waterfalls of the first {min(len(known), WATERFALLS)} runs"):
+        columns = st.columns(min(len(known), 2))
+        for number, (name, run, summary, steps) in enumerate(known[:WATERFALLS]):
+            with columns[number % 2]:
+                widgets.chart(
+                    budget_waterfall(steps, dark=widgets.is_dark()),
+                    steps_frame(steps), key=f"waterfall-{run.run_id}",
+                    title=markdown(name, 48), hint="From the device to the KV cache.",
+                    simulated=widgets.provenance(summary),
+                )  # fmt: skip
+
+
+def _buckets(result: Comparison) -> None:
+    counts = comparing.bucket_counts(result)
+    if not counts.empty:
+        widgets.table(
+            counts, key="bucket-sets", title="Bucket sets",
+            hint="Against the first run: which buckets came and went, which gained or "
+            "lost a graph, and which changed their cost by more than a tenth.",
+            simulated=_simulated(result),
+        )  # fmt: skip
+    changes = comparing.bucket_changes(result)
+    if not changes.empty:
+        with st.expander(f"{len(changes):,} buckets that changed"):
+            st.dataframe(changes, hide_index=True)
+            widgets.csv_button(changes, "bucket-changes")
+    misses = comparing.misses_table(result)
+    if not misses.empty:
+        widgets.table(
+            misses, key="misses", title="Misses",
+            hint="Shapes without a bucket, and how often each run met them.",
+        )  # fmt: skip
+
+
+def _markdown(result: Comparison) -> None:
+    text = comparison_markdown(result)
+    with st.expander("Copy as Markdown"):
+        st.caption(
+            "Fit for a pull request; `warmup-insights compare --markdown` prints it."
+        )
+        st.code(text, language="markdown", height=320)
+        st.download_button(
+            "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
+            type="tertiary", icon=":material/download:", key="markdown",
+        )  # fmt: skip
+
+
+with widgets.guarded():
+    render()

@@ -1,0 +1,119 @@
+"""Figures over many runs: time to ready, memory configurations, runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from dashboard.charts import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.palette import MUTED, PART_MEANINGS, colour
+from dashboard.text import figure_text
+from warmup_insights.units import GIB, format_bytes, format_duration
+
+_STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
+
+
+def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Figure:
+    """A figure over the start of the runs of one series; the dashed line is the median.
+
+    Columns: started_at (seconds since the epoch), name, status, and `by` in seconds.
+    """
+    rows = runs.sort_values("started_at")
+    unit, factor = time_unit(float(rows[by].max()) if len(rows) else 1.0)
+    figure = new_figure(230, dark=dark)
+    figure.add_scatter(
+        x=pd.to_datetime(rows["started_at"], unit="s"), y=rows[by] / factor,
+        mode="lines+markers", line={"color": colour("total", dark=dark), "width": 1},
+        marker={
+            "size": 8, "color": colour("warmed", dark=dark), "line": outline(dark),
+            "symbol": [_STATUS_SYMBOLS.get(s, "diamond") for s in rows["status"]],
+        },
+        customdata=[
+            [figure_text(row["name"], 48), format_duration(row[by]), row["status"]]
+            for row in rows.to_dict("records")
+        ],
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}"
+        "<br>%{x}<extra></extra>",
+        name=words,
+    )  # fmt: skip
+    if len(rows):
+        figure.add_hline(
+            y=float(rows[by].median()) / factor,
+            line={"dash": "dash", "width": 1, "color": MUTED.on(dark=dark)},
+        )
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(nticks=5)
+    figure.update_yaxes(rangemode="tozero")
+    name_axes(figure, "start of the run (UTC)", f"{words} ({unit})")
+    return figure
+
+
+def part_stacks(
+    parts: pd.DataFrame, order: Sequence[str], *, dark: bool = False
+) -> Figure:
+    """Memory budgets of several runs, one stacked bar each, in GiB.
+
+    Columns: run, name, label, bytes.
+    """
+    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    for name, rows in parts.groupby("name", sort=False):
+        meaning = PART_MEANINGS[str(name)]
+        figure.add_bar(
+            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
+            x=rows["bytes"] / GIB, name=figure_text(rows["label"].iloc[0]),
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
+                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
+            customdata=[format_bytes(value) for value in rows["bytes"]],
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
+    _order(figure, order)
+    name_axes(figure, "device memory (GiB)", None)
+    return figure
+
+
+def _order(figure: Figure, order: Sequence[str]) -> None:
+    figure.update_yaxes(
+        autorange="reversed", showgrid=False, categoryorder="array",
+        categoryarray=[figure_text(run, 40) for run in order],
+    )  # fmt: skip
+
+
+def phase_stacks(
+    phases: pd.DataFrame, order: Sequence[str], *, dark: bool = False
+) -> Figure:
+    """Phase times of several runs, one stacked bar each.
+
+    Columns: run, name, meaning, duration_s.
+    """
+    totals = phases.groupby("run", sort=False)["duration_s"].sum()
+    longest = float(totals.max()) if len(totals) else 1.0
+    unit, factor = time_unit(longest)
+    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    for name, rows in phases.groupby("name", sort=False):
+        meaning = rows["meaning"].iloc[0]
+        figure.add_bar(
+            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
+            x=rows["duration_s"] / factor, name=figure_text(str(name).replace("_", " ")),
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
+                    "pattern": {"shape": pattern_of(str(name)), "size": 6}},
+            customdata=[format_duration(value) for value in rows["duration_s"]],
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
+    figure.update_yaxes(
+        autorange="reversed", showgrid=False, categoryorder="array",
+        categoryarray=[figure_text(run, 40) for run in order],
+    )  # fmt: skip
+    name_axes(figure, f"time ({unit})", None)
+    return figure
+
+
+def pattern_of(name: str) -> str:
+    """Phases that share a colour differ in their pattern."""
+    if name == "unlogged":
+        return "/"
+    if name.startswith("decode"):
+        return "."
+    return "x" if name.endswith("(other rank)") else ""

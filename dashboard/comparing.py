@@ -1,0 +1,168 @@
+"""A comparison as frames for the compare page; the figures are those of `compare`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from dashboard.budget import Summary
+from dashboard.frames import phase_totals, phases_frame
+from dashboard.text import visible
+from warmup_insights.analysis.compare import Comparison, FigureRow
+from warmup_insights.analysis.compare_buckets import BucketChange, CostChange
+from warmup_insights.analysis.figures import format_figure
+from warmup_insights.export.comparison import change_text
+from warmup_insights.units import format_bytes, format_duration
+
+ALWAYS = frozenset({"warmup_s", "captured_percent", "num_kv_blocks", "misses"})
+"""Figures that are shown even if nothing changed."""
+
+
+def run_names(result: Comparison) -> list[str]:
+    """A different name for every run: its title, with the id where titles repeat."""
+    titles = [visible(run.title, 48) for run in result.runs]
+    return [
+        f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
+        for title, run in zip(titles, result.runs, strict=True)
+    ]
+
+
+def figures_table(
+    result: Comparison, *, full: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Figures by run as text, and the verdict of each cell; the first is the baseline.
+
+    Without `full`, figures that are the same in every run are left out.
+    """
+    names = run_names(result)
+    rows = [row for row in result.figures if full or _is_telling(row)]
+    cells = [[row.title, *_cells(row)] for row in rows]
+    verdicts = [["", "", *(change.verdict for change in row.changes)] for row in rows]
+    columns = ["figure", *names]
+    return pd.DataFrame(cells, columns=columns), pd.DataFrame(verdicts, columns=columns)
+
+
+def _is_telling(row: FigureRow) -> bool:
+    return row.name in ALWAYS or any(change.verdict != "same" for change in row.changes)
+
+
+def _cells(row: FigureRow) -> list[str]:
+    cells = [format_figure(row.values[0], row.unit)]
+    for value, change in zip(row.values[1:], row.changes, strict=True):
+        text = format_figure(value, row.unit)
+        words = change_text(change, row.unit)
+        cells.append(text if words in ("unknown",) else f"{text}   {words}")
+    return cells
+
+
+def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
+    """The settings that differ, one column per run."""
+    rows = result.partly_stated if partly else result.settings
+    return pd.DataFrame(
+        [
+            [
+                visible(row.name),
+                *("" if v is None else visible(v, 200) for v in row.values),
+            ]
+            for row in rows
+        ],
+        columns=["setting", *run_names(result)],
+    )
+
+
+def phases_table(result: Comparison, summaries: list[Summary]) -> pd.DataFrame:
+    """Phase totals of all runs: run, name, meaning, duration_s."""
+    frames = [
+        phase_totals(phases_frame(summary)).assign(run=name)
+        for name, summary in zip(run_names(result), summaries, strict=True)
+        if summary["time"]["wall_s"]
+    ]
+    if not frames:
+        return pd.DataFrame([], columns=["run", "name", "meaning", "duration_s"])
+    return pd.concat(frames, ignore_index=True)
+
+
+def memory_table(result: Comparison) -> pd.DataFrame:
+    """Budget parts of all runs: run, name, label, bytes."""
+    rows: list[dict[str, Any]] = [
+        {"run": name, **part}
+        for name, parts in zip(run_names(result), result.memory, strict=True)
+        for part in parts
+    ]
+    return pd.DataFrame(rows, columns=["run", "name", "label", "bytes"])
+
+
+def bucket_counts(result: Comparison) -> pd.DataFrame:
+    """How the bucket sets changed, one row per run and phase."""
+    names = dict(
+        zip((run.run_id for run in result.runs), run_names(result), strict=True)
+    )
+    return pd.DataFrame(
+        [
+            {
+                "run": names[change.run_id],
+                "phase": change.phase,
+                "in both": change.num_common,
+                "added": _count(change.added),
+                "removed": _count(change.removed),
+                "graph gained": _count(change.captured),
+                "graph lost": _count(change.uncaptured),
+                "slower": len(change.slower),
+                "faster": len(change.faster),
+                "larger": len(change.larger),
+                "smaller": len(change.smaller),
+                "not compared because": change.reason or "",
+            }
+            for change in result.buckets
+        ]
+    )
+
+
+def _count(buckets: tuple[Any, ...] | None) -> int | None:
+    return None if buckets is None else len(buckets)
+
+
+def bucket_changes(result: Comparison) -> pd.DataFrame:
+    """Every bucket that changed: run, phase, bucket, change, before, after."""
+    names = dict(
+        zip((run.run_id for run in result.runs), run_names(result), strict=True)
+    )
+    rows: list[tuple[str, ...]] = []
+    for change in result.buckets:
+        head = (names[change.run_id], change.phase)
+        rows += [(*head, *row) for row in _changed(change)]
+    columns = ["run", "phase", "bucket", "change", "before", "after"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _changed(change: BucketChange) -> list[tuple[str, ...]]:
+    sets = (
+        ("added", change.added), ("removed", change.removed),
+        ("graph gained", change.captured), ("graph lost", change.uncaptured),
+    )  # fmt: skip
+    rows: list[tuple[str, ...]] = [
+        (str(b), words, "", "") for words, found in sets for b in found or ()
+    ]
+    for words, costs in (
+        ("slower", change.slower), ("faster", change.faster),
+        ("larger", change.larger), ("smaller", change.smaller),
+    ):  # fmt: skip
+        rows += [
+            (str(cost.bucket), words, *_before_after(cost, words)) for cost in costs
+        ]
+    return rows
+
+
+def _before_after(cost: CostChange, words: str) -> tuple[str, str]:
+    if words in ("slower", "faster"):
+        return format_duration(cost.duration_s[0]), format_duration(cost.duration_s[1])
+    return format_bytes(cost.memory_bytes[0]), format_bytes(cost.memory_bytes[1])
+
+
+def misses_table(result: Comparison) -> pd.DataFrame:
+    """Shapes without a bucket, and how often each run met them."""
+    return pd.DataFrame(
+        [[row.phase, str(row.shape), *row.counts] for row in result.misses],
+        columns=["phase", "shape", *run_names(result)],
+    )

@@ -1,0 +1,191 @@
+"""The buckets lab: one configuration in, what each strategy makes of it out; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from warmup_insights.bucketing import (
+    BucketingSettings,
+    BucketTable,
+    GeneratedBuckets,
+    LengthDistribution,
+    PaddingReport,
+    StrategyName,
+    assume_lengths,
+    generate,
+    parse_lengths,
+    report_padding,
+    settings_from_mapping,
+)
+from warmup_insights.errors import InputError
+
+STRATEGY_TITLES: dict[StrategyName, str] = {
+    "exp": "exponential",
+    "lin": "linear",
+    "pad": "padding-aware",
+}
+DEFAULTS: dict[str, int] = {
+    "max_num_seqs": 64,
+    "max_num_batched_tokens": 8192,
+    "max_model_len": 4096,
+    "block_size": 128,
+    "num_hpu_blocks": 2048,
+}
+"""What the form holds before anybody changes it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One strategy on one configuration; `problem` says why there are no buckets."""
+
+    strategy: StrategyName
+    generated: GeneratedBuckets | None
+    padding: PaddingReport | None
+    problem: str | None = None
+
+
+def read_overrides(text: str) -> dict[str, str]:
+    """Lines of NAME=VALUE, as in an environment; `#` starts a comment.
+
+    Raises InputError for anything else.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#", 1)[0].strip().removeprefix("export ").strip()
+        if not words:
+            continue
+        name, equals, value = words.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise InputError(
+                f"Line {number} of the variables is {words[:40]!r}; write NAME=VALUE"
+            )
+        found[name.strip()] = value.strip().strip("'\"")
+    return found
+
+
+def read_lengths(text: str, assumption: str, longest: int) -> LengthDistribution:
+    """Request lengths from text, else an assumption; raises InputError."""
+    if text.strip():
+        return parse_lengths(text.splitlines(), "the lengths")
+    return assume_lengths(
+        "uniform" if assumption == "uniform" else "log-uniform", longest
+    )
+
+
+def limits_of(summary: Mapping[str, Any]) -> dict[str, int]:
+    """The limits that a run states, by the names of the form."""
+    config, memory = summary["config"], summary["memory"] or {}
+    known = {name: config.get(name) for name in DEFAULTS}
+    known["block_size"] = known["block_size"] or memory.get("block_size")
+    known["num_hpu_blocks"] = memory.get("num_kv_blocks")
+    return {
+        name: int(value)
+        for name, value in known.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
+    }
+
+
+def variables_of(summary: Mapping[str, Any]) -> str:
+    """The bucketing variables of a run, one per line."""
+    lines = [
+        f"{name}={value}"
+        for name, value in sorted(summary["config"].items())
+        if "_BUCKET_" in name or name in ("VLLM_CONTIGUOUS_PA", "VLLM_PREFIX_CACHING")
+    ]
+    return "\n".join(lines)
+
+
+def run_trials(
+    limits: Mapping[str, int],
+    variables: Mapping[str, str],
+    strategies: Sequence[StrategyName],
+    lengths: LengthDistribution,
+) -> list[Trial]:
+    """Every strategy on the configuration; raises InputError for a wrong one."""
+    settings = settings_from_mapping(dict(limits), variables)
+    return [_trial(settings, strategy, lengths) for strategy in strategies]
+
+
+def _trial(
+    settings: BucketingSettings, strategy: StrategyName, lengths: LengthDistribution
+) -> Trial:
+    chosen = replace(settings, strategy=strategy)
+    try:
+        generated = generate(chosen)
+    except InputError as error:
+        return Trial(strategy, None, None, str(error))
+    if not generated.prompt:
+        return Trial(strategy, generated, None)
+    table = BucketTable(chosen, generated)
+    return Trial(strategy, generated, report_padding(chosen, table, lengths))
+
+
+def trials_table(
+    trials: Sequence[Trial], costs: Mapping[str, float] | None = None
+) -> pd.DataFrame:
+    """Strategies side by side: counts, dropped ones, padding; `costs` are seconds per
+    bucket of a phase in some run, for an estimate of the warm-up."""
+    return pd.DataFrame([_row(trial, costs or {}) for trial in trials])
+
+
+def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
+    made, padding = trial.generated, trial.padding
+    row: dict[str, Any] = {"strategy": STRATEGY_TITLES[trial.strategy]}
+    row["prompt buckets"] = None if made is None else len(made.prompt)
+    row["decode buckets"] = None if made is None else len(made.decode)
+    row["dropped"] = None if made is None else len(made.dropped)
+    for name, words in (
+        ("prompt", "prompt padding"), ("decode_sequences", "decode padding, sequences"),
+        ("decode_blocks", "decode padding, blocks"),
+    ):  # fmt: skip
+        found = None if padding is None else getattr(padding, name)
+        row[words] = None if found is None else found.ratio
+        if name == "prompt":
+            row["worst prompt padding"] = None if found is None else found.worst_ratio
+            row["prompts not covered"] = None if found is None else found.uncovered
+    if made is not None and {"prompt", "decode"} <= set(costs):
+        row["warm-up, estimated (s)"] = (
+            len(made.prompt) * costs["prompt"] + len(made.decode) * costs["decode"]
+        )
+    row["problem"] = trial.problem or ""
+    return row
+
+
+def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
+    """The generated and dropped buckets of a phase, as a bucket map draws them."""
+    kept = made.prompt if phase == "prompt" else made.decode
+    rows = [_map_row(phase, tuple(bucket), "generated") for bucket in kept]
+    return pd.DataFrame(rows)
+
+
+def _map_row(phase: str, bucket: tuple[int, ...], state: str) -> dict[str, Any]:
+    return {
+        "phase": phase, "bucket": bucket, "state": state, "duration_s": None,
+        "memory_bytes": None, "executed": None, "missed": 0,
+    }  # fmt: skip
+
+
+def dropped_table(made: GeneratedBuckets) -> pd.DataFrame:
+    """Candidates that are not warmed up, and why."""
+    rows = [
+        (
+            drop.phase, str(tuple(drop.bucket)), drop.condition,
+            "" if drop.replaced_by is None else str(tuple(drop.replaced_by)),
+        )
+        for drop in made.dropped
+    ]  # fmt: skip
+    columns = ["phase", "bucket", "condition not met", "replaced by"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def seconds_per_bucket(buckets: pd.DataFrame) -> dict[str, float]:
+    """Mean seconds of the warmed buckets of each phase of a run."""
+    known = buckets[buckets["duration_s"].notna()]
+    return {
+        str(phase): float(rows["duration_s"].mean())
+        for phase, rows in known.groupby("phase")
+    }

@@ -1,0 +1,54 @@
+"""What can be done to runs: name, note, delete; each in a dialog of its own."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, widgets
+from dashboard.frames import run_name
+from dashboard.text import markdown
+from warmup_insights.storage import RunRecord
+
+
+@st.dialog("Label and notes")
+def edit(run: RunRecord) -> None:
+    """Name a run and write notes on it."""
+    st.caption(f"Run {run.run_id}")
+    with st.form("edit", border=False):
+        label = st.text_input("Label", run.label or "", max_chars=200)
+        notes = st.text_area("Notes", run.notes or "", max_chars=20_000)
+        if not st.form_submit_button("Save", type="primary"):
+            return
+    with widgets.guarded():
+        data.store().set_label(run.run_id, label.strip() or None)
+        data.store().set_notes(run.run_id, notes.strip() or None)
+        st.rerun()
+
+
+@st.dialog("Delete runs")
+def delete(runs: list[RunRecord]) -> None:
+    """Delete runs after a second question."""
+    names = [_name(run) for run in runs]
+    st.markdown(
+        f"Delete {len(runs)} run{'s' if len(runs) > 1 else ''} with all events? "
+        "This cannot be undone. A log that is read again comes back."
+    )
+    st.text("\n".join(names[:12]) + ("\n\u2026" if len(names) > 12 else ""))
+    row = st.container(horizontal=True)
+    if row.button("Delete", type="primary", icon=":material/delete:"):
+        with widgets.guarded():
+            for run in runs:
+                data.store().delete_run(run.run_id)
+            st.rerun()
+    if row.button("Keep"):
+        st.rerun()
+
+
+def _name(run: RunRecord) -> str:
+    name = run_name(
+        {
+            "label": run.label, "model": run.model,
+            "source_name": run.source_name, "run_id": run.run_id,
+        }
+    )  # fmt: skip
+    return f"{run.run_id}  {markdown(name, 60)}"

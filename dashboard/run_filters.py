@@ -1,0 +1,38 @@
+"""The filters of the runs page, and the runs they leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from dashboard import data
+from dashboard.text import visible
+
+STATUSES = ("finished", "running", "failed", "skipped", "unknown")
+
+
+def choose() -> dict[str, Any]:
+    """The filters a visitor chose; the search is part of the address."""
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with row:
+        text = st.text_input(
+            "Search", placeholder="Search name, model, label, notes", key="q",
+            icon=":material/search:", label_visibility="collapsed", width=320,
+            bind="query-params",
+        )  # fmt: skip
+        return {
+            "text": text.strip(),
+            "status": _choice("Any status", list(STATUSES), "status"),
+            "engine": _choice("Any engine", data.choices("engine"), "engine"),
+            "model": _choice("Any model", data.choices("model"), "model"),
+            "device_kind": _choice("Any device", data.choices("device_kind"), "device"),
+        }
+
+
+def _choice(words: str, options: list[str], key: str) -> str | None:
+    chosen: str | None = st.selectbox(
+        words, options, index=None, placeholder=words, key=f"filter-{key}",
+        label_visibility="collapsed", width=170, format_func=visible,
+    )  # fmt: skip
+    return chosen
