@@ -14,7 +14,7 @@ from warmup_insights.events import Note, WarmupStep
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import restore_spill
 
-KILLS = int(os.environ.get("WARMUP_INSIGHTS_KILLS", "10"))
+KILLS = int(os.environ.get("WARMUP_INSIGHTS_KILLS", "6"))
 """How many times to kill; `python -m tests.recorder.killing 200` counts more."""
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -108,8 +109,14 @@ def test_unfit_values_lose_nothing_else(store):
         def __index__(self):
             return 64
 
+    class Fraction:
+        def __float__(self):
+            return 0.5
+
     odd = [
         WarmupStep(phase="prompt", bucket=(Number(), 1, 2)),  # as from numpy or torch
+        WarmupStep(phase="prompt", duration_s=Fraction()),
+        WarmupStep(phase=Path("a/b")),
         WarmupStep(phase="a\0b\ud800", bucket=(2**70, 1, 2), memory_bytes=-(2**80)),
         WarmupStep(phase=3, bucket="nonsense"),
         WarmupStep(phase="prompt", duration_s=float("nan")),
@@ -120,6 +127,8 @@ def test_unfit_values_lose_nothing_else(store):
     assert list(reader) == [
         steps[0],
         WarmupStep(phase="prompt", bucket=(64, 1, 2)),
+        WarmupStep(phase="prompt", duration_s=0.5),
+        WarmupStep(phase="a/b"),
         WarmupStep(phase="a\ufffdb?", bucket=(2**70, 1, 2), memory_bytes=-(2**80)),
         WarmupStep(phase="prompt"),
         steps[1],

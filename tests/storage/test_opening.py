@@ -102,6 +102,22 @@ def test_a_file_is_a_wal_database_with_large_pages(tmp_path):
     connection.close()
 
 
+def test_a_database_that_cannot_become_wal_works_without(tmp_path):
+    """Somebody writes at that moment; the next to open it tries again."""
+    path = tmp_path / "a.db"
+    EventStore(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode = DELETE")
+    other.execute("BEGIN IMMEDIATE")
+    with EventStore(path, busy_timeout_s=0.01) as store:
+        assert store.runs() == []
+        other.execute("COMMIT")
+        other.close()
+        add_run(store)
+    with EventStore(path) as store, store._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
 def test_no_sqlite_file(tmp_path):
     path = tmp_path / "a.log"
     path.write_text("INFO 08-02 17:38:31 something\n" * 500)

@@ -83,6 +83,13 @@ def test_a_removed_file_is_started_again(spill):
     assert read_spill(spill.path)[1] == make_steps(1)
 
 
+def test_a_run_id_is_no_path(tmp_path):
+    spill = SpillFile(make_run("../../etc/x" * 99), [tmp_path], "a.db")
+    spill.append(make_steps(1))
+    assert spill.path.parent == tmp_path
+    assert read_spill(spill.path)[0].run_id == "../../etc/x" * 99
+
+
 def test_its_end(spill):
     spill.append(make_steps(1))
     path = spill.path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,7 +33,8 @@ class SpillFile:
     def __init__(self, run: RunRecord, folders: Iterable[Path], stem: str) -> None:
         self._run = run
         self._folders = list(folders)
-        self._name = f"{stem}.{run.run_id}.{os.getpid()}.events.jsonl"
+        safe_id = re.sub(r"[^A-Za-z0-9_.-]", "_", run.run_id)[:64]
+        self._name = f"{stem}.{safe_id}.{os.getpid()}.events.jsonl"
         self.path: Path | None = None
         """The file, once there is one."""
         self.num_events = 0
