@@ -1,8 +1,7 @@
-"""The reference engine: a whole instrumented warm-up, small enough to read."""
+"""The reference engine: a whole instrumented warm-up, small enough to read.
+
+`session.Session` runs it; `warmup.Warmup.start` reads as the list of its steps;
+`capture` and `memory` are the pure rules that the planner shares.
+"""
 
 from __future__ import annotations
-
-from warmup_insights.runner.session import Outcome, Session
-from warmup_insights.runner.settings import RunSettings
-
-__all__ = ["Outcome", "RunSettings", "Session"]
