@@ -78,6 +78,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "buckets",
         "Generate, look up, lint and compare buckets without an engine.",
     ),
+    "prune": (
+        "warmup_insights.cli.prune",
+        "prune",
+        "Remove old runs, or the runs named, and give their space back.",
+    ),
 }
 
 
