@@ -225,3 +225,9 @@ def test_oddities_name_their_numbers():
 def test_a_run_without_flaws_has_no_oddities():
     found = [generated(), *(step(bucket) for bucket in PROMPT), WarmupFinished()]
     assert oddities(summary_of(found)) == []
+
+
+def test_recorder_knows_its_time_zone_and_a_log_does_not():
+    recorded = summary_of([RunStarted(time=1.0)], source_kind="recorder")
+    assert recorded["time"]["timezone"] == "UTC"
+    assert summary_of([RunStarted(time=1.0)])["time"]["timezone"] is None

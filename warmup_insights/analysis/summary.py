@@ -123,6 +123,9 @@ class Summarizer:
         identity, coverage = self.identity, self.coverage
         config = identity.config()
         memory = self.memory.result(config)
+        if run.source_kind == "recorder":
+            # A recorder stamps its events itself; only logs leave the zone open.
+            self.timeline.timezone = "UTC"
         others = coverage.other_phases()
         buckets = {
             phase: section

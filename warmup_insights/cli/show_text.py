@@ -218,7 +218,8 @@ def _graphs(summary: dict[str, Any]) -> RenderableType | None:
     graphs = summary["graphs"]
     if graphs is None:
         return None
-    text = Text("CUDA graphs  ", style="bold")
+    is_cuda = summary["device"]["kind"] in (None, "cuda")
+    text = Text("CUDA graphs  " if is_cuda else "Graph capture  ", style="bold")
     text.append(
         f"{format_count(graphs['captured'])} captured at start in "
         f"{format_duration(graphs['duration_s'])}, {format_bytes(graphs['memory_bytes'])}"
