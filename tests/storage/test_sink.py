@@ -279,3 +279,29 @@ def test_no_disk_takes_anything(tmp_path, monkeypatch, impatient):
     monkeypatch.setattr(sink._spill, "_folders", [tmp_path / "missing"])
     with pytest.raises(StoreError, match="No folder takes the recorded events"):
         sink(make_steps(1))
+
+
+@pytest.mark.postgres
+def test_a_server_that_drops_its_connections_is_found_again(postgres_url):
+    sink = StoreSink(postgres_url, make_run())
+    sink(make_steps(2))
+    with EventStore(postgres_url) as other, other._engine.connect() as connection:
+        connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+    sink(make_steps(1))
+    sink.close()
+    assert sink.spill_path is None
+    assert events_of(postgres_url) == make_steps(2) + make_steps(1)
+
+
+@pytest.mark.postgres
+def test_a_server_that_is_away_leaves_a_file(postgres_url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sink = StoreSink(postgres_url.replace("?host=", "?host=/nowhere"), make_run())
+    sink(make_steps(2))
+    sink.close()
+    assert sink.spill_path.parent == tmp_path
+    with EventStore(postgres_url) as store:
+        assert restore_spill(store, sink.spill_path) == 2
