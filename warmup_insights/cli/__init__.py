@@ -58,6 +58,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "compare",
         "Compare runs: settings that differ, figures, phases, memory, buckets, misses.",
     ),
+    "sweep": (
+        "warmup_insights.cli.sweep",
+        "sweep",
+        "Run a grid of memory settings, and mark the ones that no other beats.",
+    ),
     "plan": (
         "warmup_insights.cli.plan",
         "plan",
