@@ -79,7 +79,14 @@ def test_long_prompts_run_in_chunks_with_context():
 
 def test_lengths_that_the_engine_cannot_hold_are_left_out():
     configuration, table = make_table()
-    assert report_padding(configuration, table, one_length(5000)) == (None, None, None)
+    assert report_padding(configuration, table, one_length(4097)) == (None, None, None)
+    longest = report_padding(configuration, table, one_length(4096))
+    assert None not in longest
+    # 1000 blocks hold all 16 batch sizes of 32 blocks; 100 blocks hold 3 of them.
+    assert longest.decode_blocks.num_shapes == 16
+    configuration, table = make_table(num_hpu_blocks=100)
+    longest = report_padding(configuration, table, one_length(4096))
+    assert longest.decode_blocks.num_shapes == 3
 
 
 def test_reports_add_nothing_and_tell_what_is_not_covered():

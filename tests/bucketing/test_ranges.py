@@ -44,6 +44,7 @@ def test_linear_examples(parameters, expected):
         ((128, 128, 64, 6), [64]),
         ((1, 2, 3, 3), [1, 2, 3]),
         ((0, 4, 2, 2), [0, 2]),
+        ((20, 8, 6, 3), [6, 8, 16]),
     ],
 )
 def test_exponential_examples(parameters, expected):

@@ -22,10 +22,10 @@ def exponential_range(
 
     Value i of n is `smallest * (largest / smallest) ** (i / (n - 1))`; values that are
     equal after rounding count once. A `smallest` of 0 or 1 is one more value, and the
-    spacing starts at `step` then. No value is above `largest`, and the last one equals
-    it. With contiguous PA the last value is `largest` without rounding, which leaves
-    `largest` twice where the value before was rounded above it; the buckets made from
-    the range hold it once.
+    spacing starts at `step` then. The largest value of the rounded ones is lowered to
+    `largest`. With contiguous PA the last value is `largest` without rounding, which
+    leaves `largest` twice where the value before was rounded above it; the buckets made
+    from the range hold it once.
     Source: `exponential.py`, `warmup_range_with_limit`, of vllm-gaudi.
 
     Raises:
@@ -51,7 +51,7 @@ def exponential_range(
         rounded.append(smallest)
     values = sorted(set(rounded))
     values[-1] = min(values[-1], largest)
-    return values
+    return sorted(values)
 
 
 def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
