@@ -28,8 +28,12 @@ def main() -> None:
         st.Page(widgets.RUNS, title="Runs", icon=":material/list:", default=True),
         st.Page(widgets.RUN, title="Run", icon=":material/speed:", url_path="run"),
         st.Page(widgets.COMPARE, title="Compare", icon=":material/compare_arrows:"),
+        st.Page(
+            widgets.MEMORY, title="Memory configurations", icon=":material/memory:"
+        ),
         st.Page(widgets.BUCKETS, title="Buckets lab", icon=":material/grid_on:"),
         st.Page(widgets.UPLOAD, title="Upload", icon=":material/upload_file:"),
+        st.Page(widgets.LIVE, title="Live", icon=":material/monitor_heart:"),
     ]
     st.navigation(pages, position="top").run()
 

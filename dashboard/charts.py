@@ -61,10 +61,10 @@ def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
 def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
     """Write on the figure itself that its figures are not from a real device."""
     figure.update_layout(
-        margin_b=(figure.layout.margin.b or 8) + 18,
+        margin_b=(figure.layout.margin.b or 8) + 24,
         title={
             "text": label, "x": 1.0, "xanchor": "right", "y": 0.0, "yanchor": "bottom",
-            "yref": "container", "pad": {"r": 8, "b": 4},
+            "yref": "container", "pad": {"r": 8, "b": 2},
             "font": {"size": 11, "color": MUTED.on(dark=dark), "weight": "normal"},
         }
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dashboard.charts import Figure, name_axes, new_figure, outline, time_unit
-from dashboard.palette import MUTED, PART_MEANINGS, colour
+from dashboard.palette import HEAT, MUTED, PART_MEANINGS, colour
 from dashboard.text import figure_text
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -117,3 +117,53 @@ def pattern_of(name: str) -> str:
     if name.startswith("decode"):
         return "."
     return "x" if name.endswith("(other rank)") else ""
+
+
+def configurations(points: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Captured share against KV blocks; colour is warm-up time, rings are best.
+
+    Columns of `configurations.points_frame`. Planned points are diamonds.
+    """
+    longest = float(points["warmup_s"].max()) if len(points) else 1.0
+    unit, factor = time_unit(longest)
+    figure = new_figure(460, dark=dark)
+    best = points[points["best"] == True]  # noqa: E712 - None is neither
+    figure.add_scatter(
+        x=best["num_kv_blocks"], y=best["captured_percent"], mode="markers",
+        name="not dominated", hoverinfo="skip",
+        marker={"size": 22, "symbol": "circle-open", "color": colour("kv_cache", dark=dark),
+                "line": {"width": 2.5}},
+    )  # fmt: skip
+    for kind, symbol in (
+        ("run", "circle"),
+        ("planned", "diamond"),
+        ("planned, does not fit", "x-thin-open"),
+    ):
+        rows = points[points["kind"] == kind]
+        if rows.empty:
+            continue
+        figure.add_scatter(
+            x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="markers", name=kind,
+            marker={
+                "symbol": symbol, "size": 13 if kind == "run" else 9,
+                "color": rows["warmup_s"] / factor, "coloraxis": "coloraxis",
+                "line": outline(dark),
+            },
+            customdata=[
+                [row["run_id"] or "", figure_text(row["name"], 60),
+                 figure_text(row["settings"], 80), format_duration(row["warmup_s"])]
+                for row in rows.to_dict("records")
+            ],
+            hovertemplate="<b>%{customdata[1]}</b><br>%{customdata[2]}<br>%{x:,} KV blocks, "
+            "%{y:.1f} % captured<br>warm-up %{customdata[3]}<extra>" + kind + "</extra>",
+            selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
+        )  # fmt: skip
+    figure.update_layout(
+        coloraxis={"colorscale": HEAT, "colorbar": {
+            "title": {"text": f"warm-up ({unit})", "side": "right"},
+            "thickness": 12, "outlinewidth": 0}},
+        clickmode="event+select",
+    )  # fmt: skip
+    figure.update_yaxes(ticksuffix="", rangemode="tozero")
+    name_axes(figure, "KV blocks", "buckets with a graph (%)")
+    return figure

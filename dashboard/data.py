@@ -7,6 +7,7 @@ version of a run or of the list of runs is one of them.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,20 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames, frames_steps, graph_memory
+from dashboard import configurations, frames, frames_steps, graph_memory, progress
 from dashboard.charts_steps import config_name
 from dashboard.settings import Settings, read_settings
+from warmup_insights.analysis.plan_evidence import collect_evidence
+from warmup_insights.analysis.plan_recommend import recommend
+from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.analysis.refresh import current_summary
 from warmup_insights.errors import StoreError
+from warmup_insights.export.plans import recommendation_table
+from warmup_insights.export.tables import TextTable
 from warmup_insights.storage import EventStore, RunRecord, SourceRecord
 
 Version = tuple[float, ...]
+MOST_LIVE = 12
 
 
 def settings() -> Settings:
@@ -265,3 +272,78 @@ def _bucket_rows(database: str, run_id: str, version: Version) -> list[dict[str,
 def bucket_rows(run: RunRecord) -> list[dict[str, Any]]:
     """The bucket summaries of a run, as they are stored."""
     return _bucket_rows(settings().database, run.run_id, run_version(run))
+
+
+def going_on() -> list[RunRecord]:
+    """Runs that are being recorded or followed, newest first, interrupted ones last."""
+    now = time.time()
+    running = store().runs(status="running", limit=MOST_LIVE)
+    return sorted(running, key=lambda run: run.is_interrupted(now))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _journey(database: str, run_id: str, version: Version) -> progress.Journey:
+    return progress.journey(store().events(run_id, progress.KINDS))
+
+
+def journey(run: RunRecord) -> progress.Journey:
+    """How far a run is, from its events so far."""
+    return _journey(settings().database, run.run_id, run_version(run))
+
+
+def earlier_run(run: RunRecord) -> RunRecord | None:
+    """The last finished run of the same model on the same kind of device."""
+    if run.model is None:
+        return None
+    found = store().runs(
+        model=run.model, device_kind=run.device_kind, status="finished", limit=1
+    )
+    return found[0] if found else None
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _points(database: str, version: Version, ids: tuple[str, ...]) -> pd.DataFrame:
+    opened = store()
+    found = opened.summaries(ids)
+    records = {run_id: opened.run(run_id) for run_id in ids}
+    summaries = [
+        found.get(run_id) or current_summary(opened, records[run_id]) for run_id in ids
+    ]
+    names = {run_id: frames.name_of(record) for run_id, record in records.items()}
+    return configurations.points_frame(summaries, names)
+
+
+def configuration_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a list as points; columns of `configurations.points_frame`."""
+    return _points(settings().database, list_version(), tuple(rows["run_id"]))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the costs of the run")
+def _planner(database: str, run_id: str, version: Version, is_log: bool) -> Planner:
+    return Planner(collect_evidence(store().events(run_id), is_log=is_log))
+
+
+def planner(run: RunRecord) -> Planner:
+    """What plans from a run; raises InputError when it tells too little."""
+    is_log = run.source_kind == "log"
+    return _planner(settings().database, run.run_id, run_version(run), is_log)
+
+
+def planned_points(run: RunRecord) -> tuple[pd.DataFrame, list[str]]:
+    """Predictions from a run over a grid of settings, and what to know about them."""
+    made = planner(run)
+    notes = made.plan(PlanSettings()).notes
+    return configurations.planned_points(made), list(notes)
+
+
+def recommendation(run: RunRecord) -> TextTable:
+    """What `plan RUN` recommends, as its table."""
+    return recommendation_table(recommend(planner(run)))
+
+
+def status_of(run_id: str) -> str | None:
+    """The status of a run now; None when it was deleted."""
+    try:
+        return store().run(run_id).status_at(time.time())
+    except StoreError:
+        return None

@@ -121,12 +121,17 @@ def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     known = rows[rows[by].notna() & rows["started_at"].notna()]
     if known.empty:
         return known.assign(series=[])
-    named = known.assign(series=[_series(row) for row in known.to_dict("records")])
+    named = with_series(known)
     counts = named["series"].value_counts()
     kept = named[named["series"].map(counts) > 1]
     order = kept["series"].map(counts)
     kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
     return kept[["series", "started_at", "name", "status", "run_id", by]]
+
+
+def with_series(rows: pd.DataFrame) -> pd.DataFrame:
+    """Runs with the name of their series: a model on a kind of device."""
+    return rows.assign(series=[_series(row) for row in rows.to_dict("records")])
 
 
 def _series(row: Mapping[Any, Any]) -> str:
@@ -156,6 +161,18 @@ def run_name(row: Mapping[str, Any]) -> str:
         model = model.rstrip("/").rsplit("/", 1)[-1]
     name = row["label"] or model or row["source_name"] or row["run_id"]
     return str(name)
+
+
+def name_of(run: RunRecord) -> str:
+    """What a person calls a run."""
+    return run_name(
+        {
+            "label": run.label,
+            "model": run.model,
+            "source_name": run.source_name,
+            "run_id": run.run_id,
+        }
+    )
 
 
 def buckets_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

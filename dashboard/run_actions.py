@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.frames import run_name
-from dashboard.text import markdown
+from dashboard.frames import name_of
+from dashboard.text import visible
 from warmup_insights.storage import RunRecord
 
 
@@ -45,10 +45,4 @@ def delete(runs: list[RunRecord]) -> None:
 
 
 def _name(run: RunRecord) -> str:
-    name = run_name(
-        {
-            "label": run.label, "model": run.model,
-            "source_name": run.source_name, "run_id": run.run_id,
-        }
-    )  # fmt: skip
-    return f"{run.run_id}  {markdown(name, 60)}"
+    return f"{run.run_id}  {visible(name_of(run), 60)}"

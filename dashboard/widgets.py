@@ -13,6 +13,7 @@ from dashboard.charts import Figure, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.export.tables import csv_text
 
 RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
     "app_pages/runs.py",
@@ -89,10 +90,21 @@ def status_badge(status: str) -> None:
 def csv_button(table: pd.DataFrame, key: str) -> None:
     """A table to take away."""
     st.download_button(
-        "CSV", table.to_csv(index=False), f"{key}.csv", "text/csv", key=f"{key}-csv",
+        "CSV", _csv(table), f"{key}.csv", "text/csv", key=f"{key}-csv",
         on_click="ignore", type="tertiary", icon=":material/download:",
         help="This data as CSV",
     )  # fmt: skip
+
+
+def _csv(table: pd.DataFrame) -> str:
+    """A table as CSV in which no text is a formula."""
+    rows = table.astype("object").where(table.notna(), None)
+    return csv_text(list(table.columns), rows.itertuples(index=False, name=None))
+
+
+def table_height(rows: int, *, most: int = 12) -> int:
+    """Pixels of a table of so many rows; it scrolls when there are more than `most`."""
+    return 37 + 35 * min(rows, most)
 
 
 @contextmanager

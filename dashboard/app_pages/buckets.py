@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, frames, lab, run_picker, widgets
 from dashboard.text import markdown
@@ -82,10 +83,11 @@ def _form(
         format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
     )  # fmt: skip
     limits = {}
-    columns = st.columns(2)
-    for number, (name, (words, explanation)) in enumerate(_WORDS.items()):
+    for (name, (words, explanation)), place in zip(
+        _WORDS.items(), _places(), strict=True
+    ):
         limits[name] = int(
-            columns[number % 2].number_input(
+            place.number_input(
                 words, 1, 10_000_000, stated.get(name, lab.DEFAULTS[name]),
                 help=explanation, key=f"{key}-{name}",
             )
@@ -101,11 +103,19 @@ def _form(
         placeholder="350 12\n1200 3", help="Tokens, and how often, one pair a line",
     )  # fmt: skip
     assumption = st.selectbox(
-        "Without lengths, assume", list(_ASSUMPTIONS), format_func=_ASSUMPTIONS.get,
+        "Without lengths, assume", list(_ASSUMPTIONS), format_func=lambda name: _ASSUMPTIONS[name],
         disabled=bool(lengths.strip()), key=f"{key}-assumption",
     )  # fmt: skip
     chosen = [name for name in lab.STRATEGY_TITLES if name in strategies]
     return limits, variables, lengths, str(assumption), chosen
+
+
+def _places() -> list[DeltaGenerator]:
+    """Where the five limits stand: the one with the longest name by itself."""
+    first = st.columns(2)
+    wide = st.container()
+    last = st.columns(2)
+    return [first[0], wide, first[1], last[0], last[1]]
 
 
 def _side_by_side(
@@ -149,7 +159,7 @@ def _one(trials: list[lab.Trial]) -> None:
         format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
         key="lab-look",
     )  # fmt: skip
-    trial = made[cast(StrategyName, chosen)]
+    trial = made[chosen]
     assert trial.generated is not None
     for note in trial.generated.notes:
         st.warning(markdown(note, 400))

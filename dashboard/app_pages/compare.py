@@ -75,7 +75,7 @@ def _figures(result: Comparison) -> None:
         st.dataframe(
             cells.style.apply(_colours, verdicts=verdicts, axis=None),
             hide_index=True,
-            height=min(560, 38 + 35 * len(cells)),
+            height=widgets.table_height(len(cells), most=15),
             column_config={"figure": st.column_config.TextColumn("Figure", width=220)},
         )
         for note in result.notes:

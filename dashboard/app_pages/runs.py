@@ -65,7 +65,7 @@ def _table(rows: pd.DataFrame) -> list[int]:
     event = st.dataframe(
         frames.runs_table(rows),
         hide_index=True,
-        height=min(430, 38 + 35 * len(rows)),
+        height=widgets.table_height(len(rows)),
         on_select="rerun",
         selection_mode="multi-row",
         key="runs",

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import widgets
 from dashboard.budget import graphs_used_bytes
-from dashboard.frames import run_name
+from dashboard.frames import name_of
 from dashboard.text import markdown
 from dashboard.widgets import Figures
 from warmup_insights.storage import RunRecord
@@ -24,7 +24,7 @@ def show(run: RunRecord, summary: dict[str, Any]) -> None:
     """Name, badges, headline figures."""
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with head:
-        st.title(markdown(name_of(run, summary), 80), width="content")
+        st.title(markdown(name_of(run), 80), width="content")
         widgets.status_badge(summary["status"])
         for text in _badges(summary):
             st.badge(markdown(text, 60), color="gray")
@@ -32,16 +32,6 @@ def show(run: RunRecord, summary: dict[str, Any]) -> None:
     if failure is not None:
         st.error(markdown(failure_sentence(failure), 600), icon=":material/error:")
     widgets.headline(headline_figures(summary))
-
-
-def name_of(run: RunRecord, summary: dict[str, Any]) -> str:
-    """What a person calls this run."""
-    return run_name(
-        {
-            "label": run.label, "model": summary["model"],
-            "source_name": run.source_name, "run_id": run.run_id,
-        }
-    )  # fmt: skip
 
 
 def _badges(summary: dict[str, Any]) -> list[str]:
