@@ -77,6 +77,38 @@ def test_long_prompts_run_in_chunks_with_context():
     assert summary.mean == (128 - 52) / 2
 
 
+@given(
+    st.dictionaries(st.integers(1, 4096), st.integers(1, 5), min_size=1, max_size=8),
+    st.sampled_from([128, 500, 1024, 2048]),
+)
+def test_chunks_counted_together_are_those_of_each_prompt(counts, budget):
+    """The same padding as when every length is cut into its chunks by itself."""
+    configuration, table = make_table(max_num_batched_tokens=budget)
+    weights = tuple((length, float(count)) for length, count in counts.items())
+    lengths = LengthDistribution("test", weights, is_assumed=False)
+    summary = report_padding(configuration, table, lengths).prompt
+    executed = padded = chunks = 0
+    for length, count in counts.items():
+        for start in range(0, length, budget):
+            query_len = min(budget, length - start)
+            bucket = table.peek("prompt", (1, query_len, -(-start // 128))).bucket
+            executed += count * bucket.batch_size * bucket.query_len
+            padded += count * (bucket.batch_size * bucket.query_len - query_len)
+            chunks += count
+    assert summary.ratio == pytest.approx(padded / executed)
+    assert summary.mean == pytest.approx(padded / chunks)
+
+
+def test_very_many_chunks_are_selected_evenly():
+    """A million chunks of two tokens: a few thousand stand for all."""
+    configuration, table = make_table(
+        max_num_batched_tokens=2, max_model_len=2_000_000, block_size=1_000_000
+    )
+    summary = report_padding(configuration, table, one_length(2_000_000)).prompt
+    assert 4000 < summary.num_shapes <= 4097
+    assert summary.ratio == 0
+
+
 def test_lengths_that_the_engine_cannot_hold_are_left_out():
     configuration, table = make_table()
     assert report_padding(configuration, table, one_length(4097)) == (None, None, None)

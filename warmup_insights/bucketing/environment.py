@@ -139,7 +139,10 @@ def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
             )
     for name in _REQUIRED:
         if limits.get(name) is None:
-            raise SettingError(f"{name} is missing; bucketing needs it.")
+            ours = "num_kv_blocks" if name == "num_hpu_blocks" else name
+            raise SettingError(
+                f"{ours} is missing; give it as an option or in the inputs."
+            )
     limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
     return {name: value for name, value in limits.items() if value is not None}
 

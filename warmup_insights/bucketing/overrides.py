@@ -28,7 +28,7 @@ def read_integer(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise SettingError(
-            f"{name}={text!r} is not a whole number; set it to digits only or unset it."
+            f"{name}={text[:40]!r} is not a whole number; set it to digits only or unset it."
         ) from None
 
 

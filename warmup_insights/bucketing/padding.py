@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from warmup_insights.bucketing.base import Bucket, Phase
@@ -12,6 +15,7 @@ from warmup_insights.bucketing.lookup import BucketTable, Lookup
 from warmup_insights.bucketing.settings import BucketingSettings
 
 _MAX_BATCH_SIZES = 32
+_MAX_FULL_CHUNKS = 4096
 
 
 class Padding(NamedTuple):
@@ -91,7 +95,8 @@ def report_padding(
 ) -> PaddingReport:
     """The padding that requests of these lengths, in tokens, would meet.
 
-    A prompt runs alone, in chunks of at most max_num_batched_tokens. A decode step runs
+    A prompt runs alone, in chunks of at most max_num_batched_tokens (of more than 4096
+    full ones an even selection stands for all). A decode step runs
     with every batch size from 1 to max_num_seqs (32 of them at most), all sequences of
     one length; shapes that the KV cache cannot hold are left out. Nothing is added to
     the table.
@@ -107,15 +112,38 @@ def report_padding(
 def _prompt_samples(
     settings: BucketingSettings, table: BucketTable, lengths: LengthDistribution
 ) -> Iterator[_Sample]:
-    for length, weight in lengths.weights:
-        if length > settings.max_model_len:
-            continue
-        for start in range(0, length, settings.max_num_batched_tokens):
-            query_len = min(length - start, settings.max_num_batched_tokens)
-            blocks = -(-start // settings.block_size)
-            found = table.peek("prompt", (1, query_len, blocks))
-            executed = found.bucket.batch_size * found.bucket.query_len
-            yield _Sample(weight, query_len, executed, found)
+    budget = settings.max_num_batched_tokens
+    weights = sorted(
+        (length, weight)
+        for length, weight in lengths.weights
+        if length <= settings.max_model_len
+    )
+    for length, weight in weights:
+        start = (length - 1) // budget * budget
+        yield _prompt_sample(settings, table, start, length - start, weight)
+    if not weights:
+        return
+    # Chunks that are not the last one are full, and the same for all longer lengths.
+    num_full = (weights[-1][0] - 1) // budget
+    stride = -(-num_full // _MAX_FULL_CHUNKS) or 1
+    longer = list(accumulate(weight for _, weight in reversed(weights)))
+    for chunk in range(0, num_full, stride):
+        shorter = bisect_right(weights, (chunk + 1) * budget, key=itemgetter(0))
+        weight = longer[len(weights) - shorter - 1] * stride
+        yield _prompt_sample(settings, table, chunk * budget, budget, weight)
+
+
+def _prompt_sample(
+    settings: BucketingSettings,
+    table: BucketTable,
+    start: int,
+    query_len: int,
+    weight: float,
+) -> _Sample:
+    blocks = -(-start // settings.block_size)
+    found = table.peek("prompt", (1, query_len, blocks))
+    executed = found.bucket.batch_size * found.bucket.query_len
+    return _Sample(weight, query_len, executed, found)
 
 
 def _decode_samples(
