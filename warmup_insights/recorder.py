@@ -45,6 +45,8 @@ EXIT_S = 0.8
 """How long the end of the interpreter waits for the last events."""
 HURRY_S = 0.5
 """The last part of the time that `close` has, in which the sink must not wait."""
+HURRIED_EVENTS_PER_S = 150_000
+"""What a hurried sink takes at least; with more waiting the hurry begins earlier."""
 CLOCK_STEP_S = 1.0
 """A clock that goes back by more than this is worth a note."""
 
@@ -202,10 +204,12 @@ class Recorder:
     def _stop(self, thread: threading.Thread, timeout: float) -> None:
         self._is_stopping = True
         self._wake.set()
-        thread.join(max(0.0, timeout - HURRY_S))
+        deadline = time.monotonic() + timeout
+        hurry_s = max(HURRY_S, len(self._queue) / HURRIED_EVENTS_PER_S)
+        thread.join(max(0.0, timeout - hurry_s))
         if thread.is_alive():
             self._call("hurry")
-            thread.join(min(timeout, HURRY_S))
+            thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
             left = sum(1 for item in tuple(self._queue) if not isinstance(item, _Mark))
             with self._lock:

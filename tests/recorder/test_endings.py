@@ -66,7 +66,7 @@ def test_a_full_queue_at_the_end_neither_hangs_nor_loses(tmp_path):
         recorder._sink = lambda events: entry(events) if entry._is_hurried else slow(events)
         for name in ("hurry", "close"):
             setattr(recorder._sink, name, getattr(entry, name))
-        for number in range(1, 150_000):
+        for number in range(1, 60_000):
             recorder.record(step(number))
         import warmup_insights.recorder as module
         started = []
@@ -82,7 +82,7 @@ def test_a_full_queue_at_the_end_neither_hangs_nor_loses(tmp_path):
     assert float(seconds) < 2  # 0.8 s, and room for a busy machine
     assert int(dropped) == 0
     assert "wait in a file; add them with `warmup-insights ingest" in result.stderr
-    assert indexes(events_of(path)) == list(range(150_000))
+    assert indexes(events_of(path)) == list(range(60_000))
 
 
 def test_a_sink_that_hangs_does_not_keep_the_program(tmp_path):
