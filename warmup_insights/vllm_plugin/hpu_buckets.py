@@ -65,7 +65,7 @@ def decode_ranges(session: Session, call: Call) -> Watch:
 def _note_ranges(
     session: Session, phase: str, names: tuple[str, ...], result: Any
 ) -> None:
-    if not isinstance(result, tuple) or _is_repeat(session):
+    if not isinstance(result, tuple):
         return
     ranges = {
         name: list(numbers)
@@ -97,22 +97,16 @@ def unified_buckets(session: Session, call: Call) -> Watch:
 
 
 def _generated(session: Session, call: Call, phase: str) -> Watch:
-    is_repeat = _is_repeat(session)
-    if not is_repeat:
-        session.begin_phase("bucket_generation")
+    session.begin_phase("bucket_generation")
     outcome = yield
-    if not is_repeat:
-        session.note_failure(outcome, phase=phase)
-        session.end_phase("bucket_generation")
+    session.note_failure(outcome, phase=phase)
+    session.end_phase("bucket_generation")
     if outcome.error is None:
         _note_buckets(session, call.owner, phase)
 
 
 def _note_buckets(session: Session, owner: Any, phase: str) -> None:
     buckets = buckets_of(getattr(owner, f"{phase}_buckets", None) or ())
-    if session.state.buckets.get(phase) == buckets:
-        return
-    session.state.buckets[phase] = buckets
     width = len(buckets[0]) if buckets else 0
     session.emit(
         BucketsGenerated,
@@ -128,7 +122,7 @@ def speculative_buckets(session: Session, call: Call) -> Watch:
     """`generate_spec_decode_buckets`: what speculative decoding adds."""
     seeds = set(buckets_of(call.arg("seed_decode_buckets") or ()))
     outcome = yield
-    if outcome.error is None and not _is_repeat(session):
+    if outcome.error is None:
         added = [b for b in buckets_of(outcome.result or ()) if b not in seeds]
         session.emit(
             BucketsGenerated,
@@ -137,11 +131,6 @@ def speculative_buckets(session: Session, call: Call) -> Watch:
             buckets=added,
             dimensions=DIMENSIONS,
         )
-
-
-def _is_repeat(session: Session) -> bool:
-    warmup = session.state.warmup
-    return warmup is not None and warmup.is_repeat
 
 
 def find_prompt_bucket(session: Session, call: Call) -> Watch:

@@ -20,8 +20,8 @@ from warmup_insights.events import (
 )
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
+from warmup_insights.vllm_plugin.hpu_scenarios import begin_step, end_step
 from warmup_insights.vllm_plugin.hpu_shapes import whole
-from warmup_insights.vllm_plugin.hpu_warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
 

@@ -11,8 +11,8 @@ import time
 from warmup_insights.events import BucketMiss, BucketUsed, CompileFinished
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.hpu_scenarios import executed_shape
 from warmup_insights.vllm_plugin.hpu_shapes import checked_shape
-from warmup_insights.vllm_plugin.hpu_warmup import executed_shape
 from warmup_insights.vllm_plugin.session import Session
 
 FLUSH_S = 5.0

@@ -33,6 +33,7 @@ from warmup_insights.vllm_plugin.state import State
 MESSAGE_LIMIT = 2000
 _MEMORY_WORDS = ("out of memory", "outofmemory", "allocation failed", "pt_devmem",
                  "synstatus", "no more memory")  # fmt: skip
+_NEVER_MUTED = (Failure, Note)
 _NO_CACHE_WORDS = ("no available memory for the cache blocks",)
 
 
@@ -71,6 +72,8 @@ class Session:
 
     def emit(self, event_class: type[Event], **fields: Any) -> None:
         """Record an event of this process and its rank."""
+        if self.state.is_muted and event_class not in _NEVER_MUTED:
+            return
         if self._recorder is None:
             self._recorder = self._make_recorder(self.settings)
         if self.rank is not None:
@@ -196,8 +199,10 @@ class Session:
         )
 
     def report_lost(self) -> None:
-        """Record, once, what could not be watched."""
+        """Record, once and by one rank, what could not be watched."""
         lost, self.lost = self.lost, {}
+        if self.rank:
+            return
         for topic, target in lost.items():
             self.emit(
                 Note,

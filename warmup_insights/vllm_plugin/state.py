@@ -56,9 +56,6 @@ class Measurement:
 class Warmup:
     """The warm-up of a model, from its first to its last line."""
 
-    is_repeat: bool = False
-    began: float = field(default_factory=time.time)
-    started: float = field(default_factory=time.perf_counter)
     readings: list[tuple[float, int]] = field(default_factory=list)
     """Clock and used device bytes, where the engine read them for its own message."""
     phases_done: set[str] = field(default_factory=set)
@@ -134,6 +131,8 @@ class State:
     warmed: list[weakref.ref[object]] = field(default_factory=list)
     """Model runners whose warm-up was recorded."""
     warmup: Warmup | None = None
+    is_muted: bool = False
+    """What is going on was recorded before: only failures are worth an event."""
     is_skipped: bool = False
     """The engine skipped the warm-up."""
     current: Pass | None = None
@@ -156,8 +155,6 @@ class State:
     profile_free: int | None = None
     """Free bytes after the profiling run."""
     strategy: str | None = None
-    buckets: dict[str, list[Bucket]] = field(default_factory=dict)
-    """Phase to the list that was recorded last."""
 
     def remember_warmed(self, runner: object) -> bool:
         """Whether a model runner was warmed up before; from now on it was."""

@@ -14,7 +14,9 @@ def get_max_concurrency_for_kv_cache_config(vllm_config, kv_cache_config):
 
 def get_kv_cache_configs(vllm_config, available_memory):
     cache, model = vllm_config.cache_config, vllm_config.model_config
-    blocks = cache.num_gpu_blocks_override or int(available_memory[0] // 2**20)
+    blocks = cache.num_gpu_blocks_override
+    if blocks is None:
+        blocks = int(available_memory[0] // 2**20)
     spec = Bag(block_size=cache.block_size)
     config = Bag(num_blocks=blocks, kv_cache_groups=[Bag(kv_cache_spec=spec)])
     tokens = blocks * cache.block_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -64,7 +65,8 @@ class MultiprocExecutor:
 
     def shutdown(self):
         for process, pipe in self._workers:
-            pipe.close()
+            with contextlib.suppress(OSError):  # a worker that failed is gone
+                pipe.send((None, ()))
             process.join(10)
 
 
@@ -77,8 +79,8 @@ def worker_main(vllm_config, rank, pipe):
         pipe.send((True, None))
         while True:
             name, args = pipe.recv()
+            if name is None:
+                return
             pipe.send((True, getattr(worker, name)(*args)))
-    except EOFError:
-        return
     except Exception as error:
         pipe.send((False, str(error)))

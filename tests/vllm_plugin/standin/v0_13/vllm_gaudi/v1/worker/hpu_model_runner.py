@@ -85,6 +85,7 @@ class HPUModelRunner(Sampler, Runner):
 
     def warmup_unified_graphs(self, buckets, kv_cache):
         for index, bucket in enumerate(reversed(buckets)):
+            self.graphed_buckets.add(bucket)
             self.log_warmup("Unified CFG", index, len(buckets), *bucket)
             self._prepare_dummy_unified_scenario(bucket)
 

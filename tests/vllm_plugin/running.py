@@ -1,0 +1,85 @@
+"""Runs the stand-in engine in a process of its own, with the plugin or without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmup_insights.events import kind_of
+from warmup_insights.storage.store import EventStore
+
+ROOT = Path(__file__).resolve().parents[2]
+STANDIN = Path(__file__).with_name("standin")
+VERSIONS = ("v0_10", "v0_13", "v0_26")
+
+
+@dataclass
+class Ran:
+    """What a run of the stand-in left behind."""
+
+    version: str
+    exit_code: int
+    stdout: str
+    stderr: str
+    database: Path
+
+    @property
+    def tokens(self):
+        return self.said("TOKENS")
+
+    def said(self, word):
+        """The rest of the line that begins with a word."""
+        lines = self.stdout.splitlines()
+        return next(line[len(word) + 1 :] for line in lines if line.startswith(word))
+
+    def runs(self):
+        with EventStore(self.database, read_only=True) as store:
+            return store.runs()
+
+    def events(self, *kinds, rank=None, run=0):
+        """Events of a run, newest run first; of one rank if asked for."""
+        with EventStore(self.database, read_only=True) as store:
+            run_id = store.runs()[run].run_id
+            found = [
+                e for e in store.events(run_id) if not kinds or kind_of(e) in kinds
+            ]
+        return [e for e in found if rank is None or e.rank == rank]
+
+    def counts(self, rank=None):
+        return Counter(kind_of(event) for event in self.events(rank=rank))
+
+
+def environment(version, **more):
+    """The environment in which the stand-in is vLLM; variables of ours only if given."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("VLLM_", "WARMUP_INSIGHTS_", "STANDIN_"))
+    }
+    paths = [STANDIN / version, STANDIN / "base", ROOT]
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        **more,
+    }
+
+
+def run_standin(version, folder, *, records=True, timeout=120, **more):
+    """Start the stand-in engine, serve its steps, and wait for its end."""
+    database = Path(folder) / "runs.db"
+    ours = {"WARMUP_INSIGHTS_DB": str(database), "WARMUP_INSIGHTS_SYNTHETIC": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "standin.drive"],
+        env=environment(version, **(ours if records else {}), **more),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Ran(version, done.returncode, done.stdout, done.stderr, database)
