@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -327,6 +328,21 @@ def test_a_file_without_decode_buckets_is_named():
     file = parse_bucket_lines(["(1, 128, 0)"], "mine.txt")
     with pytest.raises(SettingError, match=r"VLLM_BUCKETING_FROM_FILE=mine\.txt"):
         generate(replace(make_settings(), bucket_file=file))
+
+
+def test_the_garbage_collector_is_left_as_it_was():
+    """Also after an error; and it stays off for somebody who switched it off."""
+    refused = make_settings(max_num_batched_tokens=1)
+    try:
+        for is_enabled in (True, False):
+            gc.enable() if is_enabled else gc.disable()
+            generate(make_settings())
+            assert gc.isenabled() is is_enabled
+            with pytest.raises(SettingError):
+                generate(refused)
+            assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
 
 
 @settings(max_examples=60, deadline=None)

@@ -25,16 +25,15 @@ class PhaseDraft:
         self._lowers = phase == "decode" and not settings.use_contiguous_pa
         if phase == "prompt" and (sliced := sliding_window_condition(settings)):
             self._conditions = (*self._conditions, sliced)
+        self._checks = [(each.holds, each.text) for each in self._conditions]
         self._kept: set[Bucket] = set()
         self._dropped: dict[Bucket, DroppedBucket] = {}
 
     def offer(self, bucket: Bucket) -> None:
         """Keep a candidate, lower it to what the model can hold, or drop it."""
-        for condition in self._conditions:
-            if not condition.holds(bucket):
-                self._dropped[bucket] = DroppedBucket(
-                    self._phase, bucket, condition.text
-                )
+        for holds, text in self._checks:
+            if not holds(bucket):
+                self._dropped[bucket] = DroppedBucket(self._phase, bucket, text)
                 return
         if self._lowers:
             lowered = lower_to_model_len(self._settings, bucket)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from warmup_insights.bucketing.base import (
@@ -58,8 +60,9 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
     if not settings.use_bucketing:
         note = "VLLM_ENABLE_BUCKETING is off: every shape runs as it is."
         return GeneratedBuckets("off", (), (), (), (), (), 0, (note,))
-    prompt = _generate_phase(settings, "prompt")
-    decode = _generate_phase(settings, "decode")
+    with _collector_paused():
+        prompt = _generate_phase(settings, "prompt")
+        decode = _generate_phase(settings, "decode")
     decode_buckets = decode.buckets
     if settings.num_speculative_tokens:
         decode_buckets = speculative_buckets(settings, decode.buckets)
@@ -78,6 +81,21 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
             *decode.notes,
         ),
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from visiting candidates again and again.
+
+    They are tuples without cycles; visiting them costs as much as making them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def speculative_buckets(
