@@ -121,6 +121,16 @@ def test_what_the_padding_block_holds_changes_nothing():
     assert close(again, before)
 
 
+def test_rows_of_padding_stay_finite():
+    """NaN in a padded row would reach real rows through the padding block."""
+    engine = make_engine(num_blocks=8)
+    for bucket in ((4, 1, 16), (8, 1, 8)):
+        logits = engine.logits("decode", bucket, [Row([7], 3, [5])])
+        assert torch.isfinite(logits).all()
+    for cache in engine.caches:
+        assert all(torch.isfinite(tensor).all() for tensor in cache)
+
+
 def test_padding_of_the_v0_scheme_is_block_0():
     """Without a padding block of its own, block 0 takes the padding."""
     engine = make_engine(num_blocks=8, own_padding=False)

@@ -100,7 +100,7 @@ class CudaDevice:
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except torch.OutOfMemoryError as error:
+        except torch.cuda.OutOfMemoryError as error:
             asked = _ASKED.search(str(error))
             raise DeviceOutOfMemory(
                 needed_bytes=parse_bytes(asked[1]) if asked else None,

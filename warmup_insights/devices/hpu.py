@@ -19,6 +19,7 @@ from warmup_insights.devices import host
 from warmup_insights.devices.base import DeviceOutOfMemory, EpochClock, MemoryReading
 from warmup_insights.errors import DeviceError
 
+_MAX_COMPILATIONS = 4096
 _OUT_OF_MEMORY_SIGNS = ("Allocation failed", "out of memory", "PT_DEVMEM")
 
 
@@ -133,6 +134,7 @@ class HpuDevice:
         return HpuGraph(graph.replay)
 
     def _compile(self, work: Callable[[], Any]) -> HpuGraph:
+        _allow_recompilations()
         compiled = torch.compile(work, backend="hpu_backend", dynamic=False)
 
         def replay() -> None:
@@ -157,3 +159,13 @@ class HpuDevice:
     def close(self) -> None:
         """Wait for the device; the process gives its memory back when it ends."""
         self.synchronize()
+
+
+def _allow_recompilations() -> None:
+    # Every bucket is a compilation of the same code: the default limit of a few would
+    # silently run the rest uncompiled. vllm-gaudi raises it for the same reason.
+    config = torch._dynamo.config
+    config.cache_size_limit = max(config.cache_size_limit, _MAX_COMPILATIONS)
+    config.accumulated_cache_size_limit = max(
+        config.accumulated_cache_size_limit, 8 * _MAX_COMPILATIONS
+    )

@@ -89,11 +89,11 @@ def decode_attention(
     scores = scores.masked_fill(unused, _MASKED)
     row_max = _max_per_row(scores.amax(dim=-1), block_groups, batch_size)
     weights = torch.exp(scores - row_max[block_groups].unsqueeze(-1))
-    weights = weights.masked_fill(unused, 0.0)
     parts = torch.einsum("nkgs,nskd->nkgd", weights.to(values.dtype), values).float()
     total = _sum_per_row(weights.sum(dim=-1), block_groups, batch_size)
     result = _sum_per_row(parts, block_groups, batch_size)
-    # A row of padding has no block in use: its total is 0 and its result too.
+    # A row of padding has no block: without the bound it would divide 0 by 0, and what
+    # it writes to the padding block would reach the other rows as 0 times NaN.
     result = result / total.clamp(min=1e-20).unsqueeze(-1)
     return result.to(query.dtype).view(batch_size, heads, head_dim)
 

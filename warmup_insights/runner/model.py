@@ -160,6 +160,8 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Tokens to logits of the last token of each row; names as in Llama checkpoints."""
 
+    frequencies: torch.Tensor
+
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()
         self.shape = shape
@@ -169,7 +171,7 @@ class Decoder(nn.Module):
         )
         self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
         self.lm_head = _linear(shape.hidden_size, shape.vocab_size)
-        self.frequencies = nn.Buffer(rotary_frequencies(shape), persistent=False)
+        self.register_buffer("frequencies", rotary_frequencies(shape), persistent=False)
 
     def forward(self, inputs: StepInputs, caches: list[KVCache] | None) -> torch.Tensor:
         """Logits (B, vocab) of the step; the caches are written in place.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from warmup_insights.runner.engine import SamplingParams
+from warmup_insights.runner.randomness import make_generator
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Sampler:
 
     def __init__(self, device: str, seed: int) -> None:
         self._device = device
-        self._generator = torch.Generator(device).manual_seed(seed)
+        self._generator = make_generator(device, seed)
         self._tensors: SamplingTensors | None = None
         self._params: tuple[SamplingParams, ...] = ()
 

@@ -9,6 +9,7 @@ import torch
 
 from warmup_insights.errors import InputError
 from warmup_insights.runner.model import Decoder, rotary_frequencies
+from warmup_insights.runner.randomness import make_generator
 from warmup_insights.runner.shapes import ModelShape
 
 _INDEX = "model.safetensors.index.json"
@@ -27,9 +28,7 @@ def build_model(
     model = model.to(getattr(torch, dtype)).to_empty(device=device)
     if shape.tie_word_embeddings:
         model.lm_head.weight = model.embed_tokens.weight
-    model.frequencies = torch.nn.Buffer(
-        rotary_frequencies(shape).to(device), persistent=False
-    )
+    model.frequencies = rotary_frequencies(shape).to(device)
     files = find_checkpoint(folder) if folder else []
     with torch.inference_mode():
         if files:
@@ -45,8 +44,7 @@ def randomize(model: Decoder, seed: int) -> None:
         if parameter.dim() == 1:
             parameter.fill_(1.0)
             continue
-        generator = torch.Generator(parameter.device)
-        generator.manual_seed(seed * 100_003 + index)
+        generator = make_generator(parameter.device.type, seed * 100_003 + index)
         deviation = parameter.shape[-1] ** -0.5
         parameter.normal_(0.0, deviation, generator=generator)
 
