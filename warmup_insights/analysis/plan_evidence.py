@@ -83,21 +83,43 @@ class Evidence:
         return None
 
 
+class EvidenceCollector:
+    """Takes the events of a run, in order; `result` gives the facts so far.
+
+    `is_log` says that figures are rounded.
+    """
+
+    def __init__(self, *, is_log: bool = False) -> None:
+        self._common = _Collector(Evidence(is_log=is_log))
+        self._by_rank: dict[int, _Collector] = {}
+
+    def add(self, event: Event) -> None:
+        """Take notice of an event."""
+        if isinstance(event, RunStarted | ConfigRecorded):
+            self._common.add(event)
+            return
+        rank = -1 if event.rank is None else event.rank
+        collector = self._by_rank.get(rank)
+        if collector is None:
+            collector = self._by_rank[rank] = _Collector(Evidence())
+        collector.add(event)
+
+    def result(self) -> Evidence:
+        """The facts of the lowest rank that says how memory is divided."""
+        ranks = self._by_rank
+        spoken = [rank for rank in ranks if ranks[rank].speaks_of_memory]
+        evidence = self._common.evidence
+        if ranks:
+            _merge(evidence, ranks[min(spoken or ranks)].evidence)
+        return evidence
+
+
 def collect_evidence(events: Iterable[Event], *, is_log: bool = False) -> Evidence:
     """The facts in the events of a run, in one pass. `is_log` says figures are rounded."""
-    collectors: dict[int, _Collector] = {}
-    common = _Collector(Evidence(is_log=is_log))
+    collector = EvidenceCollector(is_log=is_log)
     for event in events:
-        if isinstance(event, RunStarted | ConfigRecorded):
-            common.add(event)
-            continue
-        rank = -1 if event.rank is None else event.rank
-        collectors.setdefault(rank, _Collector(Evidence())).add(event)
-    spoken = [rank for rank in collectors if collectors[rank].speaks_of_memory]
-    if spoken or collectors:
-        chosen = collectors[min(spoken or collectors)].evidence
-        _merge(common.evidence, chosen)
-    return common.evidence
+        collector.add(event)
+    return collector.result()
 
 
 def _merge(into: Evidence, other: Evidence) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.events import Bucket
+from warmup_insights.units import format_bytes
 
 RESERVE_STEP = 0.01
 UTILIZATION_STEP = 0.005
@@ -117,18 +118,23 @@ def captures(plan: Plan, wanted: Wanted | None) -> bool:
     )
 
 
-def _reason(planner: Planner, settings: PlanSettings, wanted: Wanted | None) -> str:
-    """Why no reserve captures everything."""
-    best = planner.plan(replace(settings, graph_reserved_mem=0.5))
+def graph_bytes_of_all(planner: Planner, wanted: Wanted | None = None) -> float:
+    """What the graphs of every wanted bucket take together, predicted, in bytes."""
     total = 0.0
-    for phase, part in best.phases.items():
+    for phase, part in planner.plan(PlanSettings()).phases.items():
         cost = planner.costs[phase].graph_bytes
         assert cost is not None, "checked when the planner was made"
         everything = {*part.captured_buckets, *part.skipped_buckets}
         chosen = everything if wanted is None else wanted.get(phase, set())
         total += sum(cost.estimate(bucket).value for bucket in chosen)
+    return total
+
+
+def _reason(planner: Planner, settings: PlanSettings, wanted: Wanted | None) -> str:
+    """Why no reserve captures everything."""
+    usable = planner.plan(settings).usable_bytes
+    total = graph_bytes_of_all(planner, wanted)
     return (
-        f"the graphs take about {total / 2**30:.4g} GiB, and "
-        f"{best.usable_bytes / 2**30:.4g} GiB are usable for them and the KV cache "
-        "together; fewer or smaller buckets are needed"
+        f"the graphs take about {format_bytes(total)}, and {format_bytes(usable)} are "
+        "usable for them and the KV cache together; fewer or smaller buckets are needed"
     )

@@ -68,6 +68,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "plan",
         "Predict what other memory settings would give, from one finished run.",
     ),
+    "advise": (
+        "warmup_insights.cli.advise",
+        "advise",
+        "Say what to change about a run, with the numbers behind it.",
+    ),
     "check": (
         "warmup_insights.cli.check",
         "check",

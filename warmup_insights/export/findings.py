@@ -1,0 +1,68 @@
+"""Advice as text: for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from warmup_insights.analysis.advice import Finding
+from warmup_insights.export.tables import (
+    TextTable,
+    escape_markdown,
+    make_table,
+    plain,
+)
+from warmup_insights.units import format_bytes, format_count, format_duration
+
+
+def number_text(name: str, value: float | int | str) -> str:
+    """A number behind an advice, in the unit that its name ends with."""
+    if isinstance(value, str):
+        return plain(value)
+    if name.endswith("_bytes") or name == "bytes_per_bucket":
+        return format_bytes(value)
+    if name.endswith("_s"):
+        return format_duration(value)
+    return format_count(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    """A finding as lines: what, why, what to do, what that brings, details."""
+    numbers = ", ".join(
+        f"{name}={number_text(name, value)}" for name, value in finding.numbers.items()
+    )
+    lines = [
+        f"{finding.severity.upper()}  {plain(finding.title)}",
+        f"  change  {plain(finding.suggestion)}",
+        f"  effect  {plain(finding.effect)}",
+        f"  rests on  {numbers}  [{finding.rule}]",
+    ]
+    return lines + [f"    {_detail(line)}" for line in finding.details]
+
+
+def _detail(line: str) -> str:
+    """A detail with its indentation, which YAML needs."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
+
+
+def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
+    """Findings in Markdown."""
+    parts = [f"## Advice for run {escape_markdown(run_id)}\n"]
+    if not findings:
+        parts.append("Nothing to advise from what this run tells.\n")
+    for finding in findings:
+        parts += [
+            f"- **{escape_markdown(finding.title)}** ({finding.severity})",
+            f"  - Change: {escape_markdown(finding.suggestion)}",
+            f"  - Effect: {escape_markdown(finding.effect)}",
+        ]
+        if finding.details:
+            block = "\n".join(f"    {_detail(line)}" for line in finding.details)
+            parts.append(f"\n    ```\n{block}\n    ```\n")
+    return "\n".join(parts) + "\n"
+
+
+def rules_table(rules: Iterable[tuple[str, str, str]]) -> TextTable:
+    """The list of rules: name, when it speaks, what it needs."""
+    header = ("rule", "speaks when", "needs to know")
+    return make_table("Rules", header, rules)
