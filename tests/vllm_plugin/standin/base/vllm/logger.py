@@ -11,12 +11,16 @@ class Log:
 
     def __init__(self, name):
         self.name = name
-        self.process = ""
 
     def _print(self, level, place, text):
         stamp = time.strftime("%m-%d %H:%M:%S", time.gmtime())
         prefix = f"{LOG_PREFIX}{level} {stamp} [{place}] "
         sys.stdout.write("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+        sys.stdout.flush()
+
+    def plain(self, text):
+        """Printed, not logged: still with the name of the process in front."""
+        sys.stdout.write(f"{LOG_PREFIX}{text}\n")
         sys.stdout.flush()
 
     def info(self, place, text):

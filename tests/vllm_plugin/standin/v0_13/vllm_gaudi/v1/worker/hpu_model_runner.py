@@ -59,13 +59,13 @@ class HPUModelRunner(Sampler, Runner):
     ):
         if self.unified_attn:
             words = "causal" if causal else "non causal"
-            print(
+            log.plain(
                 f"[Warmup][{phase}][{i + 1}/{max_i}] query_len:{first_dim} "
                 f"shared_blocks:{second_dim} unique_blocks:{third_dim} ({words}) "
                 "free_mem:90 GiB"
             )
         else:
-            print(self.step_line(phase, i, max_i, first_dim, second_dim, third_dim))
+            log.plain(self.step_line(phase, i, max_i, first_dim, second_dim, third_dim))
 
     def warmup_graphs(
         self, buckets, is_prompt, kv_caches, starting_mem=0, total_batch_seq=0.001

@@ -55,7 +55,7 @@ class HPUModelRunner(Sampler, Runner):
     def log_warmup(
         self, phase, i, max_i, first_dim, second_dim, third_dim, causal=False
     ):
-        print(self.step_line(phase, i, max_i, first_dim, second_dim, third_dim))
+        log.plain(self.step_line(phase, i, max_i, first_dim, second_dim, third_dim))
 
     def warmup_graphs(
         self, buckets, is_prompt, kv_caches, starting_mem=0, total_batch_seq=0.001
