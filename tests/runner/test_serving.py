@@ -23,6 +23,7 @@ from warmup_insights.events import (
     ServerReady,
 )
 from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.scheduler import Scheduler
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
@@ -248,25 +249,44 @@ def test_the_scheduler_finishes_every_request_and_leaks_no_block(
     )
     for number, (prompt, output) in enumerate(lengths):
         scheduler.add(Request(number, 0.0, tuple(range(prompt)), output))
-    finished = {}
+    finished, cache = {}, {}
     for _ in range(10_000):
         if not scheduler.has_work:
             break
         step = scheduler.next_step()
         assert step.parts
         assert len(scheduler.running) <= max_num_seqs
+        if step.phase == "prompt":
+            assert len(step.parts) <= rows
         blocks = [block for sequence in scheduler.running for block in sequence.blocks]
         assert len(blocks) == len(set(blocks))
         assert set(blocks) == scheduler.pool.used
+        swap(scheduler, cache)
         for sequence, count in step.parts:
-            assert layout.blocks_for(sequence.num_computed + count) <= len(
-                sequence.blocks
-            )
-        if step.phase == "prompt":
-            assert len(step.parts) <= rows
+            compute(sequence, count, cache)
         scheduler.finish_step(step, [7] * len(step.parts), 1.0)
         for sequence, _ in step.parts:
             if sequence.is_finished:
                 finished[sequence.request.request_id] = sequence.num_generated
     assert finished == {number: output for number, (_, output) in enumerate(lengths)}
     assert scheduler.pool.num_free == num_blocks
+
+
+def swap(scheduler, cache):
+    """Move the contents of the cache as a defragmentation does."""
+    plan = plan_swaps(scheduler.pool.used, 0, range(30))
+    for used, free in plan.pairs if plan else ():
+        for offset in range(8):
+            cache[free * 8 + offset] = cache.pop(used * 8 + offset, None)
+    if plan:
+        scheduler.apply_swaps(plan.pairs)
+
+
+def compute(sequence, count, cache):
+    """What is in the cache is what the sequence computed; then it computes more."""
+    request_id = sequence.request.request_id
+    for position in range(sequence.num_computed + count):
+        slot = sequence.blocks[position // 8] * 8 + position % 8
+        if position < sequence.num_computed:
+            assert cache[slot] == (request_id, position)
+        cache[slot] = (request_id, position)
