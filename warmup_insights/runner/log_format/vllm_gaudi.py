@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from warmup_insights.events import (
     BucketMiss,
+    BucketsGenerated,
     BucketsOmitted,
     CaptureSummary,
     ConfigRecorded,
@@ -44,6 +45,7 @@ class VllmGaudiLog(HpuDialect):
     def __init__(self) -> None:
         super().__init__()
         self._model = ""
+        self._omitted: list[BucketsOmitted] = []
         self.handlers |= {
             RunStarted: self.started,
             ConfigRecorded: self.config,
@@ -127,17 +129,23 @@ class VllmGaudiLog(HpuDialect):
         )
 
     def omitted(self, event: BucketsOmitted) -> Iterable[Line]:
-        """One debug record with a line for each bucket."""
-        rows = "".join(
-            f"\n('condition: {event.reason}', '-> bs, query, ctx: ', "
-            f"{', '.join(map(str, bucket))})"
-            for bucket in event.buckets
-        )
-        yield Line(
-            f"Omitted {event.count} {event.phase} buckets:{rows}",
-            "common.py:150",
-            "DEBUG",
-        )
+        """Kept for the record that comes before the list of the phase."""
+        self._omitted.append(event)
+        return ()
+
+    def generated(self, event: BucketsGenerated) -> Iterable[Line]:
+        """One debug record of what was omitted, then the list."""
+        if self._omitted:
+            rows = [
+                f"('condition: {omitted.reason}', '-> bs, query, ctx: ', "
+                f"{', '.join(map(str, bucket))})"
+                for omitted in self._omitted
+                for bucket in omitted.buckets
+            ]
+            head = f"Omitted {len(rows)} {event.phase} buckets:"
+            yield Line("\n".join([head, *rows]), "common.py:150", "DEBUG")
+            self._omitted = []
+        yield from super().generated(event)
 
     def sampler(self, event: SamplerWarmup) -> Iterable[Line]:
         """`Warming up sampler with batch sizes: [0, 1, 138] and following configs:`."""
