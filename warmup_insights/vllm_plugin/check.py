@@ -58,11 +58,9 @@ def versions_of(hook: Hook) -> str:
 
 def _status(hook: Hook) -> str:
     package = hook.module.partition(".")[0]
-    folder = facts.package_folder(package)
-    if folder is None or not _is_of_engine(hook):
+    if not facts.is_installed(package) or not _is_of_engine(hook):
         return NOT_INSTALLED
-    source = source_of(folder, hook.module)
-    if source is not None and defines(source, hook.owner, hook.name):
+    if defines(hook.module, hook.owner, hook.name):
         return ATTACHES
     is_expected = hook.is_expected_in(installed_version(hook.engine))
     return MISSING if is_expected else OTHER_VERSION
@@ -74,52 +72,86 @@ def _is_of_engine(hook: Hook) -> bool:
     return is_fork if hook.engine == "vllm-fork" else True
 
 
-def source_of(folder: Path, module: str) -> Path | None:
-    """The source file of a module below the folder of its top-level package."""
-    relative = Path(*module.split(".")[1:])
-    places = (folder / relative).with_suffix(".py"), folder / relative / "__init__.py"
-    return next((place for place in places if place.is_file()), None)
+@dataclass(frozen=True)
+class _Module:
+    """What a source file defines, as far as it matters here."""
+
+    functions: frozenset[str]
+    classes: dict[str, tuple[frozenset[str], tuple[str, ...]]]
+    """Class to its methods and the names of its bases."""
+    imported: dict[str, tuple[str, str]]
+    """Name to the module it comes from, and its name there."""
 
 
-def defines(source: Path, owner: str | None, name: str) -> bool:
-    """Whether a file defines a function, or a class with a method, of these names.
+def defines(module: str, owner: str | None, name: str) -> bool:
+    """Whether a module has a function, or a class with a method, of these names.
 
-    A class whose bases lie in the same file has their methods too.
+    Methods of base classes count, wherever the bases are defined.
     """
-    functions, classes = _definitions(source)
-    if owner is None:
-        return name in functions
-    seen: set[str] = set()
-    waiting = [owner]
+    found = _read(module)
+    if found is None or owner is None:
+        return found is not None and name in found.functions
+    seen: set[tuple[str, str]] = set()
+    waiting = [(module, owner)]
     while waiting:
         current = waiting.pop()
-        if current in seen or current not in classes:
+        if current in seen:
             continue
         seen.add(current)
-        methods, bases = classes[current]
+        methods, bases = _class_of(*current)
         if name in methods:
             return True
         waiting += bases
     return False
 
 
-@functools.lru_cache(maxsize=64)
-def _definitions(
-    source: Path,
-) -> tuple[frozenset[str], dict[str, tuple[frozenset[str], list[str]]]]:
+def _class_of(module: str, owner: str) -> tuple[frozenset[str], list[tuple[str, str]]]:
+    """Methods of a class, and where its bases are."""
+    found = _read(module)
+    if found is None:
+        return frozenset(), []
+    if owner not in found.classes:
+        origin = found.imported.get(owner)
+        return frozenset(), [origin] if origin else []
+    methods, bases = found.classes[owner]
+    return methods, [(module, base) for base in bases]
+
+
+@functools.lru_cache(maxsize=256)
+def _read(module: str) -> _Module | None:
+    """The definitions of a module, from its source; None when it has none."""
+    source = _source_of(module)
+    if source is None:
+        return None
     try:
         tree = ast.parse(source.read_bytes())
     except (SyntaxError, OSError, ValueError):
-        return frozenset(), {}
+        return None
     classes = {
         node.name: (
             _functions_in(node),
-            [base.id for base in node.bases if isinstance(base, ast.Name)],
+            tuple(base.id for base in node.bases if isinstance(base, ast.Name)),
         )
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    return _functions_in(tree), classes
+    imported = {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        for alias in node.names
+    }
+    return _Module(_functions_in(tree), classes, imported)
+
+
+def _source_of(module: str) -> Path | None:
+    package, *rest = module.split(".")
+    folder = facts.package_folder(package)
+    if folder is None:
+        return None
+    base = folder.joinpath(*rest)
+    places = base.with_suffix(".py"), base / "__init__.py"
+    return next((place for place in places if place.is_file()), None)
 
 
 def _functions_in(node: ast.Module | ast.ClassDef) -> frozenset[str]:

@@ -1,0 +1,249 @@
+"""`warmup-insights vllm`: passes everything through, and says which run it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.vllm_plugin.running import environment
+from warmup_insights.errors import InputError
+from warmup_insights.storage.store import EventStore
+from warmup_insights.vllm_plugin import launch
+
+COMMAND = [sys.executable, "-m", "warmup_insights", "vllm"]
+
+
+def call(folder, *arguments, version="v0_26", **more):
+    return subprocess.run(
+        [*COMMAND, "--db", str(folder / "runs.db"), *arguments],
+        env=environment(version, **more),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def stored(folder):
+    with EventStore(folder / "runs.db", read_only=True) as store:
+        (run,) = store.runs()
+        return run, list(store.events(run.run_id)), store.summary(run.run_id)
+
+
+def test_serve_is_recorded_and_the_run_is_named(tmp_path):
+    done = call(tmp_path, "--label", "first", "serve", "org/model", "--api-key", "abc")
+    assert done.returncode == 0, done.stderr
+    assert "tokens [[100], [1]]" in done.stdout
+    run, events, summary = stored(tmp_path)
+    assert f"Recorded as run {run.run_id}" in done.stderr.splitlines()[-1]
+    assert (run.label, run.status, run.model) == ("first", "finished", "org/model")
+    assert run.source_name == "vllm serve org/model --api-key '***'"
+    kinds = [type(event).__name__ for event in events]
+    assert kinds[0] == "RunStarted"
+    assert kinds[-1] == "RunFinished"
+    assert kinds.count("RunStarted") == kinds.count("RunFinished") == 1
+    assert kinds.count("WarmupStep") == 31
+    assert summary["status"] == "finished"
+    assert summary["config"]["command"] == run.source_name
+
+
+def test_a_skipped_warmup_is_a_skipped_run(tmp_path):
+    done = call(
+        tmp_path,
+        "serve",
+        "org/model",
+        VLLM_SKIP_WARMUP="true",
+        VLLM_ENABLE_V1_MULTIPROCESSING="1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert stored(tmp_path)[0].status == "skipped"
+
+
+def test_output_and_exit_status_pass_through(tmp_path):
+    done = call(tmp_path, "fail")
+    assert done.returncode == 7
+    assert done.stdout == "to stdout\n"
+    assert done.stderr.startswith("to stderr\n")
+    assert stored(tmp_path)[0].status == "failed"
+
+
+def test_any_vllm_command_gets_its_own_arguments(tmp_path):
+    done = call(tmp_path, "bench", "serve", "--port", "1", "--db", "x", "--help")
+    assert done.stdout == "arguments: serve --port 1 --db x --help\n"
+
+
+def test_freeze_gc_is_an_option_of_ours(tmp_path):
+    call(tmp_path, "--freeze-gc", "serve", "org/model")
+    topics = [getattr(event, "topic", None) for event in stored(tmp_path)[1]]
+    assert "gc_freeze" in topics
+    assert "gc_unfreeze" in topics
+
+
+def test_a_filter_of_plugins_lets_ours_in(tmp_path):
+    done = call(tmp_path, "serve", "org/model", VLLM_PLUGINS="other")
+    assert done.returncode == 0
+    assert any(type(event).__name__ == "WarmupStep" for event in stored(tmp_path)[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on(number, tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "--db", str(tmp_path / "runs.db"), "sleep"],
+        env=environment("v0_26"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "sleeping\n"
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=30)
+    assert (
+        process.returncode == 128 + signal.SIGTERM
+        if number == signal.SIGTERM
+        else (process.returncode in (1, 130))
+    )
+    assert "Recorded as run" in stderr
+    assert stored(tmp_path)[0].status == "finished"
+
+
+def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):
+    """The terminal sends it to both; the command must not get a second one from us."""
+    program = tmp_path / "counting.py"
+    program.write_text(
+        "import signal, sys, time\n"
+        "seen = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+        "print('ready', flush=True)\n"
+        "end = time.monotonic() + 3\n"
+        "while time.monotonic() < end: time.sleep(0.05)\n"
+        "print('interrupts', len(seen), flush=True)\n",
+        encoding="utf-8",
+    )
+    caller = (
+        "import os, sys; from warmup_insights.vllm_plugin.launch import run_command; "
+        f"print(run_command([sys.executable, {str(program)!r}], os.environ), flush=True)"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", caller], environment("v0_26"))
+    output = read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    output += read_until(terminal, b"Ending(")
+    os.waitpid(pid, 0)
+    assert b"interrupts 1" in output
+    assert b"exit_code=0, was_stopped=True" in output
+
+
+def read_until(terminal, word):
+    output = b""
+    deadline = time.monotonic() + 30
+    while word not in output and time.monotonic() < deadline:
+        output += os.read(terminal, 4096)
+    time.sleep(0.2)
+    return output
+
+
+def test_an_unusable_database_does_not_stop_the_engine(tmp_path):
+    (tmp_path / "runs.db").write_text("no database", encoding="utf-8")
+    done = call(tmp_path, "serve", "org/model")
+    assert done.returncode == 0
+    assert "tokens [[100], [1]]" in done.stdout
+    assert "Warning: " in done.stderr
+
+
+def test_nothing_to_run_is_a_usage_error(tmp_path):
+    done = call(tmp_path)
+    assert done.returncode == 2
+    assert "Name a vLLM command" in done.stderr
+
+
+def test_an_environment_without_vllm_gets_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch.facts, "is_installed", lambda name: False)
+    with pytest.raises(InputError, match="vLLM is not installed in the environment of"):
+        launch.vllm_command(str(tmp_path / "python"))
+
+
+def test_check_lists_every_hook_and_starts_nothing(tmp_path):
+    done = call(tmp_path, "--check", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["engine"], answer["version"]) == ("vllm-gaudi", "0.26.0")
+    gaudi = {
+        h["target"]: h["status"] for h in answer["hooks"] if h["engine"] == "vllm-gaudi"
+    }
+    assert set(gaudi.values()) == {"attaches", "other version"}
+    runner = "vllm_gaudi.v1.worker.hpu_model_runner.HPUModelRunner"
+    assert gaudi[f"{runner}._prepare_dummy_scenario"] == "attaches"
+    assert gaudi[f"{runner}.warmup_scenario"] == "other version"
+    assert gaudi[f"{runner}.execute_model"] == "attaches"
+    assert not (tmp_path / "runs.db").exists()
+
+
+def test_check_for_people_names_what_is_missing(tmp_path):
+    done = call(tmp_path, "--check")
+    assert done.returncode == 0
+    missing = re.findall(r"^missing +.*$", done.stdout, re.M)
+    assert any("gpu_worker.Worker" in line for line in missing)
+    assert not any("vllm_gaudi" in line for line in missing)
+
+
+@pytest.mark.parametrize("version", ["v0_10", "v0_13", "v0_26"])
+def test_check_agrees_with_what_attaches(version, tmp_path):
+    """The sources say the same as the imported classes."""
+    program = (
+        "import importlib, json\n"
+        "from warmup_insights.vllm_plugin.start import start\n"
+        "from warmup_insights.vllm_plugin import start as module\n"
+        "import os; start(os.environ)\n"
+        "import vllm_gaudi.v1.worker.hpu_worker\n"
+        "found = module._running.instrumentation.attachments\n"
+        "print(json.dumps([a.hook.target for a in found]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(version, WARMUP_INSIGHTS_DB=str(tmp_path / "runs.db")),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    attached = {t for t in json.loads(done.stdout) if t.startswith("vllm_gaudi")}
+    answer = json.loads(call(tmp_path, "--check", "--json", version=version).stdout)
+    listed = {
+        hook["target"]
+        for hook in answer["hooks"]
+        if hook["status"] == "attaches" and hook["target"].startswith("vllm_gaudi")
+    }
+    assert attached == listed
+    assert len(attached) > 20
+
+
+def test_the_environment_for_recording():
+    made = launch.recording_environment(
+        {"VLLM_PLUGINS": "a,b", "KEPT": "1"},
+        database="runs.db",
+        run_id="0123",
+        source="vllm serve m",
+        label="x",
+        freezes_gc=True,
+    )
+    assert made["WARMUP_INSIGHTS_DB"] == os.path.abspath("runs.db")
+    assert made["VLLM_PLUGINS"] == "a,b,warmup_insights"
+    assert made["WARMUP_INSIGHTS_RUN"] == "0123"
+    assert made["WARMUP_INSIGHTS_FREEZE_GC"] == "1"
+    assert made["KEPT"] == "1"
+    url = launch.recording_environment(
+        {}, database="postgresql://u@h/d", run_id="1", source="s"
+    )
+    assert url["WARMUP_INSIGHTS_DB"] == "postgresql://u@h/d"
+    assert "VLLM_PLUGINS" not in url
