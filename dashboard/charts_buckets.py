@@ -15,7 +15,7 @@ from dashboard.text import figure_text
 from warmup_insights.units import GIB, MIB, format_bytes, format_duration
 
 CELL_PX = 30
-MOST_CELLS_WITH_GAPS = 2_000
+MOST_CELLS_WITH_GAPS = MOST_CELLS_WITH_SIGNS = 2_000
 Bucket = tuple[int, ...]
 
 
@@ -93,9 +93,9 @@ class _Grid:
         y = 0 if self.axes.y is None else bucket[self.axes.y]
         return self._row[y], self._column[bucket[self.axes.x]]
 
-    def fill(self, values: Sequence[float | None]) -> list[list[float | None]]:
+    def fill(self, values: Sequence[Any]) -> list[list[Any]]:
         """A matrix of values, None where there is no bucket."""
-        matrix: list[list[float | None]] = [[None] * len(self.xs) for _ in self.ys]
+        matrix: list[list[Any]] = [[None] * len(self.xs) for _ in self.ys]
         for bucket, value in zip(self.buckets["bucket"], values, strict=True):
             row, column = self.place(bucket)
             matrix[row][column] = value
@@ -121,6 +121,7 @@ def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
             z=grid.fill([codes[state] for state in states]),
             x=grid.xs, y=grid.ys, zmin=-0.5, zmax=last + 0.5, colorscale=scale,
             showscale=False, xgap=gap, ygap=gap, hoverinfo="skip", name="state",
+            **_signs(grid, states),
         )
     )  # fmt: skip
     counts = pd.Series(states).value_counts()
@@ -136,6 +137,14 @@ def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
     figure.update_layout(showlegend=True)
 
 
+def _signs(grid: _Grid, states: Sequence[str]) -> dict[str, Any]:
+    """Signs in the cells that need a look; their colour contrasts with the cell's."""
+    if len(states) > MOST_CELLS_WITH_SIGNS or not set(states) & set(SIGNS):
+        return {}
+    signs = grid.fill([SIGNS.get(state, "") for state in states])
+    return {"text": signs, "texttemplate": "%{text}", "textfont": {"size": 13}}
+
+
 def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
     is_time = by == "duration_s"
     unit, factor = ("s", 1.0) if is_time else _memory_unit(grid.buckets[by])
@@ -144,6 +153,7 @@ def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
         go.Heatmap(
             z=grid.fill(amounts), x=grid.xs, y=grid.ys, colorscale=HEAT, xgap=gap,
             ygap=gap, hoverinfo="skip", name=by,
+            **_signs(grid, [str(state) for state in grid.buckets["state"]]),
             colorbar={
                 "title": {"text": f"{'time' if is_time else 'memory'} ({unit})", "side": "right"},
                 "thickness": 12, "outlinewidth": 0,
@@ -160,18 +170,15 @@ def _memory_unit(values: pd.Series) -> tuple[str, float]:
 
 def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:
     places = [grid.place(bucket) for bucket in grid.buckets["bucket"]]
-    states = [str(state) for state in grid.buckets["state"]]
     figure.add_trace(
         go.Scatter(
             x=[grid.xs[column] for _, column in places],
             y=[grid.ys[row] for row, _ in places],
-            mode="markers+text",
-            text=[SIGNS.get(state, "") for state in states],
-            textfont={"color": INK.light, "size": 13},
+            mode="markers",
             marker={"symbol": "square-open", "size": 20, "opacity": 0,
                     "color": INK.on(dark=dark), "line": {"width": 2}},
             selected={"marker": {"opacity": 1}},
-            unselected={"marker": {"opacity": 0}, "textfont": {"color": INK.light}},
+            unselected={"marker": {"opacity": 0}},
             customdata=[_hover(row) for row in grid.buckets.to_dict("records")],
             hovertemplate="%{customdata[1]}<extra></extra>",
             showlegend=False, name="buckets",

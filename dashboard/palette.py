@@ -40,7 +40,7 @@ MEANINGS: dict[str, Tone] = {
     "reserved": Tone("#A9CBE6", "#27506F"),
     "skipped": Tone("#F0E442", "#E8DC3A"),
     "missed": Tone("#D55E00", "#F07A1F"),
-    "executed_differently": Tone("#AA4499", "#D16BBF"),
+    "executed_differently": Tone("#7A1F3D", "#F4A6C0"),
 }
 """Meaning to colour. `captured` is graph memory and graph capture everywhere."""
 

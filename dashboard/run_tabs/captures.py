@@ -16,19 +16,14 @@ TITLE = "Capture"
 
 
 def has_content(summary: dict[str, Any]) -> bool:
-    """Whether any phase has buckets."""
-    return bool(summary["buckets"])
+    """Whether any phase says how many buckets it has; a share needs a whole."""
+    phases = (summary["buckets"] or {}).values()
+    return any(section["generated"] for section in phases)
 
 
 def show(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
     captures = frames.capture_frame(view.summary)
-    if not captures["generated"].notna().any():
-        widgets.empty(
-            "Nothing to take a share of",
-            "No line says how many buckets were generated.",
-        )
-        return
     widgets.chart(
         capture_bars(captures, dark=view.dark), captures,
         key=view.key("shares"), title="Warmed and captured",

@@ -1,0 +1,146 @@
+"""Every page on a full, an empty, a damaged and a newer database."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard.run_tabs import TABS
+from tests.dashboard.conftest import APP
+from warmup_insights.storage import EventStore
+
+PAGES = {
+    "runs": "app_pages/runs.py",
+    "run": "app_pages/run.py",
+    "compare": "app_pages/compare.py",
+    "memory": "app_pages/memory.py",
+    "buckets": "app_pages/buckets.py",
+    "upload": "app_pages/upload.py",
+    "live": "app_pages/live.py",
+}
+KINDS = ["full_database", "empty_database", "damaged_database", "newer_database"]
+NEEDS_NO_DATABASE = {"upload"}
+every_page = pytest.mark.parametrize("page", list(PAGES))
+
+
+def open_page(monkeypatch, database, page: str, **query) -> AppTest:
+    """The page, run once."""
+    monkeypatch.setenv("WARMUP_INSIGHTS_DB", str(database))
+    app = AppTest.from_file(str(APP), default_timeout=30).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.switch_page(PAGES[page]).run()
+
+
+def texts(app: AppTest) -> str:
+    """Everything that is written on the page."""
+    parts = [*app.markdown, *app.caption, *app.title, *app.error, *app.code, *app.text]
+    return "\n".join(str(part.value) for part in parts)
+
+
+@every_page
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_page_ever_shows_a_trace(monkeypatch, request, kind, page):
+    app = open_page(monkeypatch, request.getfixturevalue(kind), page)
+    assert not app.exception
+    assert app.title or app.error
+
+
+@every_page
+def test_empty_pages_name_the_next_command(monkeypatch, empty_database, page):
+    app = open_page(monkeypatch, empty_database, page)
+    if page == "buckets":  # the lab needs no run
+        assert "Strategies side by side" in texts(app)
+        return
+    assert "warmup-insights " in "\n".join(block.value for block in app.code)
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_NO_DATABASE))
+def test_a_damaged_database_is_said_in_a_sentence(monkeypatch, damaged_database, page):
+    app = open_page(monkeypatch, damaged_database, page)
+    assert next(error.value for error in app.error).count("SQLite database") == 1
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_NO_DATABASE))
+def test_a_newer_database_says_what_to_install(monkeypatch, newer_database, page):
+    app = open_page(monkeypatch, newer_database, page)
+    assert "pip install" in app.error[0].value
+    assert "9\\.9" in app.error[0].value
+
+
+NEEDLES = {
+    "Timeline": "**Start-up**",
+    "Buckets": "bucket",
+    "Graph memory": "budget",
+    "Capture": "Prompt",
+    "Misses": "met no bucket while serving",
+}
+"""What a tab surely says, so that a tab that stays closed is noticed."""
+
+
+def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
+    """All sample logs, whatever they lack; runs that look alike are looked at once."""
+    with EventStore(full_database) as store:
+        runs, summaries = store.runs(), store.summaries()
+    seen = set()
+    app = open_page(monkeypatch, full_database, "run", run=runs[0].run_id)
+    for run in runs:
+        summary = summaries[run.run_id]
+        tabs = tuple(tab.TITLE for tab in TABS if tab.has_content(summary))
+        kind = (tabs, run.engine, run.status, summary["memory"] is None)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        app.query_params["run"] = run.run_id
+        for title in tabs:
+            app.query_params["tab"] = app.session_state["tab"] = title
+            app.run()
+            assert not app.exception, (run.source_name, title, app.exception)
+            assert NEEDLES.get(title, "") in texts(app), (run.source_name, title)
+            assert bool(app.error) == bool(summary["failure"]), (run.source_name, title)
+    assert len(seen) > 15
+
+
+def test_a_run_can_be_named_by_a_label_and_a_wrong_one_is_a_sentence(
+    monkeypatch, full_database
+):
+    app = open_page(monkeypatch, full_database, "run", run="recorded 1")
+    assert app.title[0].value == "recorded 1"
+    app = open_page(monkeypatch, full_database, "run", run="nonsense")
+    assert "There is no run" in app.error[0].value
+
+
+def test_the_search_of_the_runs_page_filters_the_table(monkeypatch, full_database):
+    app = open_page(monkeypatch, full_database, "runs")
+    before = len(app.dataframe[0].value)
+    app.text_input[0].set_value("recorded").run()
+    assert before > 40
+    assert list(app.dataframe[0].value["name"]) == [
+        "recorded 2", "recorded 1", "recorded 0",
+    ]  # fmt: skip
+
+
+def test_choosing_a_phase_changes_the_map(monkeypatch, full_database):
+    app = open_page(monkeypatch, full_database, "run", run="recorded 0")
+    app.session_state["tab"] = "Buckets"
+    app.run()
+    assert "**Prompt buckets**" in [m.value.split(" :")[0] for m in app.markdown]
+    app.button_group[0].set_value("decode").run()
+    assert "**Decode buckets**" in [m.value.split(" :")[0] for m in app.markdown]
+
+
+@pytest.mark.parametrize("page", ["run", "compare", "memory", "runs"])
+def test_simulated_figures_are_marked(monkeypatch, full_database, page):
+    query = {"run": "recorded 0"}
+    if page == "compare":
+        query = {"run": ["recorded 0", "recorded 1"]}
+    if page == "memory":
+        query = {"q": "recorded"}
+    app = open_page(monkeypatch, full_database, page, **query)
+    shown = texts(app)
+    if page == "runs":
+        table = app.dataframe[0].value
+        is_recorded = table["name"].str.startswith("recorded")
+        assert set(table[is_recorded]["figures"]) == {"simulated"}
+    else:
+        assert "simulated" in shown

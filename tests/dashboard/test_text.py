@@ -1,0 +1,57 @@
+"""Log text does nothing on a page: no markup, no escapes, no direction overrides."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.text import figure_text, markdown, visible
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "**bold** [link](http://evil.example) ![i](http://evil.example/x.png)",
+    "$\\frac{1}{2}$ :red[x] :smile: `code` :material/delete:",
+    "\x1b[31m\x1b[2J\x07 bomb",
+    "user\u202egpj.exe",
+    "a" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_cut_and_holds_no_control(text):
+    shown = visible(text)
+    assert len(shown) <= 4 * 400
+    assert not any(ord(c) < 32 or c in "\u202e\u200b" for c in shown)
+
+
+def test_controls_are_named_so_that_they_are_seen():
+    assert visible("\x1b[2J\u202e") == "\\x1b[2J\\u202e"
+
+
+@pytest.mark.parametrize("text", HOSTILE[:3])
+def test_markup_is_escaped_for_markdown(text):
+    shown = markdown(text)
+    for sign in "<*[`$:":
+        assert all(
+            shown[place - 1] == "\\" for place, c in enumerate(shown) if c == sign
+        ), sign
+
+
+@given(st.text(max_size=200))
+def test_markdown_reads_the_same_once_unescaped(text):
+    unescaped = []
+    escaped = markdown(text, 10_000)
+    position = 0
+    while position < len(escaped):
+        if escaped[position] == "\\" and position + 1 < len(escaped):
+            position += 1
+        unescaped.append(escaped[position])
+        position += 1
+    assert "".join(unescaped) == visible(text, 10_000).replace("\n", " ")
+
+
+def test_figures_get_no_html():
+    assert figure_text("<b>x</b> & <a href='y'>") == (
+        "&lt;b&gt;x&lt;/b&gt; &amp; &lt;a href='y'&gt;"
+    )
