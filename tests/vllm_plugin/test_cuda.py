@@ -1,0 +1,373 @@
+"""Upstream vLLM: memory, both model runners' graph capture, compilation, ready.
+
+The classes here make the calls of vLLM 0.13 to 0.33 in their order; no device is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from tests.vllm_plugin.listening import (
+    fields,
+    of_kind,
+    session_with_list,
+    watch_class,
+)
+from tests.vllm_plugin.standin_config import config_of
+from warmup_insights.vllm_plugin import cuda_graphs, cuda_worker, device, engine_core
+
+MIB = 2**20
+
+
+class Memory:
+    """A device of which graphs take memory."""
+
+    def __init__(self):
+        self.free = 1000 * MIB
+
+    def take(self, num_bytes):
+        self.free -= num_bytes
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    memory = Memory()
+    monkeypatch.setattr(device, "free_and_total", lambda: (memory.free, 2000 * MIB))
+    return memory
+
+
+@pytest.fixture
+def listened():
+    return session_with_list()
+
+
+NONE, PIECEWISE, FULL = (SimpleNamespace(name=n) for n in ("NONE", "PIECEWISE", "FULL"))
+
+
+def make_runner_v1(memory):
+    class Runner:
+        """`GPUModelRunner` of model runner V1."""
+
+        def __init__(self):
+            self.fails_at = None
+
+        def capture_model(self):
+            before = memory.free
+            for mode, uniform, sizes in (
+                (PIECEWISE, False, (8, 4)),
+                (FULL, True, (2,)),
+            ):
+                for size in sizes:
+                    self._dummy_run(size, cudagraph_runtime_mode=NONE)
+                    self._dummy_run(size, mode, uniform_decode=uniform)
+            return before - memory.free
+
+        def _dummy_run(
+            self, num_tokens, cudagraph_runtime_mode=None, uniform_decode=False
+        ):
+            if num_tokens == self.fails_at:
+                raise RuntimeError("CUDA out of memory")
+            if cudagraph_runtime_mode is not NONE:
+                memory.take(num_tokens * MIB)
+
+        def profile_cudagraph_memory(self):
+            self._dummy_run(8, FULL)
+            self.capture_model()
+            return 77 * MIB
+
+        def profile_run(self):
+            self._dummy_run(8)
+
+    return Runner
+
+
+def watch_runner_v1(session, memory):
+    runner = make_runner_v1(memory)
+    watch_class(
+        session,
+        runner,
+        capture_model=cuda_graphs.capture_model,
+        _dummy_run=cuda_graphs.dummy_run,
+        profile_cudagraph_memory=cuda_worker.estimate_graphs,
+        profile_run=cuda_worker.profile_run,
+    )
+    return runner()
+
+
+def test_each_graph_of_runner_v1(listened, memory):
+    session, events = listened
+    watch_runner_v1(session, memory).capture_model()
+    graphs = of_kind(events, "graph_captured")
+    assert [(g.mode, g.phase, g.bucket, g.memory_bytes, g.index) for g in graphs] == [
+        ("PIECEWISE", "mixed", (8,), 8 * MIB, 1),
+        ("PIECEWISE", "mixed", (4,), 4 * MIB, 2),
+        ("FULL", "decode", (2,), 2 * MIB, 3),
+    ]
+    (total,) = of_kind(events, "graphs_captured")
+    assert (total.count, total.memory_bytes) == (3, 14 * MIB)
+    assert total.duration_s >= sum(graph.duration_s for graph in graphs)
+
+
+def test_estimates_and_profiling_are_no_captures(listened, memory):
+    session, events = listened
+    runner = watch_runner_v1(session, memory)
+    runner.profile_run()
+    runner.profile_cudagraph_memory()
+    assert of_kind(events, "graph_captured") == []
+    assert of_kind(events, "graphs_captured") == []
+    (estimate,) = of_kind(events, "graph_memory_estimated")
+    assert estimate.estimated_bytes == 77 * MIB
+    names = [mark.name for mark in of_kind(events, "phase_marked")]
+    assert names == ["profile_run"] * 2 + ["graph_memory_profile"] * 2
+
+
+def test_out_of_memory_during_capture(listened, memory):
+    session, events = listened
+    runner = watch_runner_v1(session, memory)
+    runner.fails_at = 2
+    with pytest.raises(RuntimeError):
+        runner.capture_model()
+    assert len(of_kind(events, "graph_captured")) == 2
+    (failure,) = of_kind(events, "failure")
+    assert (failure.failure, failure.phase) == ("out_of_memory", "graph_capture")
+    assert session.state.capturing is None
+
+
+def make_manager_v2(memory, *, breakable=False, surprise=False):
+    functions = SimpleNamespace()
+
+    def prepare_inputs_to_capture(num_reqs, num_tokens, model_state):
+        return num_reqs
+
+    functions.prepare_inputs_to_capture = prepare_inputs_to_capture
+
+    class Manager:
+        """`CudaGraphManager` of model runner V2."""
+
+        def __init__(self):
+            self.use_breakable_cg = breakable
+            self._capture_descs = {
+                FULL_KEY: [describe(4, 1), describe(2, 1)],
+                PIECEWISE_KEY: [describe(8, None), describe(4, None)],
+            }
+
+        def capture(self, create_forward_fn=None):
+            for key in (PIECEWISE_KEY, FULL_KEY):
+                for descriptor in self._capture_descs[key]:
+                    tokens = descriptor.num_tokens + (100 if surprise else 0)
+                    twice = key is FULL_KEY or self.use_breakable_cg
+                    for _ in range(2 if twice else 1):
+                        functions.prepare_inputs_to_capture(1, tokens, None)
+                    memory.take(descriptor.num_tokens * MIB)
+
+    class Runner:
+        def __init__(self):
+            self.manager = Manager()
+
+        def capture_model(self, *, profile_only=False):
+            before = memory.free
+            self.manager.capture()
+            return before - memory.free
+
+    return functions, Manager, Runner
+
+
+class Mode:
+    """A member of an enumeration: can be a key, has a name."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+FULL_KEY, PIECEWISE_KEY = Mode("FULL"), Mode("PIECEWISE")
+
+
+def describe(num_tokens, uniform):
+    return SimpleNamespace(num_tokens=num_tokens, uniform_token_count=uniform)
+
+
+def capture_v2(session, memory, **options):
+    functions, manager, runner = make_manager_v2(memory, **options)
+    watch_class(session, manager, capture=cuda_graphs.capture_all)
+    watch_class(session, runner, capture_model=cuda_graphs.capture_model)
+    watch_class(
+        session, functions, prepare_inputs_to_capture=cuda_graphs.prepare_inputs
+    )
+    runner().capture_model()
+
+
+@pytest.mark.parametrize("breakable", [False, True])
+def test_each_graph_of_runner_v2(listened, memory, breakable):
+    session, events = listened
+    capture_v2(session, memory, breakable=breakable)
+    graphs = of_kind(events, "graph_captured")
+    assert [(g.mode, g.phase, g.bucket, g.memory_bytes) for g in graphs] == [
+        ("PIECEWISE", "mixed", (8,), 8 * MIB),
+        ("PIECEWISE", "mixed", (4,), 4 * MIB),
+        ("FULL", "decode", (4,), 4 * MIB),
+        ("FULL", "decode", (2,), 2 * MIB),
+    ]
+    (total,) = of_kind(events, "graphs_captured")
+    assert (total.count, total.memory_bytes) == (4, 18 * MIB)
+
+
+def test_another_order_than_expected_is_not_guessed(listened, memory):
+    session, events = listened
+    capture_v2(session, memory, surprise=True)
+    assert of_kind(events, "graph_captured") == []
+    (total,) = of_kind(events, "graphs_captured")
+    assert total.memory_bytes == 18 * MIB
+
+
+class Worker:
+    """`Worker` of `gpu_worker.py`."""
+
+    def __init__(self, vllm_config, local_rank, rank, method, is_driver_worker=False):
+        self.vllm_config = vllm_config
+        self.cache_config = SimpleNamespace(gpu_memory_utilization=0.9, block_size=16)
+        self.model_runner = SimpleNamespace(model_memory_usage=5.5 * MIB)
+
+    def init_device(self):
+        self.init_snapshot = SimpleNamespace(
+            total_memory=2000 * MIB, free_memory=1900 * MIB
+        )
+        self.requested_memory = 1800.0 * MIB
+
+    def load_model(self, *, load_dummy_weights=False):
+        return None
+
+    def determine_available_memory(self):
+        self.peak_activation_memory, self.non_torch_memory = 100 * MIB, 20 * MIB
+        return 1000 * MIB
+
+    def initialize_from_config(self, kv_cache_config):
+        return None
+
+    def compile_or_warm_up_model(self):
+        return SimpleNamespace(language_model=12.5, encoder=0.5)
+
+
+def test_the_worker_from_start_to_warm(listened, memory):
+    session, events = listened
+    watch_class(
+        session,
+        Worker,
+        __init__=cuda_worker.worker_init,
+        init_device=cuda_worker.worker_device,
+        load_model=cuda_worker.load_model,
+        determine_available_memory=cuda_worker.determine_memory,
+        initialize_from_config=cuda_worker.initialize_cache,
+        compile_or_warm_up_model=cuda_worker.warm_up,
+    )
+    config = config_of(world_size=4, data_parallel_rank=1)
+    worker = Worker(config, 2, 2, "tcp://x")
+    worker.init_device()
+    worker.load_model()
+    worker.determine_available_memory()
+    spec = SimpleNamespace(block_size=16)
+    groups = [SimpleNamespace(kv_cache_spec=spec)]
+    worker.initialize_from_config(
+        SimpleNamespace(num_blocks=100, kv_cache_groups=groups)
+    )
+    worker.compile_or_warm_up_model()
+    assert {event.rank for event in events} == {6}
+    (budget,) = of_kind(events, "memory_budget_set")
+    assert fields(budget) == {
+        "rank": 6,
+        "total_bytes": 2000 * MIB,
+        "free_bytes": 1900 * MIB,
+        "usable_bytes": 1800 * MIB,
+        "gpu_memory_utilization": 0.9,
+        "weights_bytes": int(5.5 * MIB),
+        "activation_bytes": 100 * MIB,
+        "non_torch_bytes": 20 * MIB,
+        "kv_cache_bytes": 1000 * MIB,
+    }
+    (blocks,) = of_kind(events, "kv_cache_allocated")
+    assert (blocks.num_blocks, blocks.num_tokens) == (100, 1600)
+    compiled = of_kind(events, "compile_finished")
+    assert [(e.what, e.duration_s) for e in compiled] == [
+        ("total", 12.5),
+        ("encoder", 0.5),
+    ]
+    (finished,) = of_kind(events, "warmup_finished")
+    assert finished.allocated_bytes == 0
+    marks = [(m.name, m.edge) for m in of_kind(events, "phase_marked")]
+    assert marks == [
+        (name, edge)
+        for name in ("init_device", "load_model", "kv_cache", "warmup")
+        for edge in ("start", "end")
+    ]
+
+
+def test_compilation_from_scratch_and_from_the_cache(listened):
+    session, events = listened
+
+    class Manager:
+        """`CompilerManager`."""
+
+        def __init__(self):
+            self.cache = {1}
+
+        def load(self, graph, inputs, graph_index, compile_range):
+            return "graph" if graph_index in self.cache else None
+
+        def compile(
+            self, graph, inputs, inductor, config, compile_range, graph_index=0,
+            num_graphs=1,
+        ):  # fmt: skip
+            return self.load(graph, inputs, graph_index, compile_range) or "compiled"
+
+    watch_class(
+        session, Manager, compile=engine_core.compile_graph, load=engine_core.load_graph
+    )
+    manager = Manager()
+    sizes = SimpleNamespace(start=1, end=8192)
+    assert manager.compile(None, [], {}, None, sizes, 0, 2) == "compiled"
+    assert manager.compile(None, [], {}, None, sizes, 1, 2) == "graph"
+    assert manager.compile(None, [], {}, None, 512) == "compiled"
+    found = of_kind(events, "compile_finished")
+    assert [(e.from_cache, e.detail) for e in found] == [
+        (False, "sizes 1 to 8192, graph 1 of 2"),
+        (True, "sizes 1 to 8192, graph 2 of 2"),
+        (False, "size 512, graph 1 of 1"),
+    ]
+
+
+def test_a_server_is_ready_when_it_has_started(listened):
+    session, events = listened
+
+    class Server:
+        """`uvicorn.Server`."""
+
+        async def startup(self, sockets=None):
+            if sockets == "taken":
+                raise OSError("address in use")
+
+    watch_class(session, Server, startup=engine_core.server_started)
+    with pytest.raises(OSError, match="in use"):
+        asyncio.run(Server().startup("taken"))
+    assert of_kind(events, "server_ready") == []
+    asyncio.run(Server().startup())
+    assert len(of_kind(events, "server_ready")) == 1
+
+
+def test_no_cache_is_its_own_kind_of_failure(listened):
+    session, events = listened
+
+    class Core:
+        """`EngineCore`."""
+
+        vllm_config = None
+
+        def _initialize_kv_caches(self, vllm_config):
+            raise ValueError("No available memory for the cache blocks. Try ...")
+
+    watch_class(session, Core, _initialize_kv_caches=engine_core.initialize)
+    with pytest.raises(ValueError, match="No available memory"):
+        Core()._initialize_kv_caches(config_of())
+    (failure,) = of_kind(events, "failure")
+    assert (failure.failure, failure.phase) == ("no_kv_cache", "init_engine")
