@@ -262,6 +262,17 @@ def test_a_log_is_read_back_as_the_events_of_its_run(dialect, data):
     assert not report.unknown
 
 
+@pytest.mark.parametrize("strategy", ["delayed", "lazy"])
+def test_captures_while_serving_are_read_back(strategy):
+    _, events, log = record(
+        seed_settings(bucket_dimensions=3, capture_strategy=strategy),
+        "vllm",
+        WorkloadSettings(num_prompts=8),
+    )
+    assert len(of_kind(events, LazyCapture)) >= 5
+    compare(events, read_log(log, started_at=events[0].time)[0], "vllm")
+
+
 @pytest.mark.parametrize("dialect", ["vllm-gaudi", "vllm"])
 def test_settings_and_model_are_read_back(dialect):
     _, events, log = record(seed_settings(bucket_dimensions=3), dialect)

@@ -27,6 +27,7 @@ from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.scheduler import Scheduler
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
+from warmup_insights.runner.simulated_engine import SimulatedEngine
 from warmup_insights.runner.workload import Request, WorkloadSettings
 from warmup_insights.units import MIB
 
@@ -192,6 +193,25 @@ def test_a_shape_beyond_all_buckets_is_a_miss_and_runs():
         assert all(
             have >= need for have, need in zip(miss.fallback, miss.shape, strict=True)
         )
+
+
+def test_the_sampler_hears_when_the_batch_changed(monkeypatch):
+    """True for the first step and whenever the requests of a step are others."""
+    seen = []
+    step = SimulatedEngine.step
+
+    def spy(self, phase, bucket, rows, sampling, *, batch_changed):
+        seen.append((phase, len(rows), batch_changed))
+        return step(self, phase, bucket, rows, sampling, batch_changed=batch_changed)
+
+    monkeypatch.setattr(SimulatedEngine, "step", spy)
+    work = WorkloadSettings(num_prompts=1, input_len=40, output_len=4, sigma=0)
+    serve(work, device=simulated_device())
+    assert [changed for _, _, changed in seen] == [True, False, False, False]
+    seen.clear()
+    work = WorkloadSettings(num_prompts=2, input_len=40, output_len=3, sigma=0)
+    serve(work, device=simulated_device())
+    assert [changed for _, _, changed in seen] == [True, True, True, False]
 
 
 def test_every_used_bucket_covers_its_step():
