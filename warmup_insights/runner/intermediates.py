@@ -1,7 +1,8 @@
 """How much memory the intermediates of a forward need at their peak: an estimate.
 
-Used to refuse a step before it fails, on devices whose allocator cannot refuse, and
-by the simulated device. Real runs are measured; a test holds the estimate against that.
+Used to refuse a step before it fails, on devices whose allocator cannot refuse; the
+simulated device shares the part about layers. A test holds the estimate against what
+forwards really take: never less, and not twice as much.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def peak_bytes(
 ) -> int:
     """Peak of a step with (batch_size, query_len, num_blocks), phase by query length.
 
-    Tokens of the step, keys and values gathered from the cache (repeated for grouped
-    queries in prompts, scores in float32 in decodes), the mask, and the logits.
+    Tokens of the step, keys and values gathered from the cache (for prompts once more,
+    repeated for grouped queries; for decodes with scores in float32), the mask, and the
+    logits.
     """
     batch_size, query_len, num_blocks = bucket
     item = DTYPE_BYTES[dtype]
@@ -34,9 +36,8 @@ def peak_bytes(
     total += 4 * batch_size * shape.vocab_size
     context = num_blocks * block_size
     if query_len == 1:
-        total += context * (
-            2 * shape.kv_size * item + 3 * 4 * shape.num_attention_heads
-        )
-        return total
+        scores = 4 * 4 * shape.num_attention_heads
+        return total + context * (2 * shape.kv_size * item + scores)
+    total += batch_size * context * 2 * shape.kv_size * item
     total += batch_size * (context + query_len) * 2 * shape.query_size * item
     return total + tokens * (context + query_len)
