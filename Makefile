@@ -2,7 +2,7 @@
 .PHONY: help install lint format test golden docs dashboard constraints ci clean
 
 help: ## List what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: ## Everything for development, into the active environment
 	pip install -c constraints.txt -e '.[dev]' && pre-commit install

@@ -17,7 +17,7 @@ _BLOCK = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?^```sh\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_PAUSE = re.compile(r"\s+# .*$")
+_REMARK = re.compile(r"\s+# .*$")
 
 
 def commands() -> list[str]:
@@ -38,7 +38,7 @@ def left_out() -> list[tuple[str, str]]:
 def _all() -> Iterator[tuple[str | None, str]]:
     for block in _BLOCK.finditer(README.read_text(encoding="utf-8")):
         for line in block["text"].replace("\\\n", " ").splitlines():
-            command = _PAUSE.sub("", line).strip()
+            command = _REMARK.sub("", line).strip()
             if command:
                 yield block["reason"], command
 
