@@ -81,12 +81,13 @@ def write_serving_log(path: Path, size: int, kind: str) -> None:
         n = 0
         while file.tell() < size:
             block = []
-            for n in range(n + 1, n + 5001):
-                if n % 200 == 0:
-                    form = RELEVANT[n // 200 % len(RELEVANT)]
-                    block.append(form.format(stamp(n // 40), n % 64, n % 5000))
+            for i in range(n + 1, n + 5001):
+                if i % 200 == 0:
+                    form = RELEVANT[i // 200 % len(RELEVANT)]
+                    block.append(form.format(stamp(i // 40), i % 64, i % 5000))
                 else:
-                    block.append(noise(kind, n))
+                    block.append(noise(kind, i))
+            n += 5000
             file.write("\n".join(block) + "\n")
 
 
@@ -136,9 +137,9 @@ def benchmark_selection(folder: Path, size: int, runs: int) -> list[dict[str, ob
     literals.write_text("\n".join(_dispatch_tables().literals) + "\n")
     fast = make_selector(_dispatch_tables().literals)
     plain = RegexSelector(_dispatch_tables().literals)
+    path = folder / "serving.log"
     rows = []
     for kind in ("mixed", "access", "statistics", "traceback", "json"):
-        path = folder / "serving.log"
         write_serving_log(path, size, kind)
         ratios: dict[str, list[float]] = {"fast": [], "standard library": []}
         for _ in range(runs):
