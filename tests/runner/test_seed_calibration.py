@@ -112,6 +112,17 @@ def test_the_ratio_of_the_original_run_gives_its_order():
     assert free == ["55.43 GiB", "48.77 GiB", "47.51 GiB", "47.35 GiB"]
 
 
+def test_the_buckets_run_in_the_order_of_the_log(events):
+    """First and last lines of the warm-up steps in the document."""
+    steps = [step for step in of_kind(events, WarmupStep) if step.mode == "eager"]
+    prompts = [step.bucket for step in steps if step.phase == "prompt"]
+    decodes = [step.bucket for step in steps if step.phase == "decode"]
+    assert prompts[:3] == [(4, 1024), (4, 896), (4, 768)]
+    assert prompts[-1] == (1, 128)
+    assert decodes[:3] == [(4, 2048), (4, 1920), (4, 1792)]
+    assert decodes[-2:] == [(2, 128), (1, 128)]
+
+
 def test_the_times_are_near_those_of_the_log(events):
     """Whole seconds in the log: 28 s of eager steps, 21 s of graphs, 49 s in all."""
     spans = {}

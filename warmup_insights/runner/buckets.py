@@ -40,6 +40,9 @@ class Buckets(Protocol):
     def of(self, phase: Phase) -> list[Bucket]:
         """The generated buckets of a phase, sorted."""
 
+    def warmup_order(self, phase: Phase) -> list[Bucket]:
+        """The generated buckets of a phase, the largest first, as they are warmed up."""
+
     def find(self, phase: Phase, shape: Bucket) -> Found:
         """The bucket for (batch size, query length, blocks); a miss adds one.
 
@@ -71,9 +74,9 @@ def profile_bucket(settings: RunSettings) -> Bucket:
     budget allows.
     """
     if settings.bucket_dimensions == 2:
-        from warmup_insights.runner.buckets_2d import TwoDimensionalBuckets
+        from warmup_insights.runner.buckets_2d import largest_prompt
 
-        return TwoDimensionalBuckets(settings).largest_prompt
+        return largest_prompt(settings)
     query_len = min(settings.max_model_len, settings.max_num_batched_tokens)
     return max(1, settings.max_num_batched_tokens // query_len), query_len, 0
 
@@ -99,6 +102,10 @@ class ThreeDimensionalBuckets:
         """The generated buckets of a phase, sorted."""
         source = self._generated.prompt if phase == "prompt" else self._generated.decode
         return [tuple(bucket) for bucket in source]
+
+    def warmup_order(self, phase: Phase) -> list[Bucket]:
+        """The list in reverse, as vllm-gaudi warms it up."""
+        return self.of(phase)[::-1]
 
     def find(self, phase: Phase, shape: Bucket) -> Found:
         """Look the shape up; a miss adds the bucket that the engine would make."""

@@ -1,10 +1,16 @@
-"""Buckets of two dimensions, as the V0 engines had them until 1.17."""
+"""Buckets of two dimensions, (batch size, sequence length), as the V0 engines had them."""
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.linear import linear_range
-from warmup_insights.bucketing.overrides import read_overrides
-from warmup_insights.errors import SettingError
+from warmup_insights.bucketing import (
+    Bucket2D,
+    GeneratedBuckets2D,
+    TwoDimSettings,
+    find_two_dim,
+    generate_two_dim,
+    two_dim_settings,
+    warmup_order,
+)
 from warmup_insights.events import (
     Bucket,
     BucketRangesConfigured,
@@ -14,100 +20,75 @@ from warmup_insights.events import (
 from warmup_insights.runner.buckets import PHASES, BucketEvent, Found, Phase
 from warmup_insights.runner.settings import RunSettings
 
+_LONGEST = {"PROMPT": 1024, "DECODE": 2048}
+
+
+def v0_settings(settings: RunSettings) -> TwoDimSettings:
+    """The ranges; unless the environment says more, none is longer than a request."""
+    environment = dict(settings.environment)
+    block_size = settings.block_size
+    whole = -(-settings.max_model_len // block_size) * block_size
+    for phase, longest in _LONGEST.items():
+        name = f"VLLM_{phase}_SEQ_BUCKET_MAX"
+        environment.setdefault(name, str(min(longest, whole)))
+    limits = {
+        "max_num_seqs": settings.max_num_seqs,
+        "block_size": block_size,
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+    }
+    return two_dim_settings(limits, environment)
+
+
+def largest_prompt(settings: RunSettings) -> Bucket:
+    """The largest batch of the longest prompts, whether the budget allows it or not."""
+    ranges = v0_settings(settings)
+    return ranges.prompt_batch_size[2], ranges.prompt_seq_len[2]
+
 
 class TwoDimensionalBuckets:
-    """(batch size, sequence length), the scheme of vllm-fork 1.17.
-
-    Source: `HabanaModelRunnerBase._setup_buckets` (`habana_model_runner.py`): linear
-    ranges, prompts limited to the token budget.
-    """
+    """The V0 scheme; a shape that rounds to no prepared bucket is a miss, once."""
 
     contiguous = False
 
     def __init__(self, settings: RunSettings) -> None:
-        overrides = read_overrides(settings.environment)
-        block = settings.block_size
+        self._settings = v0_settings(settings)
         self._budget = settings.max_num_batched_tokens
-        defaults = {
-            ("PROMPT", "BS"): (1, 32, min(settings.max_num_seqs, 64)),
-            ("PROMPT", "SEQ"): (block, block, min(1024, settings.max_model_len)),
-            ("DECODE", "BS"): (1, 128, settings.max_num_seqs),
-            ("DECODE", "SEQ"): (block, block, min(2048, settings.max_model_len)),
-        }
-        self._ranges = {
-            key: tuple(
-                overrides.get(f"VLLM_{key[0]}_{key[1]}_BUCKET_{name}", value)
-                for name, value in zip(("MIN", "STEP", "MAX"), values, strict=True)
-            )
-            for key, values in defaults.items()
-        }
-        self.notes: tuple[str, ...] = ()
-        self._dropped: list[Bucket] = []
-        self._buckets = {
-            "prompt": self._product("PROMPT"),
-            "decode": self._product("DECODE"),
-        }
-        if not self._buckets["prompt"]:
-            raise SettingError(
-                f"no prompt bucket fits into max_num_batched_tokens={self._budget}; "
-                "raise it or lower VLLM_PROMPT_SEQ_BUCKET_MIN"
-            )
-
-    def _product(self, phase: str) -> list[Bucket]:
-        sizes, lengths = (
-            linear_range(*self._ranges[phase, name], name=f"VLLM_{phase}_{name}_BUCKET")
-            for name in ("BS", "SEQ")
-        )
-        buckets: list[Bucket] = []
-        for bucket in ((size, length) for size in sizes for length in lengths):
-            too_long = phase == "PROMPT" and bucket[0] * bucket[1] > self._budget
-            (self._dropped if too_long else buckets).append(bucket)
-        return buckets
+        self._generated: GeneratedBuckets2D = generate_two_dim(self._settings)
+        self._known = {phase: set(self.of(phase)) for phase in PHASES}
+        self.notes = self._generated.notes
 
     def of(self, phase: Phase) -> list[Bucket]:
         """The generated buckets of a phase, sorted."""
-        return list(self._buckets[phase])
+        source = self._generated.prompt if phase == "prompt" else self._generated.decode
+        return [tuple(bucket) for bucket in source]
+
+    def warmup_order(self, phase: Phase) -> list[Bucket]:
+        """Most tokens first."""
+        buckets = [Bucket2D(*bucket) for bucket in self.of(phase)]
+        return [tuple(bucket) for bucket in warmup_order(buckets)]
 
     def find(self, phase: Phase, shape: Bucket) -> Found:
-        """The smallest bucket that covers the shape; a miss runs as it is."""
-        for bucket in self._buckets[phase]:
-            if bucket[0] >= shape[0] and bucket[1] >= shape[1]:
-                return Found(bucket, is_hit=True)
-        return Found(shape, is_hit=False)
-
-    @property
-    def largest_prompt(self) -> Bucket:
-        """The largest batch of the longest prompts, whether the budget allows it or not."""
-        return self._ranges["PROMPT", "BS"][2], self._ranges["PROMPT", "SEQ"][2]
+        """Each dimension rounded up by its range; known after its first miss."""
+        bucket = tuple(find_two_dim(self._settings, phase, shape[0], shape[1]))
+        is_hit = bucket in self._known[phase]
+        self._known[phase].add(bucket)
+        return Found(bucket, is_hit)
 
     def events(self, time: float) -> list[BucketEvent]:
         """Ranges, omitted and generated buckets of both phases."""
         found: list[BucketEvent] = []
         for phase in PHASES:
-            key = phase.upper()
+            batch_size, seq_len = self._settings.parameters(phase)
             found.append(
                 BucketRangesConfigured(
                     phase=phase,
-                    ranges={
-                        "bs": list(self._ranges[key, "BS"]),
-                        "seq": list(self._ranges[key, "SEQ"]),
-                    },
+                    ranges={"bs": list(batch_size), "seq": list(seq_len)},
                     parameters=["min", "step", "max"],
                     time=time,
                 )
             )
-            if phase == "prompt" and self._dropped:
-                found.append(
-                    BucketsOmitted(
-                        phase=phase,
-                        count=len(self._dropped),
-                        reason="due to exceeded token budget "
-                        f"(max_num_batched_tokens={self._budget})",
-                        buckets=self._dropped,
-                        time=time,
-                    )
-                )
-            buckets = self._buckets[phase]
+            found += self._omitted(phase, time)
+            buckets = self.of(phase)
             found.append(
                 BucketsGenerated(
                     phase=phase,
@@ -119,3 +100,22 @@ class TwoDimensionalBuckets:
                 )
             )
         return found
+
+    def _omitted(self, phase: Phase, time: float) -> list[BucketsOmitted]:
+        dropped: list[Bucket] = [
+            tuple(item.bucket)
+            for item in self._generated.dropped
+            if item.phase == phase
+        ]
+        if not dropped:
+            return []
+        reason = f"due to exceeded token budget (max_num_batched_tokens={self._budget})"
+        return [
+            BucketsOmitted(
+                phase=phase,
+                count=len(dropped),
+                reason=reason,
+                buckets=dropped,
+                time=time,
+            )
+        ]

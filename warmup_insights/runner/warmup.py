@@ -142,7 +142,7 @@ class Warmup:
 
     def _warm_up_buckets(self, phase: Phase) -> None:
         """Run every bucket once, the largest first."""
-        buckets = self.buckets.of(phase)[::-1]
+        buckets = self.buckets.warmup_order(phase)
         with self.emitter.phase(f"{phase}_warmup"):
             for index, bucket in enumerate(buckets, start=1):
                 self.place.move(phase, bucket)

@@ -128,8 +128,8 @@ class VllmForkLog(HpuDialect):
         )
 
     def miss(self, event: BucketMiss) -> Iterable[Line]:
-        """`Configuration: ('prompt', 16, 896) was not warmed-up!`."""
-        shape = (event.phase, *event.shape)
+        """`Configuration: ('prompt', 16, 896) was not warmed-up!`, the padded shape."""
+        shape = (event.phase, *(event.fallback or event.shape))
         yield Line(
             f"Configuration: {shape!r} was not warmed-up!",
             "hpu_model_runner.py:1013",
