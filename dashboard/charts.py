@@ -32,6 +32,8 @@ def new_figure(height: int, *, dark: bool = False) -> Figure:
             "orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0.0,
             "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
         },
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": MUTED.on(dark=dark),
+                 "activecolor": INK.on(dark=dark)},
         bargap=0.28,
         dragmode=False,
         uirevision="keep",

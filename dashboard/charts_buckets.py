@@ -93,9 +93,9 @@ class _Grid:
         y = 0 if self.axes.y is None else bucket[self.axes.y]
         return self._row[y], self._column[bucket[self.axes.x]]
 
-    def fill(self, values: Sequence[Any]) -> list[list[Any]]:
-        """A matrix of values, None where there is no bucket."""
-        matrix: list[list[Any]] = [[None] * len(self.xs) for _ in self.ys]
+    def fill(self, values: Sequence[Any], nothing: Any = None) -> list[list[Any]]:
+        """A matrix of values, `nothing` where there is no bucket."""
+        matrix = [[nothing] * len(self.xs) for _ in self.ys]
         for bucket, value in zip(self.buckets["bucket"], values, strict=True):
             row, column = self.place(bucket)
             matrix[row][column] = value
@@ -141,7 +141,7 @@ def _signs(grid: _Grid, states: Sequence[str]) -> dict[str, Any]:
     """Signs in the cells that need a look; their colour contrasts with the cell's."""
     if len(states) > MOST_CELLS_WITH_SIGNS or not set(states) & set(SIGNS):
         return {}
-    signs = grid.fill([SIGNS.get(state, "") for state in states])
+    signs = grid.fill([SIGNS.get(state, "") for state in states], "")
     return {"text": signs, "texttemplate": "%{text}", "textfont": {"size": 13}}
 
 
@@ -184,7 +184,7 @@ def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:
             showlegend=False, name="buckets",
         )
     )  # fmt: skip
-    figure.update_layout(clickmode="event+select")
+    figure.update_layout(clickmode="event+select", hoverdistance=50)
 
 
 def _hover(row: dict[Any, Any]) -> list[str]:

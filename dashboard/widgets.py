@@ -24,6 +24,8 @@ RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
     "app_pages/upload.py",
     "app_pages/live.py",
 )
+UNKNOWN = "\u2013"
+"""What a table shows where nothing is known."""
 _BUTTONS = [["toImage"], ["zoom2d", "resetScale2d"]]
 
 
@@ -171,5 +173,9 @@ def table(
     """A table in its frame."""
     with card(title, hint, data=rows, key=key, simulated=simulated):
         st.dataframe(
-            rows, hide_index=True, height=height, column_config=dict(columns or {})
+            rows,
+            hide_index=True,
+            height=height,
+            column_config=dict(columns or {}),
+            placeholder=UNKNOWN,
         )

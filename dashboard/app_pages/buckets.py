@@ -35,7 +35,7 @@ _ASSUMPTIONS = {
 
 def render() -> None:
     """Show the page."""
-    st.title("Buckets lab")
+    st.title("Buckets lab", anchor=False)
     st.caption(
         "Which buckets vllm-gaudi would generate, what it would drop, and how much of "
         "your requests would be padding. Nothing runs; "

@@ -21,7 +21,7 @@ WATERFALLS = 4
 
 def render() -> None:
     """Show the page."""
-    st.title("Compare")
+    st.title("Compare", anchor=False)
     if data.list_version()[0] < 2:
         widgets.empty(
             "Two runs are needed",

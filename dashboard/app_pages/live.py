@@ -21,7 +21,7 @@ EVERY_S = 2.0
 
 def render() -> None:
     """Show the page."""
-    st.title("Live")
+    st.title("Live", anchor=False)
     if data.settings().allow_paths:
         _follow_form()
     _refreshed()

@@ -17,7 +17,7 @@ MOST_COMPARED = 12
 
 def render() -> None:
     """Show the page."""
-    st.title("Memory configurations")
+    st.title("Memory configurations", anchor=False)
     st.caption(
         "More memory for graphs captures more buckets and leaves less for the KV cache. "
         "Each point is a run; ringed ones are not beaten by any other in captured share, "
@@ -131,7 +131,7 @@ def _table(points: pd.DataFrame) -> None:
     ):
         event = st.dataframe(
             shown, hide_index=True, on_select="rerun", selection_mode="multi-row",
-            key="memory-runs", height=widgets.table_height(len(shown)), placeholder="\u2013",
+            key="memory-runs", height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
             column_config={
                 "run_id": "Id",
                 "name": "Run",

@@ -12,7 +12,7 @@ from dashboard.run_tabs.view import View
 def render() -> None:
     """Show the page."""
     if data.list_version()[0] == 0:
-        st.title("Run")
+        st.title("Run", anchor=False)
         widgets.empty(
             "No runs yet",
             "Upload a log, or let the command line read one:",

@@ -21,7 +21,7 @@ _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 def render() -> None:
     """Show the page."""
     total, _ = data.list_version()
-    st.title("Runs")
+    st.title("Runs", anchor=False)
     if total == 0:
         widgets.empty(
             "No runs yet",
@@ -69,7 +69,7 @@ def _table(rows: pd.DataFrame) -> list[int]:
         on_select="rerun",
         selection_mode="multi-row",
         key="runs",
-        placeholder="\u2013",
+        placeholder=widgets.UNKNOWN,
         column_config=_columns(rows),
     )
     if wanted := st.session_state.pop("go-to", None):

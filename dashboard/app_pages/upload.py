@@ -21,7 +21,7 @@ STATES = {
 
 def render() -> None:
     """Show the page."""
-    st.title("Upload")
+    st.title("Upload", anchor=False)
     st.caption(
         "Start-up logs of vLLM on Gaudi or CUDA, as text, .gz, .zst, notebook or JSON. "
         "The same log twice adds nothing."

@@ -24,7 +24,7 @@ def show(run: RunRecord, summary: dict[str, Any]) -> None:
     """Name, badges, headline figures."""
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with head:
-        st.title(markdown(name_of(run), 80), width="content")
+        st.title(markdown(name_of(run), 80), anchor=False, width="content")
         widgets.status_badge(summary["status"])
         for text in _badges(summary):
             st.badge(markdown(text, 60), color="gray")

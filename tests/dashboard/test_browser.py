@@ -1,0 +1,280 @@
+"""The dashboard in Debian's Chromium."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
+from tests.dashboard.builders import recorded_events
+from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.storage.process import own_process
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium"),
+]
+PROBE = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
+"""The client asks below the page's address first; Streamlit answers 404."""
+PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/upload", "/live"]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A page of a browser that notes what must not happen."""
+
+    def __init__(self, browser, address: str, **options) -> None:
+        self.address = address
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.troubles: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+
+    def _requested(self, request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("http", "https", "ws", "wss"):
+            self.hosts.add(parts.netloc)
+
+    def _answered(self, response) -> None:
+        if response.status >= 400 and not PROBE.search(response.url):
+            self.troubles.append(f"{response.status} {response.url}")
+
+    def _said(self, message) -> None:
+        # A failed request is said here without its address; `_answered` knows it.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.troubles.append(message.text)
+
+    def open(self, path: str):
+        self.page.goto(self.address + path, wait_until="commit")
+        settle(self.page)
+        return self.page
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.troubles == []
+        assert self.hosts == {urlsplit(self.address).netloc}
+
+
+@pytest.fixture(scope="module")
+def full_server(full_database):
+    with serving(full_database) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def visit(chromium):
+    visitors: list[Visitor] = []
+
+    def make(address: str, **options) -> Visitor:
+        visitors.append(Visitor(chromium, address, **options))
+        return visitors[-1]
+
+    yield make
+    for visitor in visitors:
+        visitor.close()
+
+
+def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
+    """The document's log: coverage, graph memory, captures, and a defragmenter log."""
+    logs = [
+        ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log",
+        ROOT / "sample_logs" / "vllm-gaudi" / "defragmenter_doc.log",
+    ]
+    with serving(tmp_path / "new.db") as (address, _):
+        visitor = visit(address)
+        page = visitor.open("/upload")
+        page.locator('input[type="file"]').set_input_files([str(log) for log in logs])
+        links = page.get_by_role("link", name=re.compile("^Open run"))
+        links.nth(1).wait_for()
+        links.first.click()
+        page.get_by_text("62.5 %", exact=True).first.wait_for()
+        settle(page)
+        for words in ("Prompt buckets", "Decode buckets", "Memory budget",
+                      "Warmed and captured"):  # fmt: skip
+            assert page.get_by_text(words, exact=True).is_visible()
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        drawn = page.locator(".js-plotly-plot").all_inner_texts()
+        assert any("captured 15" in text for text in drawn)
+        assert any("23.75 GiB" in text for text in drawn)
+        assert any("62.5 %  (15 of 24)" in text for text in drawn)
+        page.get_by_role("tab", name="Graph memory").click()
+        page.get_by_text("Reserved against used").wait_for()
+        assert "tab=Graph+memory" in page.url
+        visitor.open("/upload")
+        page.locator('input[type="file"]').set_input_files(str(logs[1]))
+        page.get_by_text("already stored, nothing was added").wait_for()
+        page.get_by_role("link", name=re.compile("^Open run")).click()
+        page.get_by_text("Defragmenter completed in 3 s", exact=False).wait_for()
+        visitor.close()
+
+
+def test_two_runs_are_compared_from_the_list(full_server, visit):
+    visitor = visit(full_server, viewport={"width": 1280, "height": 900})
+    page = visitor.open("/?q=recorded")
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    page.get_by_text("3 of", exact=False).wait_for()
+    box = table.bounding_box()
+    for row in (1, 2):
+        page.mouse.click(box["x"] + 16, box["y"] + 18 + 35 * row)
+        settle(page)
+    page.get_by_text("2 chosen").wait_for()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_text("Settings that differ", exact=True).wait_for()
+    settle(page)
+    assert len(re.findall(r"run=[0-9a-c]{12}", page.url)) == 2
+    figures = page.get_by_test_id("stDataFrame").first.text_content()
+    assert "KV blocks" in figures
+
+
+def test_open_in_the_list_leads_to_the_run(full_server, visit):
+    page = visit(full_server).open("/?q=recorded")
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 32 + 32, box["y"] + 18 + 35)
+    page.get_by_role("heading", name="recorded 2").wait_for()
+    assert "run=" in page.url
+
+
+def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
+    page = visit(full_server).open("/run?run=recorded+0&tab=Buckets")
+    plot = page.locator(".js-plotly-plot .main-svg").first
+    plot.wait_for()
+    page.wait_for_timeout(500)
+    heat = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+    page.mouse.click(heat["x"] + heat["width"] * 0.17, heat["y"] + heat["height"] * 0.9)
+    page.get_by_text("captured \u00b7", exact=False).wait_for()
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_scrolls_sideways_and_none_complains(full_server, visit, width, scheme):
+    visitor = visit(
+        full_server, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    for path in PAGES:
+        page = visitor.open(path)
+        page.wait_for_timeout(300)
+        inner, outer = page.evaluate(
+            "[document.documentElement.scrollWidth, window.innerWidth]"
+        )
+        assert inner <= outer, path
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
+
+
+def test_the_live_page_follows_a_run(tmp_path, visit):
+    """Figures change by themselves while events arrive; then the run is finished."""
+    database = tmp_path / "live.db"
+    with EventStore(database) as store, serving(database) as (address, _):
+        run = _Recording(store)
+        run.write(14)
+        page = visit(address).open("/live")
+        page.get_by_text("live run").first.wait_for()
+        page.get_by_text("running", exact=True).first.wait_for()
+        run.write_until("decode", 2)
+        page.get_by_text("bucket 2 of 3", exact=False).wait_for(timeout=15_000)
+        run.finish()
+        page.get_by_text("Nothing is going on").wait_for(timeout=15_000)
+        page.get_by_text("finished", exact=True).first.wait_for()
+
+
+class _Recording:
+    """A run whose events arrive bit by bit, as a recorder writes them."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+        self.events = list(recorded_events())
+        self.shift = time.time() - (self.events[0].time or 0.0)
+        with store.begin() as transaction:
+            transaction.add_run(
+                RunRecord(
+                    run_id="a" * 12, label="live run", status="running",
+                    heartbeat_at=time.time(), process=own_process(),
+                )
+            )  # fmt: skip
+        self.beating = threading.Event()
+        self.heart = threading.Thread(target=self._beat, daemon=True)
+        self.heart.start()
+
+    def _beat(self) -> None:
+        while not self.beating.wait(2.0):
+            with self.store.begin() as transaction:
+                transaction.update_run("a" * 12, heartbeat_at=time.time())
+
+    def write(self, count: int) -> None:
+        batch, self.events = self.events[:count], self.events[count:]
+        now = [
+            msgspec.structs.replace(event, time=event.time + self.shift)
+            if event.time is not None else event
+            for event in batch
+        ]  # fmt: skip
+        with self.store.begin() as transaction:
+            transaction.append("a" * 12, now)
+
+    def write_until(self, phase: str, index: int) -> None:
+        for count, event in enumerate(self.events, 1):
+            if getattr(event, "phase", "") == phase and event.index == index:
+                self.write(count)
+                return
+        raise AssertionError("no such step")
+
+    def finish(self) -> None:
+        self.write(len(self.events))
+        self.beating.set()
+        self.heart.join()
+        with self.store.begin() as transaction:
+            transaction.update_run("a" * 12, status="finished")
+
+
+HOSTILE = (
+    "INFO 08-02 17:37:44 hpu_model_runner.py:493] Prompt bucket config (min, step, "
+    "max_warmup) bs:[1, 32, 4], seq:[128, 128, 1024]\n"
+    "INFO 08-02 17:37:45 config.py:1] Initializing an LLM engine (v0.6.0) with config: "
+    "model='<img src=x onerror=alert(1)>**b** $x^2$ :smile: [l](javascript:alert)',"
+    " speculative_config=None\n"
+    "WARNING 08-02 17:37:46 hpu_model_runner.py:1] Configuration: <script>alert(2)"
+    "</script> \x1b[2J\u202egnp.exe was not warmed-up! " + "W" * 3000 + "\n"
+)
+
+
+def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
+    log = tmp_path / "<b>hostile<i>.log"
+    log.write_text(HOSTILE)
+    with serving(tmp_path / "hostile.db") as (address, _):
+        visitor = visit(address, viewport={"width": 1280, "height": 900})
+        page = visitor.open("/upload")
+        page.on("dialog", lambda dialog: visitor.troubles.append("a dialog opened"))
+        page.locator('input[type="file"]').set_input_files(str(log))
+        link = page.get_by_role("link", name=re.compile("^Open run"))
+        link.first.wait_for()
+        assert page.get_by_text("<b>hostile<i>.log").first.is_visible()
+        link.first.click()
+        settle(page)
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+            settle(page)
+            assert page.locator("img[src='x'], a[href^='javascript'], .katex").count() == 0
+        page.get_by_role("heading", name="<img src=x").first.wait_for()
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("e => e.scrollWidth <= e.clientWidth")
+        visitor.close()

@@ -1,0 +1,206 @@
+"""The `dashboard` command, and that its pages show what other commands print."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import dashboard.__main__ as program
+from dashboard import comparing, configurations, lab
+from dashboard.server import command, environment, options
+from dashboard.settings import read_settings
+from tests.dashboard.test_pages import open_page
+from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.figures import format_figure
+from warmup_insights.bucketing import assume_lengths
+from warmup_insights.cli import cli
+from warmup_insights.cli import dashboard as module
+from warmup_insights.errors import InputError
+from warmup_insights.storage import EventStore
+
+RUNS = ("recorded 0", "recorded 1", "recorded 2")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What the command would start."""
+    calls = []
+    monkeypatch.setattr(module, "_run", lambda *given: calls.append(given) or 0)
+    return calls
+
+
+def test_it_listens_on_this_machine_only(started, tmp_path):
+    result = CliRunner().invoke(cli, ["dashboard", "--db", str(tmp_path / "a.db")])
+    (arguments, env), *_ = started
+    assert result.exit_code == 0
+    assert "--server.address=127.0.0.1" in arguments
+    assert "--server.enableXsrfProtection=true" in arguments
+    assert "--browser.gatherUsageStats=false" in arguments
+    assert "--server.maxUploadSize=400" in arguments
+    assert read_settings(env) == read_settings(
+        {"WARMUP_INSIGHTS_DB": str(tmp_path / "a.db")}
+    )
+    assert "Warning" not in result.stderr
+
+
+def test_another_address_is_warned_about(started):
+    result = CliRunner().invoke(cli, ["dashboard", "--host", "0.0.0.0", "--db", "x.db"])
+    assert "asks nobody for a password" in result.stderr
+    assert "--server.address=0.0.0.0" in started[0][0]
+
+
+def test_paths_and_browser_are_asked_for(started):
+    CliRunner().invoke(cli, ["dashboard", "--allow-paths", "--no-browser"])
+    arguments, env = started[0]
+    assert read_settings(env).allow_paths
+    assert "--server.headless=true" in arguments
+    CliRunner().invoke(cli, ["dashboard"])
+    arguments, env = started[1]
+    assert not read_settings(env).allow_paths
+    assert "--server.headless=false" in arguments
+
+
+def test_without_streamlit_it_says_what_to_install(monkeypatch, started):
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    result = CliRunner().invoke(cli, ["dashboard"])
+    assert result.exit_code == 1
+    assert "warmup-insights[dashboard]" in str(result.exception)
+    assert not started
+
+
+def test_passwords_are_not_printed(started):
+    url = "postgresql://user:secret@host/db"
+    result = CliRunner().invoke(cli, ["dashboard", "--db", url])
+    assert "secret" not in result.output + result.stderr
+    assert started[0][1]["WARMUP_INSIGHTS_DB"] == url
+
+
+def test_streamlit_knows_every_option():
+    chosen = options(host="127.0.0.1", port=1, max_upload_mb=1, open_browser=False)
+    arguments = [f"--{name}={value}" for name, value in chosen.items()]
+    assert program.known(arguments) == arguments
+    assert program.known(["--theme.colourOfTheMoon=red"]) == []
+
+
+def test_options_of_other_apps_are_left_out():
+    env = environment(
+        {"STREAMLIT_SERVER_PORT": "1", "A": "b"}, database="d", allow_paths=False
+    )
+    assert "STREAMLIT_SERVER_PORT" not in env
+    assert env["A"] == "b"
+    assert command(host="h", port=7, max_upload_mb=1, open_browser=True)[1:3] == [
+        "-m", "dashboard",
+    ]  # fmt: skip
+
+
+def test_the_compare_page_shows_what_compare_prints(monkeypatch, full_database):
+    printed = json.loads(
+        CliRunner()
+        .invoke(cli, ["compare", *RUNS, "--db", str(full_database), "--json"])
+        .stdout
+    )
+    app = open_page(monkeypatch, full_database, "compare", run=list(RUNS))
+    app.toggle[0].set_value(True).run()
+    shown = app.dataframe[0].value
+    assert list(shown.columns[1:]) == list(RUNS)
+    cells = {row["figure"]: row for row in shown.to_dict("records")}
+    assert len(cells) == len(printed["figures"]) > 10
+    for figure in printed["figures"]:
+        row = cells[figure["title"]]
+        for run, value in zip(RUNS, figure["values"], strict=True):
+            assert row[run].startswith(format_figure(value, figure["unit"]))
+        for run, change in zip(RUNS[1:], figure["changes"], strict=True):
+            assert (change["verdict"] in ("better", "worse")) == row[run].endswith(
+                ("better", "worse")
+            )
+    settings = app.dataframe[1].value
+    assert list(settings["setting"]) == [row["name"] for row in printed["settings"]]
+
+
+def test_the_compare_page_copies_the_markdown_of_compare(monkeypatch, full_database):
+    printed = CliRunner().invoke(
+        cli, ["compare", *RUNS[:2], "--db", str(full_database), "--markdown"]
+    )
+    app = open_page(monkeypatch, full_database, "compare", run=list(RUNS[:2]))
+    assert app.code[0].value == printed.stdout.rstrip("\n")
+
+
+def test_phases_and_budgets_of_a_comparison_are_those_of_the_runs(full_database):
+    with EventStore(full_database) as store:
+        runs = [store.find_run(name) for name in RUNS]
+        summaries = [store.summary(run.run_id) for run in runs]
+    result = compare(summaries)
+    phases = comparing.phases_table(result, summaries)
+    totals = phases.groupby("run")["duration_s"].sum()
+    for name, summary in zip(RUNS, summaries, strict=True):
+        assert totals[name] == pytest.approx(summary["time"]["wall_s"])
+    memory = comparing.memory_table(result)
+    cache = memory[memory["name"] == "kv_cache"].set_index("run")["bytes"]
+    assert cache["recorded 0"] == summaries[0]["memory"]["kv_cache_bytes"]
+
+
+def test_the_memory_page_marks_what_no_run_beats(full_database):
+    with EventStore(full_database) as store:
+        runs = [store.find_run(name) for name in RUNS]
+        summaries = [store.summary(run.run_id) for run in runs]
+    points = configurations.points_frame(summaries, {})
+    found = points.set_index("run_id")
+    # 6, 7 and 5 of 7 buckets captured; 600, 400 and 750 blocks; equal warm-up.
+    assert list(found["num_kv_blocks"]) == [600, 400, 750]
+    assert list(found["captured_percent"].round(1)) == [85.7, 100.0, 71.4]
+    assert list(found["best"]) == [True, True, True]
+
+
+def test_the_lab_counts_what_buckets_generate_counts():
+    limits = {**lab.DEFAULTS, "max_num_seqs": 8, "max_model_len": 1024}
+    trials = lab.run_trials(
+        limits, {}, ["exp", "lin", "pad"], assume_lengths("uniform", 1024)
+    )
+    table = lab.trials_table(trials)
+    for trial, row in zip(trials, table.to_dict("records"), strict=True):
+        result = CliRunner().invoke(
+            cli,
+            ["buckets", "generate", "--json", "--strategy", trial.strategy,
+             "--assume", "uniform",
+             *[f"--{'num-kv-blocks' if name == 'num_hpu_blocks' else name.replace('_', '-')}={value}"
+               for name, value in limits.items()]],
+        )  # fmt: skip
+        printed = json.loads(result.stdout)
+        assert row["prompt buckets"] == len(printed["prompt_buckets"])
+        assert row["decode buckets"] == len(printed["decode_buckets"])
+        assert row["dropped"] == len(printed["dropped"])
+        assert row["prompt padding"] == pytest.approx(
+            printed["padding"]["prompt"]["ratio"]
+        )
+
+
+def test_wrong_input_of_the_lab_is_a_sentence():
+    with pytest.raises(InputError, match="Line 2 of the variables"):
+        lab.read_overrides("A=1\nnonsense")
+    with pytest.raises(InputError, match="lengths:1"):
+        lab.read_lengths("many", "uniform", 10)
+    assert lab.read_overrides("export A='1'  # why\n\n") == {"A": "1"}
+
+
+def test_the_lab_page_shows_a_wrong_variable_as_a_sentence(monkeypatch, empty_database):
+    app = open_page(monkeypatch, empty_database, "buckets")
+    app.text_area[0].set_value("VLLM_PROMPT_BS_BUCKET_MIN=many").run()
+    assert not app.exception
+    assert "not a whole number" in app.error[0].value
+
+
+def test_the_lab_starts_from_a_run(full_database):
+    with EventStore(full_database) as store:
+        summary = store.summary(store.find_run("recorded 0").run_id)
+        rows = pd.DataFrame(store.bucket_summaries(store.find_run("recorded 0").run_id))
+    assert lab.limits_of(summary) == {
+        "max_num_seqs": 2, "max_num_batched_tokens": 256, "max_model_len": 4096,
+        "block_size": 128, "num_hpu_blocks": 600,
+    }  # fmt: skip
+    # Warmed in 1 to 4 s and 1 to 3 s, captured in 1 s and 0.5 s each.
+    costs = lab.seconds_per_bucket(rows)
+    assert costs["prompt"] == pytest.approx((1 + 2 + 3 + 4 + 3) / 4)
+    assert costs["decode"] == pytest.approx((1 + 2 + 3 + 1.5) / 3)
