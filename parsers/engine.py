@@ -32,6 +32,8 @@ from warmup_insights.events import (
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
+CREDITED_LINES = 100_000
+"""By then it is clear which engine speaks."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 
@@ -191,7 +193,8 @@ class LineParser:
         self.report.keep(line, rule.name, record.message)
         run = self._run_for(rule, record, time, line, made)
         self._gap(run, time, line, record.message)
-        self._credit(run.run, rule)
+        if run.lines < CREDITED_LINES:
+            self._credit(run.run, rule)
         self._deliver(run, record, made, time, line)
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
@@ -214,7 +217,8 @@ class LineParser:
             for item in made:
                 if isinstance(item, RankNamed):
                     run.ranks.learn(record, item.rank)
-        origin = Origin(time, run.ranks.rank_of(record), line)
+        rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
+        origin = Origin(time, rank, line)
         for item in made:
             if item is not None and not isinstance(item, RankNamed):
                 self._emit_item(run, item, origin, record.count)
@@ -224,10 +228,13 @@ class LineParser:
     ) -> None:
         if isinstance(item, Event):
             item = stamped(item, origin)
-            if isinstance(item, ServerReady):
+            if type(item) is ServerReady:
                 run.is_ready = True
-        for event in run.tracker.take(item, origin):
-            self._emit(run, event)
+        ready = run.tracker.take(item, origin)
+        if ready:
+            ordinal = run.run.ordinal
+            self.report.events += len(ready)
+            self._out += [(ordinal, event) for event in ready]
         if count == 1:
             return
         # A collector folded equal lines of other ranks into this one.
@@ -241,9 +248,9 @@ class LineParser:
 
     def _time(self, record: Record) -> float | None:
         outer = record.outer
-        inner = self._clock.seconds(record.stamp) if record.stamp else None
         if outer is None:
-            return inner
+            return self._clock.seconds(record.stamp) if record.stamp else None
+        inner = self._clock.seconds(record.stamp) if record.stamp else None
         if outer.has_zone:
             return outer.seconds
         if inner is not None:

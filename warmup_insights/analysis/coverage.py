@@ -9,7 +9,7 @@ says "captured" prints the length of the bucket list (vllm-gaudi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,29 +88,24 @@ class Coverage:
         self.is_elided = False
         self.last_step: WarmupStep | None = None
 
-    def add(self, event: Event) -> None:  # noqa: C901 - one case for each kind
+    def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""
         rank = -1 if event.rank is None else event.rank
+        kind = type(event)
+        if kind is BucketMiss:
+            self._missed(rank, event)  # type: ignore[arg-type]
+        elif kind in _OF_A_PHASE:
+            phase: str = event.phase  # type: ignore[attr-defined]
+            if kind is WarmupStep:
+                self.last_step = event  # type: ignore[assignment]
+            _OF_A_PHASE[kind](self._facts[rank, phase], event)
+        else:
+            self._of_the_run(rank, event)
+
+    def _of_the_run(self, rank: int, event: Event) -> None:
         match event:
-            case BucketsGenerated():
-                _generated(self._facts[rank, event.phase], event)
-            case BucketsOmitted():
-                _omitted(self._facts[rank, event.phase], event)
-            case WarmupStep():
-                self.last_step = event
-                _warmed(self._facts[rank, event.phase], event)
             case GraphBudgetSet():
                 self._budgets[rank] = event
-            case GraphCaptured():
-                _captured(self._facts[rank, event.phase], event)
-            case GraphSkipped():
-                facts = self._facts[rank, event.phase]
-                facts.saw_captures = True
-                facts.fates[event.bucket].skipped = True
-            case CaptureSummary():
-                _summarised(self._facts[rank, event.phase], event)
-            case BucketMiss():
-                self._missed(rank, event)
             case WarmupFinished() if not event.skipped:
                 self.is_finished = True
             case Note() if event.topic == "elided":
@@ -283,6 +278,21 @@ def _summarised(facts: _PhaseFacts, event: CaptureSummary) -> None:
     for bucket in event.buckets or ():
         facts.captured.add(bucket)
         facts.fates[bucket].captured = True
+
+
+def _skipped(facts: _PhaseFacts, event: GraphSkipped) -> None:
+    facts.saw_captures = True
+    facts.fates[event.bucket].skipped = True
+
+
+_OF_A_PHASE: dict[type[Event], Callable[[_PhaseFacts, Any], None]] = {
+    BucketsGenerated: _generated,
+    BucketsOmitted: _omitted,
+    WarmupStep: _warmed,
+    GraphCaptured: _captured,
+    GraphSkipped: _skipped,
+    CaptureSummary: _summarised,
+}
 
 
 def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:

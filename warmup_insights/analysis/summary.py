@@ -98,8 +98,9 @@ class Summarizer:
             sections = self._routes[kind] = tuple(self._sections_for(kind))
         for section in sections:
             section.add(event)
-        if event.rank is not None or kind in _OF_A_RANK:
-            self._ranks.add(event.rank)
+        rank = event.rank
+        if rank not in self._ranks and (rank is not None or kind in _OF_A_RANK):
+            self._ranks.add(rank)
         if kind is BenchmarkResult:
             self._benchmarks.append(event.values)  # type: ignore[attr-defined]
         elif isinstance(event, Note) and len(self._notes) < MAX_NOTES:

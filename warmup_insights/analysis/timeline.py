@@ -302,7 +302,8 @@ def _step(lane: _Lane, event: WarmupStep | GraphCaptured, time: float) -> None:
     end = time + event.duration_s
     last = lane.spans[-1] if lane.spans else None
     if last is not None and last.name == name and 0 <= time - last.end <= 0.05:
-        lane.spans[-1] = Span(name, last.start, max(last.end, end), MEASURED)
+        if end > last.end:
+            lane.spans[-1] = Span(name, last.start, end, MEASURED)
     else:
         lane.begin(name, time)
         lane.spans.append(Span(name, time, end, MEASURED))
