@@ -177,13 +177,14 @@ class TestEnvironment:
         _, _, two = stored(db, "two")
         assert {bucket[0] for bucket in two["buckets"]["prompt"]["buckets"]} == {1, 2}
 
-    def test_keys_and_unrelated_variables_are_not_stored(self):
-        found = engine_environment(
-            {"VLLM_API_KEY": "secret", "HOME": "/x", "VLLM_LOGGING_LEVEL": "INFO"}, ()
-        )
-        assert found == {"VLLM_LOGGING_LEVEL": "INFO"}
+    def test_variables_that_a_run_does_not_read_are_not_stored(self):
+        read = {"VLLM_DECODE_BLOCK_BUCKET_MAX": "9", "VLLM_GRAPH_RESERVED_MEM": "0.2"}
+        other = {"VLLM_API_KEY": "secret", "HOME": "/x", "VLLM_HOST_IP": "192.0.2.1"}
+        assert engine_environment({**read, **other}, ()) == read
 
-    @pytest.mark.parametrize("assignment", ["VLLM_X", "HOME=/x", "=1", ""])
+    @pytest.mark.parametrize(
+        "assignment", ["VLLM_X", "HOME=/x", "=1", "", "VLLM_API_KEY=x"]
+    )
     def test_a_bad_assignment_is_refused(self, db, assignment):
         refused(db, SettingError, "NAME=VALUE", *SIMULATED, "--set", assignment)
 
@@ -326,6 +327,27 @@ class TestFailure:
         assert record.status == "failed"
         assert len(events) > 50
         assert events[-1].status == "failed"
+
+
+def test_a_simulated_run_needs_no_torch(db):
+    code = (
+        "import sys; sys.modules['torch'] = None; from warmup_insights.cli import main; "
+        f"sys.argv = ['x', 'run', '--db', {db!r}, *{SIMULATED!r}, '--serve', "
+        "'--num-prompts', '3']; main()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert stored(db)[0].status == "finished"
+
+
+def test_a_cpu_run_without_torch_says_what_to_install(db):
+    code = (
+        "import sys; sys.modules['torch'] = None; from warmup_insights.cli import main; "
+        f"sys.argv = ['x', 'run', '--db', {db!r}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "warmup-insights[runner]" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_help_imports_no_torch():

@@ -15,6 +15,7 @@ from warmup_insights.events import (
     BenchmarkResult,
     BucketMiss,
     BucketUsed,
+    ConfigRecorded,
     DefragRan,
     GraphCaptured,
     GraphSkipped,
@@ -228,6 +229,14 @@ def test_the_result_counts_what_was_served(plain):
     assert values["total_output_tokens"] == sum(r.output_len for r in session.requests)
     assert values["request_rate"] == "inf"
     assert values["mean_ttft_ms"] > 0
+
+
+def test_the_workload_is_part_of_the_configuration(plain):
+    _, events = plain
+    config = only(events, ConfigRecorded).settings
+    assert config["serve_num_prompts"] == 14
+    assert config["serve_request_rate"] == "inf"
+    assert config["capture_strategy"] == "none"
 
 
 def test_the_time_to_the_first_token_includes_waiting():

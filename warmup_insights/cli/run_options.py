@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -36,7 +37,14 @@ _ACCELERATOR_DEFAULTS: dict[str, Any] = {
     "max_num_batched_tokens": 4096,
 }
 _SETTINGS = {field.name for field in fields(RunSettings)} - {"environment"}
-_ENVIRONMENT_PREFIXES = ("VLLM_", "PT_HPU_")
+_READ_VARIABLES = re.compile(
+    r"VLLM_(?:PROMPT|DECODE)_[A-Z]{2,8}_BUCKET_[A-Z_]{3,16}|VLLM_GRAPH_[A-Z_]{3,24}|"
+    r"VLLM_BUCKETING_(?:STRATEGY|FROM_FILE)|VLLM_(?:EXPONENTIAL|ENABLE)_BUCKETING|"
+    r"VLLM_CONTIGUOUS_PA|VLLM_PREFIX_CACHING|VLLM_MERGED_PREFILL|VLLM_SKIP_WARMUP|"
+    r"VLLM_DEFRAG_(?:THRESHOLD|WITH_GRAPHS)|VLLM_FUSEDSDPA_SLIDE_THLD|"
+    r"PT_HPU_SDPA_(?:BC_FACTOR|QKV_SLICE_MODE_FWD)"
+)
+"""Variables that a run depends on; no other one is kept with it."""
 
 
 def _read_size(
@@ -303,7 +311,7 @@ def read_settings(options: Mapping[str, Any]) -> RunSettings:
 def engine_environment(
     environment: Mapping[str, str], assignments: tuple[str, ...]
 ) -> dict[str, str]:
-    """The engine's variables, with those given on the command line over them.
+    """The variables that a run reads, with those given on the command line over them.
 
     Raises:
         SettingError: an assignment is none, or names no engine variable.
@@ -311,14 +319,14 @@ def engine_environment(
     found = {
         name: value
         for name, value in environment.items()
-        if name.startswith(_ENVIRONMENT_PREFIXES) and "KEY" not in name
+        if _READ_VARIABLES.fullmatch(name)
     }
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
-        if not separator or not name.startswith(_ENVIRONMENT_PREFIXES):
+        if not separator or not _READ_VARIABLES.fullmatch(name):
             raise SettingError(
-                f"--set {assignment!r} is not NAME=VALUE of an engine variable, such as "
-                "VLLM_PROMPT_BS_BUCKET_MAX=4"
+                f"--set {assignment!r} is not NAME=VALUE of a variable that a run reads, "
+                "such as VLLM_PROMPT_BS_BUCKET_MAX=4"
             )
         found[name] = value
     return found

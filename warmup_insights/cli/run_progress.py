@@ -109,13 +109,20 @@ class RunProgress:
         if event.edge == "start":
             self._phase = event.name
             total = self._totals.get(event.name)
-            if self._is_live and event.name not in self._tasks:
-                self._tasks[event.name] = self._bars.add_task(title, total=total)
+            if self._is_live:
+                self._show(event.name, title, total)
             return
         if self._is_live:
             task = self._tasks[event.name]
             self._bars.update(task, visible=False)
         self._say(f"{title:<18} {format_duration(event.duration_s)}")
+
+    def _show(self, name: str, title: str, total: int | None) -> None:
+        """Show the bar of a phase, again if it has a second pass."""
+        if name in self._tasks:
+            self._bars.update(self._tasks[name], visible=True)
+        else:
+            self._tasks[name] = self._bars.add_task(title, total=total)
 
     def _move(self, done: int | None, total: int | None) -> None:
         task = self._tasks.get(self._phase)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warmup_insights.devices.base import Device, DeviceOutOfMemory
 from warmup_insights.devices.simulated import SimulatedDevice
@@ -127,11 +128,15 @@ class Session:
         )
         self.emitter.emit(
             ConfigRecorded(
-                settings={**self.settings.as_config(), **self.device.settings()},
+                settings=self._config(),
                 environment=dict(self.settings.environment),
                 time=now,
             )
         )
+
+    def _config(self) -> dict[str, Any]:
+        workload = {} if self.workload is None else self.workload.as_config()
+        return {**self.settings.as_config(), **workload, **self.device.settings()}
 
     def _note_graph_memory(self) -> None:
         """Say what graphs keep by three counters, where there is more than one."""

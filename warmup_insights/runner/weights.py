@@ -88,8 +88,13 @@ def load_checkpoint(model: Decoder, files: list[Path]) -> None:
 
 
 def _load_file(model: Decoder, file: Path) -> set[str]:
-    from safetensors import SafetensorError, safe_open
-
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{file} needs the package safetensors to be read; try "
+            "`pip install 'warmup-insights[runner]'`"
+        ) from error
     targets = dict(model.named_parameters(remove_duplicate=False))
     loaded = set()
     try:

@@ -65,6 +65,20 @@ class WorkloadSettings:
                 f"temperature={self.temperature:g} is not usable; use 0 to 10"
             )
 
+    def as_config(self) -> dict[str, Any]:
+        """The workload as flat settings, for the record of a run."""
+        if self.trace is not None:
+            return {"serve_trace": self.trace.name}
+        rate = self.request_rate
+        return {
+            "serve_num_prompts": self.num_prompts,
+            "serve_request_rate": "inf" if math.isinf(rate) else rate,
+            "serve_input_len": self.input_len,
+            "serve_output_len": self.output_len,
+            "serve_length_sigma": self.sigma,
+            "serve_temperature": self.temperature,
+        }
+
 
 def load_requests(
     settings: WorkloadSettings, *, vocab_size: int, max_model_len: int
