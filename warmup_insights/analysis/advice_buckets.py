@@ -107,7 +107,7 @@ def _missed(
     by_dimension: Counter[int | None] = Counter()
     needed = [0] * width
     not_warmed = [shape for shape in shapes if _covers_any(listed, shape)]
-    for shape in set(shapes) - set(not_warmed):
+    for shape in (shape for shape in shapes if shape not in not_warmed):
         above: list[int | None] = [i for i in range(width) if shape[i] > largest[i]]
         by_dimension.update(above or [None])
         for i in range(width):

@@ -74,7 +74,7 @@ class LinearCost:
         """The cost of a bucket; never negative."""
         if bucket in self._measured:
             return Estimate(self._measured[bucket], "measured")
-        fitted = self._fitted(bucket)
+        fitted = self.fitted(bucket)
         if bucket in self._scales:
             return Estimate(fitted * self._scales[bucket], "shared")
         features = self._features(bucket)
@@ -82,7 +82,8 @@ class LinearCost:
         inside = all(a <= f <= b for a, f, b in zip(low, features, high, strict=True))
         return Estimate(fitted, "interpolated" if inside else "extrapolated")
 
-    def _fitted(self, bucket: Bucket) -> float:
+    def fitted(self, bucket: Bucket) -> float:
+        """The cost by the fit alone, whether the bucket was measured or not."""
         return max(0.0, float(np.dot(self._features(bucket), self._weights)))
 
     def _find_scales(self) -> dict[Bucket, float]:
@@ -90,10 +91,8 @@ class LinearCost:
         scales: dict[Bucket, float] = {}
         for item in sorted(self._shared, key=lambda item: item.step / item.total):
             fresh = [bucket for bucket in item.buckets if bucket not in scales]
-            known = sum(
-                self._fitted(b) * scales[b] for b in item.buckets if b in scales
-            )
-            fitted = sum(self._fitted(bucket) for bucket in fresh)
+            known = sum(self.fitted(b) * scales[b] for b in item.buckets if b in scales)
+            fitted = sum(self.fitted(bucket) for bucket in fresh)
             rest = item.total - known
             if fresh and fitted > 0 and rest >= 0:
                 scales.update(dict.fromkeys(fresh, rest / fitted))

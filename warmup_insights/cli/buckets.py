@@ -41,6 +41,7 @@ from warmup_insights.cli.bucket_options import (
     read_settings_file,
     settings_options,
 )
+from warmup_insights.cli.buckets_fit import fit_command
 from warmup_insights.errors import InputError, SettingError
 
 Scheme = Literal["3d", "2d"]
@@ -64,6 +65,9 @@ def buckets() -> None:
     The rules are those of vllm-gaudi. Limits come from options or --settings, overrides
     such as VLLM_PROMPT_BS_BUCKET_MAX from the environment, --settings or --set.
     """
+
+
+buckets.add_command(fit_command)
 
 
 @buckets.command("generate")

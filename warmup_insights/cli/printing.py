@@ -19,6 +19,8 @@ def print_tables(tables: Iterable[TextTable]) -> None:
     console = stdout_console()
     for table in tables:
         console.print(rich_table(table))
+        if table.note:
+            click.echo(table.note)
         console.print()
 
 

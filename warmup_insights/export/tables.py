@@ -106,7 +106,7 @@ def _field(value: object) -> object:
 
 
 def rich_table(table: TextTable) -> Table:
-    """The table for a terminal; its texts are never read as markup."""
+    """The table for a terminal, without its note; texts are never read as markup."""
     from rich.markup import escape
     from rich.table import Table as RichTable
 
@@ -114,8 +114,6 @@ def rich_table(table: TextTable) -> Table:
         title=escape(table.title) or None,
         title_style="bold",
         title_justify="left",
-        caption=escape(table.note) or None,
-        caption_justify="left",
         box=None,
         pad_edge=False,
         header_style="bright_black",

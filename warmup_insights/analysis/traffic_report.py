@@ -1,0 +1,255 @@
+"""A fitted bucket set beside what the engine's own strategies do with the same traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from warmup_insights.analysis.linear_cost import LinearCost
+from warmup_insights.analysis.plan_costs import phase_costs
+from warmup_insights.analysis.plan_evidence import Evidence
+from warmup_insights.analysis.traffic import (
+    PHASES,
+    ShapeCounts,
+    Traffic,
+    count_shapes,
+)
+from warmup_insights.analysis.traffic_cost import (
+    DEFAULT_BLOCK_WEIGHT,
+    execution_cost,
+    measure_waste,
+    used_buckets,
+)
+from warmup_insights.analysis.traffic_fit import Fit, fit_buckets
+from warmup_insights.analysis.traffic_limits import Cost, Limits, Usage
+from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.generate import STRATEGIES, generate
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import SettingError
+
+SCHEMA = 1
+NAMES: tuple[str, ...] = ("exp", "lin", "pad")
+
+
+@dataclass(frozen=True)
+class StrategyResult:
+    """What one strategy does: its buckets, those used, and the padding.
+
+    `uncovered` counts steps that none of its buckets covers; the engine makes a new one
+    for them while serving. Everything is None when the strategy cannot be used, with
+    the `error` that says why.
+    """
+
+    name: str
+    num_buckets: int | None
+    num_used: int | None
+    executed: int | None
+    waste_ratio: float | None
+    uncovered: int | None
+    usage: Usage | None
+    keeps_limits: bool | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """The fit, the strategies on the same traffic, and what was assumed."""
+
+    traffic: str
+    num_prompt_steps: int
+    num_decode_steps: int
+    num_shapes: int
+    block_weight: int
+    fit: Fit
+    strategies: tuple[StrategyResult, ...]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what `--json` prints."""
+        fit = {
+            **asdict(self.fit),
+            "wasted": self.fit.wasted,
+            "waste_ratio": self.fit.waste_ratio,
+            "gap_percent": self.fit.gap_percent,
+        }
+        return {"schema": SCHEMA, **asdict(self), "fit": fit}
+
+
+def fit_for_settings(
+    traffic: Traffic,
+    settings: BucketingSettings,
+    limits: Limits,
+    *,
+    block_weight: int = DEFAULT_BLOCK_WEIGHT,
+    covers_limits: bool = False,
+    query_step: int = 1,
+) -> FitReport:
+    """Fit buckets to traffic under the engine's settings, and compare strategies.
+
+    With `covers_limits` the largest prompt and the fullest decode batch that the
+    settings allow get a bucket as well, whether they occur or not. Query lengths of
+    prompts are multiples of `query_step`, but for the largest legal one.
+
+    Raises:
+        InputError: no allowed set covers the traffic.
+    """
+    name = traffic.name
+    if covers_limits:
+        traffic = with_limits(traffic, settings)
+    generated = dict(_generated(settings))
+    others = [
+        (STRATEGIES[key].title, lists)
+        for key, lists in generated.items()
+        if not isinstance(lists, str)
+    ]
+    fit = fit_buckets(
+        with_query_step(traffic, query_step, settings),
+        limits,
+        block_weight=block_weight,
+        max_tokens=settings.max_num_batched_tokens,
+        others=others if query_step == 1 else (),
+    )
+    fit = replace(fit, needed=needed_cost(traffic, block_weight))
+    results = tuple(
+        _judge(key, lists, traffic, limits, block_weight)
+        for key, lists in generated.items()
+    )
+    return FitReport(
+        name,
+        traffic.prompt.total,
+        traffic.decode.total,
+        len(traffic.prompt) + len(traffic.decode),
+        block_weight,
+        fit,
+        results,
+        traffic.notes,
+    )
+
+
+_Lists = Mapping[str, Sequence[Bucket]]
+
+
+def _generated(settings: BucketingSettings) -> Iterator[tuple[str, _Lists | str]]:
+    """Each strategy's buckets, or the sentence why it has none."""
+    for name in NAMES:
+        variant = replace(settings, strategy=name, bucket_file=None)  # type: ignore[arg-type]
+        try:
+            found = generate(variant)
+        except SettingError as error:
+            yield name, str(error)
+        else:
+            yield name, {"prompt": found.prompt, "decode": found.decode}
+
+
+def _judge(
+    name: str, lists: _Lists | str, traffic: Traffic, limits: Limits, block_weight: int
+) -> StrategyResult:
+    title = STRATEGIES[name].title
+    if isinstance(lists, str):
+        nothing = (None, None, None, None, None, None, None)
+        return StrategyResult(title, *nothing, error=lists)
+    phases = [phase for phase in PHASES if len(traffic.of(phase))]
+    wastes = [
+        measure_waste(traffic.of(phase), lists[phase], phase, block_weight)
+        for phase in phases
+    ]
+    executed = sum(waste.executed for waste in wastes)
+    wasted = sum(waste.wasted for waste in wastes)
+    pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
+    usage = limits.usage(pairs)
+    return StrategyResult(
+        title,
+        len(pairs),
+        sum(len(used_buckets(traffic.of(p), lists[p])) for p in phases),
+        executed,
+        wasted / executed if executed else None,
+        sum(waste.uncovered for waste in wastes),
+        usage,
+        limits.allow(usage),
+    )
+
+
+def with_limits(traffic: Traffic, settings: BucketingSettings) -> Traffic:
+    """The traffic with the largest legal shapes in it, which count for nothing."""
+    query = min(settings.max_num_batched_tokens, settings.max_model_len)
+    prompts = [(1, query, 0)]
+    context = int(traffic.prompt.shapes[:, 2].max()) if len(traffic.prompt) else 0
+    if context:
+        room = (settings.max_model_len - query) // settings.block_size
+        prompts.append((1, query, max(context, room)))
+    blocks = min(
+        settings.num_kv_blocks, settings.max_num_seqs * settings.blocks_per_seq
+    )
+    decodes = [(min(settings.max_num_seqs, blocks), 1, blocks)]
+    return replace(
+        traffic,
+        prompt=_with(traffic.prompt, prompts),
+        decode=_with(traffic.decode, decodes),
+    )
+
+
+def with_query_step(
+    traffic: Traffic, step: int, settings: BucketingSettings
+) -> Traffic:
+    """The traffic with query lengths of prompts rounded up to multiples of a step.
+
+    A bucket with such a length covers a shape exactly if it covers the rounded one.
+    """
+    if step == 1 or not len(traffic.prompt):
+        return traffic
+    largest = min(settings.max_num_batched_tokens, settings.max_model_len)
+    shapes = traffic.prompt.shapes.copy()
+    rounded = np.minimum(-(-shapes[:, 1] // step) * step, largest)
+    shapes[:, 1] = np.maximum(rounded, shapes[:, 1])
+    return replace(traffic, prompt=count_shapes(shapes, traffic.prompt.counts))
+
+
+def needed_cost(traffic: Traffic, block_weight: int) -> int:
+    """What the shapes of both phases need, in tokens."""
+    return sum(
+        int((execution_cost(own.shapes, phase, block_weight) * own.counts).sum())
+        for phase in PHASES
+        if len(own := traffic.of(phase))
+    )
+
+
+def _with(traffic: ShapeCounts, shapes: Sequence[tuple[int, int, int]]) -> ShapeCounts:
+    own = {tuple(shape) for shape in traffic.shapes.tolist()}
+    new = [shape for shape in shapes if shape not in own]
+    if not new:
+        return traffic
+    return ShapeCounts(
+        np.concatenate([traffic.shapes, np.array(new, dtype=np.int64)]),
+        np.concatenate([traffic.counts, np.zeros(len(new), np.int64)]),
+    )
+
+
+def run_costs(evidence: Evidence) -> tuple[Cost | None, Cost | None]:
+    """Seconds and graph bytes of any bucket, as a run shows them; None if it does not.
+
+    The fitted costs are used even for measured buckets, so that a larger bucket never
+    costs less than a smaller one.
+    """
+    costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
+    known = [cost for phase, cost in costs.items() if evidence.buckets.get(phase)]
+    seconds: Cost | None = None
+    graph_bytes: Cost | None = None
+    if known and all(cost.eager_s is not None for cost in known):
+
+        def seconds(phase: str, bucket: Bucket) -> float:
+            own = costs[phase]
+            return _fitted(own.eager_s, bucket) + _fitted(own.capture_s, bucket)
+
+    if known and all(cost.graph_bytes is not None for cost in known):
+
+        def graph_bytes(phase: str, bucket: Bucket) -> float:
+            return _fitted(costs[phase].graph_bytes, bucket)
+
+    return seconds, graph_bytes
+
+
+def _fitted(cost: LinearCost | None, bucket: Bucket) -> float:
+    return 0.0 if cost is None else cost.fitted(bucket)
