@@ -26,6 +26,7 @@ from warmup_insights.analysis.traffic_cost import (
 from warmup_insights.analysis.traffic_fit import Fit, fit_buckets
 from warmup_insights.analysis.traffic_limits import Cost, Limits, Usage
 from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
@@ -110,7 +111,11 @@ def fit_for_settings(
         limits,
         block_weight=block_weight,
         max_tokens=settings.max_num_batched_tokens,
-        others=others if query_step == 1 else (),
+        others=[
+            (title, lists)
+            for title, lists in others
+            if keeps_step(lists["prompt"], query_step, settings)
+        ],
     )
     fit = replace(fit, needed=needed_cost(traffic, block_weight))
     results = tuple(
@@ -174,7 +179,7 @@ def _judge(
 
 def with_limits(traffic: Traffic, settings: BucketingSettings) -> Traffic:
     """The traffic with the largest legal shapes in it, which count for nothing."""
-    query = min(settings.max_num_batched_tokens, settings.max_model_len)
+    query = _longest_query(settings)
     prompts = [(1, query, 0)]
     context = int(traffic.prompt.shapes[:, 2].max()) if len(traffic.prompt) else 0
     if context:
@@ -200,11 +205,23 @@ def with_query_step(
     """
     if step == 1 or not len(traffic.prompt):
         return traffic
-    largest = min(settings.max_num_batched_tokens, settings.max_model_len)
+    largest = _longest_query(settings)
     shapes = traffic.prompt.shapes.copy()
     rounded = np.minimum(-(-shapes[:, 1] // step) * step, largest)
     shapes[:, 1] = np.maximum(rounded, shapes[:, 1])
     return replace(traffic, prompt=count_shapes(shapes, traffic.prompt.counts))
+
+
+def keeps_step(
+    prompts: Sequence[Bucket], step: int, settings: BucketingSettings
+) -> bool:
+    """Whether all query lengths are multiples of a step, or the largest legal one."""
+    largest = _longest_query(settings)
+    return all(b.query_len % step == 0 or b.query_len == largest for b in prompts)
+
+
+def _longest_query(settings: BucketingSettings) -> int:
+    return min(settings.max_num_batched_tokens, settings.max_model_len)
 
 
 def needed_cost(traffic: Traffic, block_weight: int) -> int:
@@ -225,6 +242,13 @@ def _with(traffic: ShapeCounts, shapes: Sequence[tuple[int, int, int]]) -> Shape
         np.concatenate([traffic.shapes, np.array(new, dtype=np.int64)]),
         np.concatenate([traffic.counts, np.zeros(len(new), np.int64)]),
     )
+
+
+def bucket_lines(fit: Fit) -> str:
+    """The lines of a bucket file; a phase without traffic gets its smallest bucket."""
+    prompts = fit.buckets.get("prompt") or (Bucket(1, 2, 0),)
+    decodes = fit.buckets.get("decode") or (Bucket(1, 1, 1),)
+    return format_bucket_file(prompts, decodes)
 
 
 def run_costs(evidence: Evidence) -> tuple[Cost | None, Cost | None]:

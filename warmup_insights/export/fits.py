@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from warmup_insights.analysis.traffic_limits import Usage
-from warmup_insights.analysis.traffic_report import FitReport, StrategyResult
-from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.analysis.traffic_report import (
+    FitReport,
+    StrategyResult,
+    bucket_lines,
+)
 from warmup_insights.export.tables import TextTable, make_table, plain
 from warmup_insights.units import (
     format_bytes,
@@ -83,13 +83,8 @@ def bucket_tables(report: FitReport) -> list[TextTable]:
 
 
 def bucket_file_text(report: FitReport, limit: str) -> str:
-    """The file with comments that say what it was made for.
-
-    An engine needs buckets of both phases; a phase without traffic gets its smallest.
-    """
+    """The file with comments that say what it was made for."""
     fit = report.fit
-    prompts: Sequence[Bucket] = fit.buckets.get("prompt", ())
-    decodes: Sequence[Bucket] = fit.buckets.get("decode", ())
     comments = [
         f"Buckets for the traffic of {plain(report.traffic)}: "
         f"{report.num_prompt_steps} prompt and {report.num_decode_steps} decode steps.",
@@ -102,16 +97,11 @@ def bucket_file_text(report: FitReport, limit: str) -> str:
         if result.waste_ratio is not None
     ]
     comments += [plain(note) for note in report.notes]
+    for phase in ("prompt", "decode"):
+        if not fit.buckets.get(phase):
+            comments.append(
+                f"No {phase} step occurred; one bucket stands in, as the engine needs one."
+            )
     comments.append("Use it with VLLM_BUCKETING_FROM_FILE=<this file>.")
-    if not prompts:
-        prompts = (Bucket(1, 2, 0),)
-        comments.append(
-            "No prompt occurred; one bucket stands in, as the engine needs one."
-        )
-    if not decodes:
-        decodes = (Bucket(1, 1, 1),)
-        comments.append(
-            "No decode occurred; one bucket stands in, as the engine needs one."
-        )
     head = "".join(f"# {line}\n" for line in comments)
-    return head + format_bucket_file(prompts, decodes)
+    return head + bucket_lines(fit)
