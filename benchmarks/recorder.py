@@ -258,8 +258,8 @@ def show(results: dict[str, dict[str, dict[str, float]]]) -> None:
     print(f"target mean < 0.5: {mean:.2f}, target p99 < 2: {p99:.2f}")
 
 
-def warm_up(database: Path | None) -> tuple[float, float, int]:
-    """Wall and CPU seconds of a default CPU warm-up, and its events."""
+def warm_up(database: Path | None) -> tuple[float, float, float, int]:
+    """Wall, process CPU and caller's CPU seconds of a CPU warm-up, and its events."""
     from warmup_insights.cli.run import run as command
     from warmup_insights.cli.run_options import read_settings
     from warmup_insights.devices import open_device
@@ -277,13 +277,16 @@ def warm_up(database: Path | None) -> tuple[float, float, int]:
         recorder.record(event)
 
     session = Session(device, read_settings(options), emit, None)
-    start, cpu = time.perf_counter(), time.process_time()
+    clocks = (time.perf_counter, time.process_time, time.thread_time)
+    starts = [clock() for clock in clocks]
     session.run()
     recorder.flush()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    wall, cpu, own = (
+        clock() - start for clock, start in zip(clocks, starts, strict=True)
+    )
     recorder.close()
     device.close()
-    return seconds, cpu, len(seen)
+    return wall, cpu, own, len(seen)
 
 
 def compare_runs(pairs: int, folder: Path) -> dict[str, float]:
@@ -291,28 +294,23 @@ def compare_runs(pairs: int, folder: Path) -> dict[str, float]:
     warm_up(None)
     database = folder / "runs.db"
     warm_up(database)
-    found: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
+    found: dict[bool, list[tuple[float, float, float, int]]] = {False: [], True: []}
     for number in range(pairs):
         order = (False, True) if number % 2 else (True, False)
         for is_on in order:
             found[is_on].append(warm_up(database if is_on else None))
-    wall, cpu = (
-        [
-            on[place] / off[place]
-            for on, off in zip(found[True], found[False], strict=True)
-        ]
-        for place in (0, 1)
+    names = ("wall time", "CPU time", "CPU time of the caller's thread")
+    print(
+        f"\ndefault CPU warm-up, {pairs} pairs, {found[True][0][-1]} events each; "
+        "with recorder by without, median (middle half), target 1.01:"
     )
-    num_events = found[True][0][2]
-    print(f"\ndefault CPU warm-up, {pairs} pairs, {num_events} events each: with recorder "
-          f"{statistics.median(wall):.3f} of the wall time without (middle half "
-          f"{_middle_half(wall)}), {statistics.median(cpu):.3f} of the CPU time "
-          f"({_middle_half(cpu)}); target 1.01")  # fmt: skip
-    return {
-        "wall": statistics.median(wall),
-        "cpu": statistics.median(cpu),
-        "num_events": num_events,
-    }
+    answer = {}
+    for place, name in enumerate(names):
+        pairs_of = zip(found[True], found[False], strict=True)
+        ratios = [on[place] / off[place] for on, off in pairs_of]
+        answer[name] = statistics.median(ratios)
+        print(f"{name:<34}{answer[name]:.3f} ({_middle_half(ratios)})")
+    return answer
 
 
 def _middle_half(values: list[float]) -> str:
