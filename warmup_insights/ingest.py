@@ -24,6 +24,7 @@ from warmup_insights.analysis.refresh import put
 from warmup_insights.analysis.summary import Summarizer
 from warmup_insights.errors import InputError
 from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transaction
+from warmup_insights.storage.spill import ingest_spill, is_spill_file
 
 BATCH = 10_000
 """Events held before the transaction begins; small logs never hold the lock long."""
@@ -125,6 +126,8 @@ def ingest_path(
     if path == "-":
         with _spooled(sys.stdin.buffer) as file:
             return ingest_file(store, file, "stdin", options, progress=progress)
+    if is_spill_file(Path(path)):
+        return Outcome(path, *ingest_spill(store, Path(path)))
     with open_path(Path(path)) as file:
         if not file.seekable():
             with _spooled(file) as copy:

@@ -8,7 +8,12 @@ from tests.storage.builders import make_run, make_steps
 from warmup_insights.errors import InputError, StoreError
 from warmup_insights.events import Note
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.spill import SpillFile, is_spill, read_spill, restore_spill
+from warmup_insights.storage.spill import (
+    SpillFile,
+    is_spill_file,
+    read_spill,
+    restore_spill,
+)
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def test_events_come_back(spill):
     assert run == make_run(label="ü\n", process="p")
     assert events == [*make_steps(3), Note(topic="lines", text="a\nb\x85\u2028?")]
     assert unreadable == 0
-    assert is_spill(spill.path.read_bytes().splitlines()[0])
+    assert is_spill_file(spill.path)
 
 
 def test_a_file_that_was_cut_gives_what_is_whole(spill):
@@ -52,6 +57,19 @@ def test_restoring_twice_adds_nothing(spill, store):
     assert restore_spill(store, spill.path) == 0
     assert list(store.events("run1")) == make_steps(3)
     assert store.run("run1").label == "ü\n"
+
+
+def test_ingest_takes_such_a_file(spill, store):
+    """As the warning of the recorder says."""
+    from warmup_insights.ingest import ingest_path
+
+    spill.append(make_steps(3))
+    for state in ("new", "unchanged"):
+        answer = ingest_path(store, str(spill.path)).as_dict()
+        assert answer["state"] == state
+        assert (answer["runs"], answer["lines"], answer["events"]) == (["run1"], 4, 3)
+        assert answer["dialects"] == ["recorder"]
+        assert list(store.events("run1")) == make_steps(3)
 
 
 def test_the_second_folder_is_tried(tmp_path):
@@ -111,8 +129,9 @@ def test_its_end(spill):
     ],
 )
 def test_other_files_are_refused(tmp_path, content):
-    path = tmp_path / "other.jsonl"
+    path = tmp_path / "other.events.jsonl"
     path.write_bytes(content)
+    assert is_spill_file(path) == content.startswith(b'{"warmup_insights_events":1')
     with pytest.raises(InputError, match="other"):
         read_spill(path)
     with EventStore(tmp_path / "a.db") as store:

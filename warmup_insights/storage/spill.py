@@ -23,8 +23,13 @@ from warmup_insights.storage.store import EventStore
 from warmup_insights.storage.text import to_json
 
 SPILL_FORMAT = 1
+SPILL_DIALECT = "recorder"
+"""What stands for a dialect in the report of such a file."""
 SPILL_KEY = "warmup_insights_events"
 """Key of the first line by which such a file is known; its value is the format."""
+
+_SUFFIX = ".events.jsonl"
+_LONGEST_HEAD = 1 << 20
 
 
 class SpillFile:
@@ -34,7 +39,7 @@ class SpillFile:
         self._run = run
         self._folders = list(folders)
         safe_id = re.sub(r"[^A-Za-z0-9_.-]", "_", run.run_id)[:64]
-        self._name = f"{stem}.{safe_id}.{os.getpid()}.events.jsonl"
+        self._name = f"{stem}.{safe_id}.{os.getpid()}{_SUFFIX}"
         self.path: Path | None = None
         """The file, once there is one."""
         self.num_events = 0
@@ -97,9 +102,12 @@ def spill_folders(database: Path | None) -> list[Path]:
     return [beside, Path(tempfile.gettempdir())]
 
 
-def is_spill(first_line: str | bytes) -> bool:
-    """True for the first line of such a file."""
-    return _head(first_line) is not None
+def is_spill_file(path: Path) -> bool:
+    """True for a file of events that a recorder kept."""
+    if not path.name.endswith(_SUFFIX) or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _head(file.readline(_LONGEST_HEAD)) is not None
 
 
 def _head(first_line: str | bytes) -> dict[str, Any] | None:
@@ -143,7 +151,7 @@ def restore_spill(store: EventStore, path: Path) -> int:
         head_digest=digest,
         size_bytes=path.stat().st_size,
         lines=len(events) + 1,
-        dialects=("recorder",),
+        dialects=(SPILL_DIALECT,),
     )
     with store.begin() as transaction:
         if transaction.source_with_digest(digest) is not None:
@@ -152,3 +160,21 @@ def restore_spill(store: EventStore, path: Path) -> int:
         transaction.ensure_run(run)
         transaction.append(run.run_id, events)
     return len(events)
+
+
+def ingest_spill(
+    store: EventStore, path: Path
+) -> tuple[list[str], str, dict[str, Any]]:
+    """Restore such a file: its run, `new` or `unchanged`, and a report on it.
+
+    Raises InputError when the file is something else.
+    """
+    run, events, unreadable = read_spill(path)
+    state = "new" if restore_spill(store, path) else "unchanged"
+    report = {
+        "lines": 1 + len(events) + unreadable,
+        "events": len(events),
+        "unknown": unreadable,
+        "dialects": [SPILL_DIALECT],
+    }
+    return [run.run_id], state, report
