@@ -151,7 +151,9 @@ def test_demo_reads_the_samples_without_a_dashboard(tmp_path):
         CliRunner().invoke(cli, ["runs", "--json", "--limit", "500", "--db", db]).stdout
     )["runs"]
     assert len(runs) >= 40
-    assert all(r["synthetic"] == r["source"].startswith("made_") for r in runs)
+    assert all(
+        r["synthetic"] == r["source"].startswith(("made_", "cpu_run_")) for r in runs
+    )
 
 
 def test_follow_picks_up_what_is_appended(tmp_path, db):
