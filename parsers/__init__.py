@@ -5,6 +5,7 @@ from __future__ import annotations
 from parsers import (
     json_lines,
     profiler_events,
+    reference,
     vllm,
     vllm_bench,
     vllm_fork,
@@ -21,6 +22,7 @@ DIALECTS: tuple[Dialect, ...] = (
     vllm_bench.DIALECT,
     profiler_events.DIALECT,
     json_lines.DIALECT,
+    reference.DIALECT,
 )
 """Every dialect that can be read."""
 

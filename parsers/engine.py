@@ -16,6 +16,7 @@ from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
 from parsers.ranks import RankTable
+from parsers.reference import ENGINE
 from parsers.report import ParseReport
 from parsers.runs import RunSplitter
 from parsers.signals import Origin, RankNamed, Signal
@@ -323,6 +324,9 @@ class LineParser:
 
 def _identified(run: ParsedRun) -> tuple[str | None, str | None]:
     """Engine and device by the lines that only one of them prints; a tie is None."""
+    if ENGINE in run.engines:
+        # It writes in the wording of others, of devices that were not there.
+        return ENGINE, None
     device = None
     if run.devices:
         # Engines on HPU share lines of the upstream that speak of CUDA and GPU.

@@ -137,7 +137,7 @@ def test_dialects_lists_all_with_a_sample():
     names = {row["name"] for row in rows}
     assert names == {
         "vllm-fork", "vllm-hpu-plugin", "vllm-gaudi", "vllm", "vllm-bench",
-        "server-events", "json",
+        "server-events", "json", "reference",
     }  # fmt: skip
     assert all(row["sample"] for row in rows)
     assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout
@@ -151,9 +151,7 @@ def test_demo_reads_the_samples_without_a_dashboard(tmp_path):
         CliRunner().invoke(cli, ["runs", "--json", "--limit", "500", "--db", db]).stdout
     )["runs"]
     assert len(runs) >= 40
-    assert all(
-        r["synthetic"] == r["source"].startswith(("made_", "cpu_run_")) for r in runs
-    )
+    assert all(r["synthetic"] == r["source"].startswith("made_") for r in runs)
 
 
 def test_follow_picks_up_what_is_appended(tmp_path, db):
