@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from warmup_insights.analysis.summary import RunSummary, summarize
+from warmup_insights.events import WarmupStep
 from warmup_insights.units import parse_isoformat
 
 if TYPE_CHECKING:
@@ -21,11 +23,39 @@ def refresh_summary(store: EventStore, run_id: str) -> dict[str, Any]:
 
 
 def current_summary(store: EventStore, run: RunRecord) -> dict[str, Any]:
-    """The stored summary, made anew when events came after it."""
+    """The stored summary, made anew when events came after it.
+
+    A recorder that fell silent in the middle shows as failed, killed.
+    """
     stored = store.summary(run.run_id)
     if stored is not None and run.run_id not in store.stale_runs():
-        return {**stored, "label": run.label}
-    return summarize(run, store.events(run.run_id)).summary
+        summary = {**stored, "label": run.label}
+    else:
+        summary = summarize(run, store.events(run.run_id)).summary
+    if run.is_interrupted(time.time()) and summary["status"] == "running":
+        summary = _interrupted(store, run, summary)
+    return summary
+
+
+def _interrupted(
+    store: EventStore, run: RunRecord, summary: dict[str, Any]
+) -> dict[str, Any]:
+    """The summary of a run whose process went away without a word."""
+    step: WarmupStep | None = None
+    for event in store.events(run.run_id, kinds=["warmup_step"]):
+        if isinstance(event, WarmupStep):
+            step = event
+    at = f"; the last bucket was {step.bucket} ({step.phase})" if step else ""
+    failure = {
+        "kind": "killed",
+        "phase": step.phase if step else None,
+        "bucket": list(step.bucket) if step and step.bucket else None,
+        "free_bytes": step.free_before_bytes if step else None,
+        "needed_bytes": None,
+        "message": f"the recording process ended without a word{at}",
+        "line": None,
+    }
+    return {**summary, "status": "failed", "failure": failure}
 
 
 def put(transaction: Transaction, run: RunRecord, result: RunSummary) -> None:

@@ -1,0 +1,52 @@
+"""Stored summaries stay true."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from warmup_insights.analysis.refresh import current_summary, refresh_summary
+from warmup_insights.events import RunStarted, WarmupFinished, WarmupStep
+from warmup_insights.storage import EventStore, RunRecord
+
+
+@pytest.fixture
+def store(tmp_path):
+    with EventStore(tmp_path / "a.db") as opened:
+        yield opened
+
+
+def add(store, *events, **run):
+    with store.begin() as transaction:
+        transaction.ensure_run(RunRecord(run_id="r1", **run))
+        transaction.append("r1", events)
+
+
+def test_summary_is_made_anew_when_events_came_after_it(store):
+    add(store, RunStarted(engine="vllm"))
+    refresh_summary(store, "r1")
+    add(store, WarmupFinished(duration_s=3.0))
+    assert current_summary(store, store.run("r1"))["time"]["warmup_s"] == 3.0
+
+
+def test_refresh_fills_the_columns_that_lists_show(store):
+    add(store, RunStarted(engine="vllm", time=5.0), WarmupFinished(duration_s=3.0))
+    refresh_summary(store, "r1")
+    run = store.run("r1")
+    assert (run.engine, run.status, run.started_at) == ("vllm", "finished", 5.0)
+
+
+def test_recorder_that_fell_silent_shows_as_killed_in_its_last_bucket(store):
+    step = WarmupStep(phase="prompt", bucket=(1, 128, 0), free_before_bytes=7)
+    add(store, RunStarted(), step, status="running", heartbeat_at=time.time() - 3600)
+    summary = current_summary(store, store.run("r1"))
+    assert summary["status"] == "failed"
+    failure = summary["failure"]
+    assert (failure["kind"], failure["bucket"]) == ("killed", [1, 128, 0])
+    assert failure["free_bytes"] == 7
+
+
+def test_recorder_that_speaks_is_running(store):
+    add(store, RunStarted(), status="running", heartbeat_at=time.time())
+    assert current_summary(store, store.run("r1"))["status"] == "running"
