@@ -8,7 +8,8 @@ import re
 import pytest
 
 from tests.vllm_plugin.running import VERSIONS, run_standin
-from warmup_insights.storage.spill import is_spill, restore_spill
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.ingest import ingest_path
 from warmup_insights.storage.store import EventStore
 
 PLUGIN = "warmup_insights.vllm_plugin"
@@ -128,15 +129,28 @@ def test_a_database_that_cannot_be_written_becomes_a_file(tmp_path):
     assert ran.exit_code == 0
     assert broken.read_text(encoding="utf-8") == "this is no database"
     (kept,) = tmp_path.glob("*.events.jsonl")
-    with kept.open(encoding="utf-8") as lines:
-        assert is_spill(lines.readline())
     with EventStore(tmp_path / "later.db") as store:
-        restored = restore_spill(store, kept)
-        assert restored > 100
+        ingest_path(store, str(kept))
         (run,) = store.runs()
-        assert run.status in ("running", "finished")
-        steps = list(store.events(run.run_id, kinds=["warmup_step"]))
-    assert len(steps) == 31
+        summary = summarize(run, store.events(run.run_id)).as_dict()
+        assert (summary["status"], summary["model"]) == ("finished", "standin/tiny")
+        assert len(list(store.events(run.run_id, kinds=["warmup_step"]))) == 31
+
+
+@pytest.mark.parametrize("place", ["no writer", "no interpreter"])
+def test_without_a_writer_events_go_to_a_file(place, tmp_path):
+    broken = {
+        "no writer": {f"{PLUGIN}.pipe:_START": "raise SystemExit"},
+        "no interpreter": {"sys:executable": ""},
+    }
+    ran = run_standin("v0_26", tmp_path, STANDIN_SET=json.dumps(broken[place]))
+    assert ran.exit_code == 0
+    assert ran.stderr.count("Events go to a file beside") == 1
+    (kept,) = tmp_path.glob("*.events.jsonl")
+    with EventStore(tmp_path / "later.db") as store:
+        ingest_path(store, str(kept))
+        (run,) = store.runs()
+        assert len(list(store.events(run.run_id, kinds=["warmup_step"]))) >= 30
 
 
 def test_waiting_for_the_device_only_when_asked(tmp_path):

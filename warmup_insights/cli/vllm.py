@@ -14,6 +14,9 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.events import WarmupFinished
 
+SETTLE_S = 3.0
+"""How long the end waits at most for the last events."""
+
 if TYPE_CHECKING:
     from warmup_insights.storage.store import EventStore
 
@@ -164,6 +167,7 @@ def _end(db: str, run_id: str, *, is_failure: bool) -> None:
 
     try:
         with EventStore(db) as store:
+            _settle(store, run_id)
             status = _final_status(store, run_id, is_failure=is_failure)
             with store.begin() as transaction:
                 event = RunFinished(status=status, time=time.time())
@@ -172,6 +176,18 @@ def _end(db: str, run_id: str, *, is_failure: bool) -> None:
             refresh_summary(store, run_id)
     except StoreError as error:
         click.echo(f"Warning: {error}", err=True)
+
+
+def _settle(store: EventStore, run_id: str) -> None:
+    """Wait for the processes that write for the engine to write their last events."""
+    deadline = time.monotonic() + SETTLE_S
+    before = -1
+    while time.monotonic() < deadline:
+        count = store.run(run_id).num_events
+        if count == before:
+            return
+        before = count
+        time.sleep(0.3)
 
 
 def _final_status(store: EventStore, run_id: str, *, is_failure: bool) -> str:

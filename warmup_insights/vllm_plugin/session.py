@@ -23,10 +23,10 @@ from warmup_insights.events import (
 from warmup_insights.recorder import Recorder, RecorderLike
 from warmup_insights.secrets import mask_text
 from warmup_insights.storage.records import RunRecord, new_run_id
-from warmup_insights.storage.sink import StoreSink
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.collector import CollectorClock
 from warmup_insights.vllm_plugin.hooks import Hook, Outcome
+from warmup_insights.vllm_plugin.pipe import PipeSink
 from warmup_insights.vllm_plugin.settings import RUN, Settings
 from warmup_insights.vllm_plugin.state import State
 
@@ -223,7 +223,7 @@ def kind_of_failure(text: str) -> str:
 
 
 def store_recorder(settings: Settings) -> Recorder:
-    """A recorder into the database of the settings, or a file beside it."""
+    """A recorder into the database of the settings, through a writer process."""
     source = settings.source or Path(sys.argv[0] if sys.argv else "python").name
     run = RunRecord(
         run_id=settings.run_id,
@@ -232,4 +232,4 @@ def store_recorder(settings: Settings) -> Recorder:
         label=settings.label,
         synthetic=settings.is_synthetic,
     )
-    return Recorder(StoreSink(settings.database, run))
+    return Recorder(PipeSink(settings.database, run))

@@ -172,6 +172,7 @@ class Runner:
         start_time = time.perf_counter()
         body()
         elapsed = time.perf_counter() - start_time
+        DEVICE.warmup_s = elapsed
         end_mem = self.profiler_class.current_device_memory_usage()
         log.info(
             f"{self.source}:11",
