@@ -44,3 +44,28 @@ def test_event_table_has_columns_instead_of_json(filled):
     (row,) = filled.event_table(A, ["warmup_step"])
     assert (row["seq"], row["query_len"], row["duration_s"]) == (0, 128, 2.0)
     assert "payload" not in row
+
+
+def test_event_table_filters_by_columns(filled):
+    steps = [
+        WarmupStep(phase=phase, bucket=(1, length, 0))
+        for phase in ("prompt", "decode")
+        for length in (128, 256)
+    ]
+    with filled.begin() as transaction:
+        transaction.append(A, steps)
+    rows = filled.event_table(A, ["warmup_step"], phase="decode", query_len=256)
+    assert [row["seq"] for row in rows] == [3]
+
+
+def test_summaries_without_lists_keep_everything_else(filled):
+    part = {"generated": 2, "buckets": [[1, 2], [3, 4]], "captured_buckets": None}
+    summary = {"schema": 1, "status": "finished", "buckets": {"prompt": part},
+               "misses": [{"shape": [1]}], "sampler": None}  # fmt: skip
+    with filled.begin() as transaction:
+        transaction.put_summary(A, summary, [])
+    light = filled.summaries([A], with_lists=False)[A]
+    assert light == {**summary, "buckets": {"prompt": {**part, "buckets": []}}}
+    with filled.begin() as transaction:
+        transaction.put_summary(A, {"schema": 1, "buckets": None}, [])
+    assert filled.summaries([A], with_lists=False)[A] == {"schema": 1, "buckets": None}

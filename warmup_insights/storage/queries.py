@@ -11,8 +11,7 @@ from sqlalchemy.engine import Connection, Row
 from warmup_insights.errors import StoreError
 from warmup_insights.storage import schema
 from warmup_insights.storage.records import RunRecord
-from warmup_insights.storage.summaries import read_bucket_row
-from warmup_insights.storage.text import from_json
+from warmup_insights.storage.summaries import read_bucket_row, read_summary
 
 _EQUAL = frozenset(
     {"label", "source_id", "source_kind", "engine", "version", "model",
@@ -127,13 +126,17 @@ def distinct(connection: Connection, column: str) -> list[str]:
 
 
 def event_table(
-    connection: Connection, run_id: str, kinds: Iterable[str]
+    connection: Connection, run_id: str, kinds: Iterable[str], **equal: Any
 ) -> list[dict[str, Any]]:
-    """The typed columns of some kinds of events of a run, in order, without JSON."""
+    """The typed columns of some kinds of events of a run, in order, without JSON.
+
+    `equal` names columns and the values they must have.
+    """
     columns = [column for column in schema.events.c if column.name != "payload"]
     query = (
         sa.select(*columns)
         .where(schema.events.c.run_id == run_id, schema.events.c.kind.in_(list(kinds)))
+        .where(*(schema.events.c[name] == value for name, value in equal.items()))
         .order_by(schema.events.c.seq)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
@@ -234,13 +237,19 @@ def payloads(
 
 
 def summaries(
-    connection: Connection, run_ids: Iterable[str] | None
+    connection: Connection,
+    run_ids: Iterable[str] | None,
+    *,
+    with_lists: bool = True,
 ) -> dict[str, dict[str, Any]]:
-    """Run id to summary, for all runs or for some."""
+    """Run id to summary, for all runs or for some; see `read_summary` for the lists."""
     query = sa.select(schema.run_summaries.c.run_id, schema.run_summaries.c.summary)
     if run_ids is not None:
         query = query.where(schema.run_summaries.c.run_id.in_(list(run_ids)))
-    return {row[0]: from_json(row[1]) for row in connection.execute(query)}
+    return {
+        row[0]: read_summary(row[1], with_lists=with_lists)
+        for row in connection.execute(query)
+    }
 
 
 def stale_runs(connection: Connection) -> list[str]:

@@ -206,10 +206,15 @@ class EventStore:
         wanted = None if kinds is None else tuple(kinds)
         return EventReader(self._blocks(run_id, wanted, after_seq))
 
-    def event_table(self, run_id: str, kinds: Iterable[str]) -> list[dict[str, Any]]:
-        """The typed columns of some kinds of events, in order, without their JSON."""
+    def event_table(
+        self, run_id: str, kinds: Iterable[str], **equal: Any
+    ) -> list[dict[str, Any]]:
+        """The typed columns of some kinds of events, in order, without their JSON.
+
+        `equal` names columns and the values they must have.
+        """
         with self._reading() as connection:
-            return queries.event_table(connection, run_id, kinds)
+            return queries.event_table(connection, run_id, kinds, **equal)
 
     def _blocks(
         self, run_id: str, kinds: tuple[str, ...] | None, after_seq: int
@@ -234,11 +239,14 @@ class EventStore:
         return self.summaries([run_id]).get(run_id)
 
     def summaries(
-        self, run_ids: Iterable[str] | None = None
+        self, run_ids: Iterable[str] | None = None, *, with_lists: bool = True
     ) -> dict[str, dict[str, Any]]:
-        """Run id to stored summary, for all runs or for some."""
+        """Run id to stored summary, for all runs or for some.
+
+        Without the lists of buckets many summaries are read several times as fast.
+        """
         with self._reading() as connection:
-            return queries.summaries(connection, run_ids)
+            return queries.summaries(connection, run_ids, with_lists=with_lists)
 
     def stale_runs(self) -> list[str]:
         """Ids of runs whose summary is missing or older than their events."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from warmup_insights.storage.rows import bucket_text
 from warmup_insights.storage.text import clean_text, from_json, to_json
 
@@ -32,6 +34,43 @@ def summary_row(
         "num_kv_blocks": (summary.get("memory") or {}).get("num_kv_blocks"),
         "missed": _sum(part.get("missed") for part in buckets),
     }
+
+
+_SECTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LISTS = ("buckets", "captured_buckets")
+
+
+def read_summary(text: str, *, with_lists: bool = True) -> dict[str, Any]:
+    """A stored summary.
+
+    Without `with_lists` the lists of buckets are empty (null where they were null):
+    they are most of the text, and figures do not need them.
+    """
+    if with_lists:
+        known: dict[str, Any] = from_json(text)
+        return known
+    sections = _SECTIONS.decode(text)
+    phases = sections.pop("buckets", None)
+    summary: dict[str, Any] = {k: _value(raw) for k, raw in sections.items()}
+    if phases is None or bytes(phases) == b"null":
+        return {**summary, "buckets": None}
+    summary["buckets"] = {
+        phase: _without_lists(raw) for phase, raw in _SECTIONS.decode(phases).items()
+    }
+    return summary
+
+
+def _without_lists(raw: msgspec.Raw) -> dict[str, Any]:
+    parts = _SECTIONS.decode(raw)
+    return {
+        name: [] if name in _LISTS and bytes(part) != b"null" else _value(part)
+        for name, part in parts.items()
+    }
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    """The value in a stretch of JSON."""
+    return msgspec.json.decode(raw)
 
 
 def bucket_row(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
