@@ -66,6 +66,11 @@ class LinearCost:
         self._scales = self._find_scales()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no figure was given that tells anything."""
+        return not self._measured and not self._shared
+
+    @property
     def num_measured(self) -> int:
         """Buckets with a measured cost of their own."""
         return len(self._measured)
@@ -79,7 +84,9 @@ class LinearCost:
             return Estimate(fitted * self._scales[bucket], "shared")
         features = self._features(bucket)
         low, high = self._range
-        inside = all(a <= f <= b for a, f, b in zip(low, features, high, strict=True))
+        inside = bool(low) and all(
+            a <= f <= b for a, f, b in zip(low, features, high, strict=True)
+        )
         return Estimate(fitted, "interpolated" if inside else "extrapolated")
 
     def fitted(self, bucket: Bucket) -> float:

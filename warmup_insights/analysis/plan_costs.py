@@ -84,7 +84,8 @@ def phase_costs(evidence: Evidence, phase: str) -> PhaseCosts:
 def _cost(
     observations: Sequence[Observation], features: Sequence[Features]
 ) -> LinearCost | None:
-    return LinearCost(observations, features) if observations else None
+    cost = LinearCost(observations, features)
+    return None if cost.is_empty else cost
 
 
 def graph_memory(evidence: Evidence, phase: str) -> list[Observation]:

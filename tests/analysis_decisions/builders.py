@@ -1,0 +1,138 @@
+"""Runs to compare, plan from and advise on; everything is made from events."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tests.helpers import ROOT, events
+from warmup_insights.analysis.advice_facts import RunFacts, collect_facts
+from warmup_insights.analysis.plan_evidence import Evidence, collect_evidence
+from warmup_insights.analysis.summary import RunSummary, summarize
+from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
+from warmup_insights.events import (
+    AnyEvent,
+    BucketsGenerated,
+    ConfigRecorded,
+    Event,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)
+from warmup_insights.runner.session import Outcome, Session
+from warmup_insights.runner.settings import RunSettings
+from warmup_insights.storage.records import RunRecord
+from warmup_insights.units import GIB
+
+SEED_LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+
+PROMPTS = [(1, 128, 0), (1, 256, 0), (2, 128, 0)]
+DECODES = [(1, 1, 8), (2, 1, 8), (2, 1, 16)]
+
+
+def run_record(run_id: str = "aaa", **more: Any) -> RunRecord:
+    return RunRecord(run_id=run_id, **{"source_kind": "recorder", **more})
+
+
+def summary_of(events: list[Event], run_id: str = "aaa", **more: Any) -> dict[str, Any]:
+    return summarize(run_record(run_id, **more), events).summary
+
+
+def summarized(events: list[Event], run_id: str = "aaa", **more: Any) -> RunSummary:
+    return summarize(run_record(run_id, **more), events)
+
+
+def facts_of(events: list[Event], history: Any = (), **more: Any) -> RunFacts:
+    """What advice is based on, from events alone."""
+    made = summarized(events, **more)
+    return collect_facts(made.summary, made.bucket_rows, events, history)
+
+
+def started(engine: str = "vllm-gaudi", **more: Any) -> RunStarted:
+    values = {
+        "engine": engine, "version": "0.26.0", "model": "m", "device_kind": "hpu",
+        "time": 1_000_000.0, **more,
+    }  # fmt: skip
+    return RunStarted(**values)
+
+
+def budget(**more: Any) -> MemoryBudgetSet:
+    values = {
+        "total_bytes": 96 * GIB, "free_bytes": 80 * GIB, "usable_bytes": 72 * GIB,
+        "graph_reserved_bytes": 7 * GIB, "kv_cache_bytes": 65 * GIB,
+        "gpu_memory_utilization": 0.9, "graph_reserved_fraction": 0.1,
+        "time": 1_000_010.0, **more,
+    }  # fmt: skip
+    return MemoryBudgetSet(**values)
+
+
+def cache(num_blocks: int = 4160, **more: Any) -> KVCacheAllocated:
+    values = {"num_blocks": num_blocks, "block_size": 128, **more}
+    return KVCacheAllocated(time=1_000_011.0, **values)
+
+
+def generated(phase: str, buckets: list[Any]) -> BucketsGenerated:
+    return BucketsGenerated(
+        phase=phase, count=len(buckets), buckets=buckets, time=1_000_012.0
+    )
+
+
+def step(phase: str, bucket: Any, **more: Any) -> WarmupStep:
+    values = {"mode": "eager", "time": 1_000_020.0, **more}
+    return WarmupStep(phase=phase, bucket=bucket, **values)
+
+
+def config(**settings: Any) -> ConfigRecorded:
+    return ConfigRecorded(settings=settings, time=1_000_001.0)
+
+
+def finished(seconds: float = 60.0, **more: Any) -> list[AnyEvent]:
+    end = 1_000_020.0 + seconds
+    return [
+        WarmupFinished(duration_s=seconds, time=end, **more),
+        ServerReady(time=end + 1),
+    ]
+
+
+def start_up(*extra: Event, seconds: float = 60.0, **more: Any) -> list[Any]:
+    """A whole start-up of vllm-gaudi, with the events given before its end."""
+    head = [
+        started(**more), budget(), cache(), generated("prompt", PROMPTS),
+        generated("decode", DECODES),
+    ]  # fmt: skip
+    return [*head, *extra, *finished(seconds)]
+
+
+SEED_SETTINGS: dict[str, Any] = {
+    "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 128,
+    "max_model_len": 2048, "max_num_seqs": 4, "max_num_batched_tokens": 8192,
+    "gpu_memory_utilization": 0.5, "graph_reserved_mem": 0.4,
+    "graph_prompt_ratio": 0.3, "bucket_dimensions": 2,
+}  # fmt: skip
+"""The settings of the start-up log in the warm-up documentation."""
+
+
+def simulate(
+    settings: dict[str, Any] | None = None,
+    total_bytes: int | None = None,
+    **changes: Any,
+) -> tuple[Outcome, list[AnyEvent]]:
+    """A run of the reference engine on a simulated Gaudi 2."""
+    profile = PROFILES["gaudi2"]
+    if total_bytes is not None:
+        profile = dataclasses.replace(profile, total_bytes=total_bytes)
+    device = SimulatedDevice(profile, started_at=1_700_000_000.0)
+    found: list[AnyEvent] = []
+    values = {**(SEED_SETTINGS if settings is None else settings), **changes}
+    outcome = Session(device, RunSettings(**values), found.append).run()
+    return outcome, found
+
+
+def seed_evidence() -> Evidence:
+    """What the log of the warm-up documentation tells."""
+
+    found = events(SEED_LOG.read_bytes())
+    return collect_evidence(found, is_log=True)
