@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from warmup_insights.vllm_plugin import (
     device,
+    hpu_buckets,
     hpu_memory,
     hpu_passes,
     hpu_scenarios,
@@ -204,6 +205,32 @@ def test_three_dimensions_without_the_memory_profiler():
     runner._check_config(4, 1, 9, DECODE, False)
     (miss,) = of_kind(events, "bucket_miss")
     assert (miss.phase, miss.shape) == ("decode", (4, 1, 9))
+
+
+def test_buckets_of_the_extension_and_those_it_omits():
+    session, events = session_with_list()
+    module = SimpleNamespace(
+        generate_prompt_buckets=lambda *config: ([(1, 128)], [(8, 640), (4, 640)])
+    )
+
+    class Context:
+        """`HPUBucketingContext`: its lists are in a global state."""
+
+        prompt_buckets = property(lambda self: self.state.prompt_buckets)
+
+        def __init__(self):
+            self.state = SimpleNamespace(prompt_buckets=[])
+
+        def generate_prompt_buckets(self):
+            self.state.prompt_buckets, _ = module.generate_prompt_buckets(1, 2)
+
+    watch_class(session, module, generate_prompt_buckets=hpu_buckets.omitted_buckets)
+    watch_class(session, Context, generate_prompt_buckets=hpu_buckets.prompt_buckets)
+    Context().generate_prompt_buckets()
+    (generated,) = of_kind(events, "buckets_generated")
+    assert (generated.phase, generated.buckets) == ("prompt", [(1, 128)])
+    (omitted,) = of_kind(events, "buckets_omitted")
+    assert (omitted.count, omitted.buckets) == (2, [(4, 640), (8, 640)])
 
 
 def test_memory_of_v0_is_what_is_left_of_the_usable():

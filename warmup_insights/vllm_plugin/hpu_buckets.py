@@ -12,6 +12,7 @@ from warmup_insights.events import (
     BucketMiss,
     BucketRangesConfigured,
     BucketsGenerated,
+    BucketsOmitted,
 )
 from warmup_insights.vllm_plugin.hooks import Call, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import bucket_of, buckets_of, whole
@@ -89,6 +90,23 @@ def prompt_buckets(session: Session, call: Call) -> Watch:
 def decode_buckets(session: Session, call: Call) -> Watch:
     """`generate_decode_buckets`; may add those of speculative decoding."""
     yield from _generated(session, call, "decode")
+
+
+def omitted_buckets(session: Session, call: Call) -> Watch:
+    """The function `generate_prompt_buckets` of vllm-hpu-extension before 1.22.
+
+    It returns the buckets, and those that exceed the token budget.
+    """
+    outcome = yield
+    if isinstance(outcome.result, tuple) and len(outcome.result) == 2:
+        omitted = sorted(buckets_of(outcome.result[1]))
+        session.emit(
+            BucketsOmitted,
+            phase="prompt",
+            count=len(omitted),
+            reason="exceeded token budget",
+            buckets=omitted,
+        )
 
 
 def unified_buckets(session: Session, call: Call) -> Watch:

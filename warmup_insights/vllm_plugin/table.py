@@ -205,6 +205,23 @@ UPSTREAM = (
 
 _EXTENSION = "vllm_hpu_extension"
 
+
+def _contexts(module: str, owner: str) -> tuple[Hook, ...]:
+    """The bucketing of vllm-hpu-extension before 1.22, once per strategy."""
+    path = f"{_EXTENSION}.{module}"
+    lists = _rows(
+        "vllm-fork", path, owner,
+        ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
+        ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
+    )  # fmt: skip
+    omitted = _rows(
+        "vllm-fork", path, None,
+        ("generate_prompt_buckets", "omitted buckets", hpu_buckets.omitted_buckets,
+         None, "0.9.0"),
+    )  # fmt: skip
+    return (*lists, *omitted)
+
+
 FORK = (
     *_rows(
         "vllm-fork", "vllm.engine.llm_engine", "LLMEngine",
@@ -267,11 +284,9 @@ FORK = (
         ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket),
         ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket),
     ),
-    *_rows(
-        "vllm-fork", f"{_EXTENSION}.bucketing", "HPUBucketingContext",
-        ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
-        ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
-    ),
+    *_contexts("bucketing", "HPUBucketingContext"),
+    *_contexts("bucketing.linear", "HPUBucketingContext"),
+    *_contexts("bucketing.exponential", "HPUExponentialBucketingContext"),
 )  # fmt: skip
 """HabanaAI vllm-fork, V0 and V1; read, not run."""
 
