@@ -219,14 +219,13 @@ def capture_curve(run: RunRecord) -> graph_memory.Curve:
 
 def bucket_events(run: RunRecord, phase: str, bucket: tuple[int, ...]) -> pd.DataFrame:
     """What happened to one bucket, in order."""
-    kinds = (
-        "warmup_step",
-        "graph_captured",
-        "graph_skipped",
-        "bucket_miss",
-        "bucket_used",
+    equal = frames_steps.bucket_columns(bucket)
+    if not equal:
+        return frames_steps.bucket_history(pd.DataFrame())
+    rows = store().event_table(
+        run.run_id, frames_steps.HISTORY_KINDS, phase=phase, **equal
     )
-    return frames_steps.bucket_history(events(run, *kinds), phase, bucket)
+    return frames_steps.bucket_history(pd.DataFrame(rows))
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -304,7 +303,7 @@ def earlier_run(run: RunRecord) -> RunRecord | None:
 @st.cache_data(max_entries=8, show_spinner=False)
 def _points(database: str, version: Version, ids: tuple[str, ...]) -> pd.DataFrame:
     opened = store()
-    found = opened.summaries(ids)
+    found = opened.summaries(ids, with_lists=False)
     records = {run_id: opened.run(run_id) for run_id in ids}
     summaries = [
         found.get(run_id) or current_summary(opened, records[run_id]) for run_id in ids

@@ -24,6 +24,9 @@ COSTLY_KINDS = (
     "warmup_step", "graph_captured", "compile_finished", "lazy_capture",
     "sampler_step", "defrag_step",
 )  # fmt: skip
+HISTORY_KINDS = (
+    "warmup_step", "graph_captured", "graph_skipped", "bucket_miss", "bucket_used",
+)  # fmt: skip
 _WORDS = {
     "warmup_step": ("warm-up", "warmed"),
     "graph_captured": ("capture", "captured"),
@@ -246,25 +249,24 @@ def _work(phase: str, shape: tuple[int, ...]) -> int:
     return shape[0] if phase == "decode" else shape[0] * shape[1]
 
 
-def bucket_history(
-    events: pd.DataFrame, phase: str, bucket: tuple[int, ...]
-) -> pd.DataFrame:
+def bucket_history(events: pd.DataFrame) -> pd.DataFrame:
     """The events of one bucket: kind, mode, time, duration_s, memory_mib, rank, line."""
     columns = ["kind", "mode", "time", "duration_s", "memory_mib", "rank", "line"]
-    if events.empty or len(bucket) > 3:
+    if events.empty:
         return pd.DataFrame([], columns=columns)
-    found = events[events["phase"] == phase]
-    for name, value in zip(_columns_of(bucket), bucket, strict=True):
-        found = found[found[name] == value]
-    return found.assign(
-        kind=[str(kind).replace("_", " ") for kind in found["kind"]],
-        time=pd.to_datetime(found["time"], unit="s"),
-        memory_mib=found["memory_bytes"] / MIB,
+    return events.assign(
+        kind=[str(kind).replace("_", " ") for kind in events["kind"]],
+        time=pd.to_datetime(events["time"], unit="s"),
+        memory_mib=events["memory_bytes"] / MIB,
     )[columns]
 
 
-def _columns_of(bucket: tuple[int, ...]) -> tuple[str, ...]:
-    """Which typed columns of the store hold the numbers of a bucket."""
+def bucket_columns(bucket: tuple[int, ...]) -> dict[str, int]:
+    """The typed columns of the store that hold the numbers of a bucket; empty for four
+    numbers, which have none."""
     if len(bucket) == 1:
-        return ("query_len",)
-    return ("batch_size", "query_len", "num_blocks")[: len(bucket)]
+        return {"query_len": bucket[0]}
+    if len(bucket) > 3:
+        return {}
+    names = ("batch_size", "query_len", "num_blocks")
+    return dict(zip(names, bucket, strict=False))

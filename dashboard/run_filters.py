@@ -13,7 +13,7 @@ STATUSES = ("finished", "running", "failed", "skipped", "unknown")
 
 
 def choose() -> dict[str, Any]:
-    """The filters a visitor chose; the search is part of the address."""
+    """The filters and the view a visitor chose; search and view are in the address."""
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
     with row:
         text = st.text_input(
@@ -21,7 +21,12 @@ def choose() -> dict[str, Any]:
             icon=":material/search:", label_visibility="collapsed", width=320,
             bind="query-params",
         )  # fmt: skip
+        view = st.segmented_control(
+            "View", ["Table", "Trend"], default="Table", required=True, key="view",
+            label_visibility="collapsed", bind="query-params",
+        )  # fmt: skip
         return {
+            "view": view,
             "text": text.strip(),
             "status": _choice("Any status", list(STATUSES), "status"),
             "engine": _choice("Any engine", data.choices("engine"), "engine"),

@@ -17,6 +17,7 @@ from warmup_insights.export.comparison import comparison_markdown
 
 MOST = 12
 WATERFALLS = 4
+TABS = ("Figures", "Time and memory", "Buckets and misses", "Markdown")
 
 
 def render() -> None:
@@ -40,11 +41,20 @@ def render() -> None:
     runs = [data.store().run(run_id) for run_id in chosen]
     summaries = [data.summary(run) for run in runs]
     result = compare_runs(summaries, [data.bucket_rows(run) for run in runs])
-    _figures(result)
-    _settings(result)
-    _charts(result, summaries)
-    _buckets(result)
-    _markdown(result)
+    places = st.tabs(TABS, key="view", on_change="rerun", bind="query-params")
+    if places[0].open:
+        with places[0]:
+            _figures(result)
+            _settings(result)
+    if places[1].open:
+        with places[1]:
+            _charts(result, summaries)
+    if places[2].open:
+        with places[2]:
+            _buckets(result)
+    if places[3].open:
+        with places[3]:
+            _markdown(result)
 
 
 def _simulated(result: Comparison) -> str | None:
@@ -144,16 +154,15 @@ def _waterfalls(result: Comparison, summaries: Sequence[dict[str, object]]) -> N
     ]
     if len(known) < 2:
         return
-    with st.expander(f"Waterfalls of the first {min(len(known), WATERFALLS)} runs"):
-        columns = st.columns(min(len(known), 2))
-        for number, (name, run, summary, steps) in enumerate(known[:WATERFALLS]):
-            with columns[number % 2]:
-                widgets.chart(
-                    budget_waterfall(steps, dark=widgets.is_dark()),
-                    steps_frame(steps), key=f"waterfall-{run.run_id}",
-                    title=markdown(name, 48), hint="From the device to the KV cache.",
-                    simulated=widgets.provenance(summary),
-                )  # fmt: skip
+    columns = st.columns(2)
+    for number, (name, run, summary, steps) in enumerate(known[:WATERFALLS]):
+        with columns[number % 2]:
+            widgets.chart(
+                budget_waterfall(steps, dark=widgets.is_dark()),
+                steps_frame(steps), key=f"waterfall-{run.run_id}",
+                title=markdown(name, 48), hint="From the device to the KV cache.",
+                simulated=widgets.provenance(summary),
+            )  # fmt: skip
 
 
 def _buckets(result: Comparison) -> None:
@@ -167,10 +176,14 @@ def _buckets(result: Comparison) -> None:
         )  # fmt: skip
     changes = comparing.bucket_changes(result)
     if not changes.empty:
-        with st.expander(f"{len(changes):,} buckets that changed"):
-            st.dataframe(changes, hide_index=True)
-            widgets.csv_button(changes, "bucket-changes")
+        widgets.table(
+            changes, key="bucket-changes", title=f"{len(changes):,} buckets that changed",
+            hint="What happened to each, and what it took before and after.",
+            simulated=_simulated(result),
+        )  # fmt: skip
     misses = comparing.misses_table(result)
+    if counts.empty and misses.empty:
+        widgets.empty("No buckets", "None of these runs lists buckets or misses.")
     if not misses.empty:
         widgets.table(
             misses, key="misses", title="Misses",
@@ -180,11 +193,11 @@ def _buckets(result: Comparison) -> None:
 
 def _markdown(result: Comparison) -> None:
     text = comparison_markdown(result)
-    with st.expander("Copy as Markdown"):
-        st.caption(
-            "Fit for a pull request; `warmup-insights compare --markdown` prints it."
-        )
-        st.code(text, language="markdown", height=320)
+    with widgets.card(
+        "Copy as Markdown",
+        "Fit for a pull request; `warmup-insights compare --markdown` prints the same.",
+    ):
+        st.code(text, language="markdown", height=420)
         st.download_button(
             "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
             type="tertiary", icon=":material/download:", key="markdown",

@@ -31,15 +31,18 @@ def render() -> None:
         )
         return
     filters = run_filters.choose()
+    view = filters.pop("view")
     rows = data.run_rows(filters, PAGE, _page(int(total), filters))
     if rows.empty:
         widgets.empty("No run matches", "Take a filter away.")
+        return
+    if view == "Trend":
+        _trend(rows)
         return
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small")
     chosen = _table(rows)
     with actions:
         _actions(rows, chosen, int(total))
-    _trend(rows)
 
 
 def _page(total: int, filters: dict[str, Any]) -> int:
@@ -134,6 +137,7 @@ def _actions(rows: pd.DataFrame, chosen: list[int], total: int) -> None:
 def _trend(rows: pd.DataFrame) -> None:
     known = [by for by in _TREND if rows[by].notna().sum() > 1]
     if not known:
+        widgets.empty("No trend yet", "A trend needs two runs with a time.")
         return
     by = str(
         st.segmented_control(
@@ -143,7 +147,7 @@ def _trend(rows: pd.DataFrame) -> None:
     )  # fmt: skip
     runs = frames.trend_frame(rows, by)
     if runs.empty:
-        st.caption("A trend needs two runs of one model on one device.")
+        widgets.empty("No trend yet", "It needs two runs of one model on one device.")
         return
     columns = st.columns(3)
     for number, (name, series) in enumerate(runs.groupby("series", sort=False)):

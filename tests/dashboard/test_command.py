@@ -125,6 +125,8 @@ def test_the_compare_page_copies_the_markdown_of_compare(monkeypatch, full_datab
         cli, ["compare", *RUNS[:2], "--db", str(full_database), "--markdown"]
     )
     app = open_page(monkeypatch, full_database, "compare", run=list(RUNS[:2]))
+    app.session_state["view"] = "Markdown"
+    app.run()
     assert app.code[0].value == printed.stdout.rstrip("\n")
 
 

@@ -1,0 +1,383 @@
+"""How long a visitor waits, in Chromium, with many runs in the store.
+
+    python benchmarks/dashboard.py [--runs N] [--events N] [--rounds N]
+        [--database FILE] [--peers PYTHON] [--json FILE]
+
+1,000 runs of 10,000 events each make 10 million. `--database` keeps the store between
+calls. `--peers` is a Python that has tensorboard and mlflow; they then show as many runs
+in the same browser, measured in the same way: from navigation to the tenth run that can
+be read. `cold` is the first visit of a server that has just answered its health check,
+`warm` the median of later visits in the same browser. Memory is the resident size of all
+processes of a server after the visits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from dashboard import comparing, configurations, frames, frames_steps, graph_memory
+from dashboard import progress as progress_module
+from dashboard.charts_steps import config_name
+from tests.dashboard.browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    ROOT,
+    free_port,
+    serving,
+    wait_until_healthy,
+)
+from tests.dashboard.builders import START, recorded_events
+from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.refresh import put
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.events import (
+    BucketsGenerated,
+    BucketUsed,
+    Event,
+    GraphCaptured,
+    WarmupStep,
+)
+from warmup_insights.storage import EventStore, RunRecord
+
+OUR_ROWS = '[data-testid="stDataFrame"] table tbody tr:nth-of-type(10)'
+"""The grid paints on a canvas and keeps the visible rows as a table for readers."""
+NAMED = """() => {
+  const named = [...document.querySelectorAll('*')].filter(
+    e => e.children.length === 0 && /^run_[0-9]{4}$/.test(e.textContent.trim())
+         && e.getBoundingClientRect().height > 0);
+  return named.length >= 10;
+}"""
+TARGETS = {
+    "runs page warm": "no later than TensorBoard",
+    "runs page cold": "before MLflow",
+    "memory": "under 600 MiB",
+    "run page warm": "first chart within 1.5 s",
+    "compare warm": "table of five runs within 1 s, above the fold",
+    "queries": "each under 50 ms",
+}
+
+
+def start_up(number: int, count: int) -> list[Event]:
+    """A start-up with 288 more buckets, then serving steps up to `count` events."""
+    base = list(recorded_events(captured=2 + number % 3, scale=1 + number % 5 / 5))
+    first = next(n for n, event in enumerate(base) if isinstance(event, WarmupStep))
+    buckets = [(b, q, 0) for b in (1, 2, 4, 8, 16, 32) for q in range(128, 6272, 128)]
+    events: list[Event] = base[:first]
+    events.append(BucketsGenerated(phase="prompt", count=288, buckets=buckets))
+    began = clock = base[first].time or START
+    pace = 0.1 + number % 7 / 10
+    for index, bucket in enumerate(buckets, 1):
+        events.append(
+            WarmupStep(phase="prompt", mode="eager", bucket=bucket, index=index, total=288,
+                       duration_s=pace, time=clock)
+        )  # fmt: skip
+        clock += pace
+    for index, bucket in enumerate(buckets, 1):
+        events.append(
+            GraphCaptured(phase="prompt", bucket=bucket, index=index, total=288,
+                          duration_s=0.2, memory_bytes=1 << 20, time=clock)
+        )  # fmt: skip
+        clock += 0.2
+    for event in base[first:]:
+        moved = None if event.time is None else event.time + clock - began
+        events.append(msgspec.structs.replace(event, time=moved))
+    while len(events) < count:
+        bucket = buckets[len(events) % len(buckets)]
+        events.append(
+            BucketUsed(phase="prompt", shape=(bucket[0], bucket[1] - 5, 0), bucket=bucket,
+                       duration_s=0.01, time=clock + 60)
+        )  # fmt: skip
+        clock += 0.1
+    return events[:count]
+
+
+def fill(database: Path, runs: int, events: int) -> None:
+    """A store of so many runs, if it is not there yet."""
+    with EventStore(database) as store:
+        for number in range(store.count_runs(), runs):
+            run = RunRecord(
+                run_id=f"{number:012x}", label=f"run_{number:04d}",
+                started_at=START + number * 3600, source_name="benchmark",
+            )  # fmt: skip
+            happened = start_up(number, events)
+            result = summarize(run, happened)
+            with store.begin() as transaction:
+                transaction.add_run(run)
+                transaction.append(run.run_id, happened)
+                put(transaction, run, result)
+                transaction.update_run(run.run_id, started_at=run.started_at)
+
+
+def seconds_to(page: Any, address: str, ready: Callable[[Any], None]) -> float:
+    """Seconds from navigation until something can be seen."""
+    began = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    ready(page)
+    return time.perf_counter() - began
+
+
+def visits(
+    browser: Any, address: str, ready: Callable[[Any], None], rounds: int
+) -> dict[str, float]:
+    """The first visit, and the median of later ones in the same browser."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    times = []
+    for _ in range(rounds + 1):
+        page = context.new_page()
+        times.append(seconds_to(page, address, ready))
+        page.wait_for_timeout(700)
+        page.close()
+    context.close()
+    return {"first_s": times[0], "warm_s": statistics.median(times[1:])}
+
+
+def ten_rows(page: Any) -> None:
+    page.locator(OUR_ROWS).first.wait_for(state="attached", timeout=120_000)
+
+
+def ten_names(page: Any) -> None:
+    page.wait_for_function(NAMED, timeout=120_000, polling=20)
+
+
+def first_chart(page: Any) -> None:
+    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=60_000)
+
+
+def figures(page: Any) -> None:
+    table = page.locator('[data-testid="stDataFrame"] table tbody tr').nth(3)
+    table.wait_for(state="attached", timeout=60_000)
+    box = page.get_by_test_id("stDataFrame").first.bounding_box()
+    assert box["y"] + 37 + 4 * 35 < 900, f"the table is below the fold: {box}"
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process and all below it."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parents.setdefault(int(stat[1]), []).append(int(entry.name))
+    wanted, found = [pid], 0.0
+    while wanted:
+        current = wanted.pop()
+        wanted += parents.get(current, [])
+        try:
+            status = Path(f"/proc/{current}/status").read_text()
+        except OSError:
+            continue
+        size = re.search(r"VmRSS:\s+(\d+) kB", status)
+        found += int(size[1]) / 1024 if size else 0.0
+    return found
+
+
+def own_visits(browser: Any, database: Path, runs: int, rounds: int) -> dict[str, Any]:
+    """Our pages, each round on the newest runs."""
+    last = f"{runs - 1:012x}"
+    five = "&".join(f"run={n:012x}" for n in range(runs - 5, runs))
+    with serving(database) as (address, pid):
+        result = {
+            "runs page": visits(browser, address + "/", ten_rows, rounds),
+            "run page": visits(
+                browser, f"{address}/run?run={last}", first_chart, rounds
+            ),
+            "compare five": visits(
+                browser, f"{address}/compare?{five}", figures, rounds
+            ),
+        }
+        return {**result, "memory_mib": resident_mib(pid)}
+
+
+@contextmanager
+def peer(command: list[str], health: str) -> Iterator[int]:
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until_healthy(health, process, 120.0)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(timeout=30)
+
+
+def peer_visits(browser: Any, python: str, runs: int, rounds: int) -> dict[str, Any]:
+    """TensorBoard and MLflow with as many runs."""
+    found: dict[str, Any] = {}
+    maker = str(ROOT / "benchmarks" / "dashboard_peers.py")
+    binaries = Path(python).parent
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("tensorboard", "mlflow"):
+            data = Path(folder) / name
+            data.mkdir()
+            made = subprocess.run(
+                [python, maker, name, str(data), str(runs)],
+                check=True, capture_output=True, text=True,
+            )  # fmt: skip
+            address = f"http://127.0.0.1:{(port := free_port())}"
+            if name == "tensorboard":
+                command = [
+                    str(binaries / name),
+                    "--logdir",
+                    str(data),
+                    "--port",
+                    str(port),
+                ]
+                page, health = f"{address}/#timeseries", address
+            else:
+                store = f"sqlite:///{data / 'mlflow.db'}"
+                command = [str(binaries / name), "server", "--port", str(port),
+                           "--backend-store-uri", store]  # fmt: skip
+                experiment = made.stdout.split()[-1]
+                page = f"{address}/#/experiments/{experiment}/runs"
+                health = f"{address}/health"
+            with peer(command, health) as pid:
+                found[name] = visits(browser, page, ten_names, rounds)
+                found[name]["memory_mib"] = resident_mib(pid)
+    return found
+
+
+def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
+    """Milliseconds of the data of every chart and table, without any cache."""
+    with EventStore(database) as store:
+        run = store.run(f"{runs - 1:012x}")
+        summary = store.summary(run.run_id)
+        assert summary is not None
+        ids = [f"{n:012x}" for n in range(runs - 5, runs)]
+
+        def bucket_frame() -> Any:
+            return frames.buckets_frame(store.bucket_summaries(run.run_id))
+
+        asked: dict[str, Callable[[], object]] = {
+            "runs: table": lambda: frames.runs_table(
+                frames.runs_frame(store.run_table(limit=1000))
+            ),
+            "runs: newest change": store.newest_change,
+            "run: summary": lambda: store.summary(run.run_id),
+            "run: buckets": bucket_frame,
+            "run: bucket dimensions": lambda: frames.dimension_names(
+                store.events(
+                    run.run_id, ("buckets_generated", "bucket_ranges_configured")
+                )
+            ),
+            "run: costliest steps": lambda: frames_steps.costly_steps(
+                _table(store, run.run_id, frames_steps.COSTLY_KINDS), 15
+            ),
+            "run: capture curve": lambda: graph_memory.capture_curve(
+                store.events(run.run_id, graph_memory.KINDS)
+            ),
+            "run: history of a bucket": lambda: frames_steps.bucket_history(
+                _table(
+                    store,
+                    run.run_id,
+                    frames_steps.HISTORY_KINDS,
+                    phase="prompt",
+                    batch_size=1,
+                    query_len=128,
+                    num_blocks=0,
+                ),
+            ),
+            "run: padding": lambda: frames_steps.padding_frame(
+                store.events(run.run_id, ["bucket_used"])
+            ),
+            "run: sampler": lambda: frames_steps.sampler_cells(
+                summary["sampler"],
+                store.events(run.run_id, ["sampler_step", "sampler_config"]),
+                config_name,
+            ),
+            "run: defragmentations": lambda: _table(store, run.run_id, ["defrag_ran"]),
+            "live: progress": lambda: progress_module.journey(
+                store.events(run.run_id, progress_module.KINDS)
+            ),
+            "compare: five runs": lambda: comparing.figures_table(
+                compare(
+                    list(store.summaries(ids).values()),
+                    [store.bucket_summaries(i) for i in ids],
+                ),
+                full=True,
+            ),
+            "memory: 300 runs": lambda: configurations.points_frame(
+                list(
+                    store.summaries(
+                        [f"{n:012x}" for n in range(max(0, runs - 300), runs)],
+                        with_lists=False,
+                    ).values()
+                ),
+                {},
+            ),
+        }
+        return {name: _median_ms(ask, rounds) for name, ask in asked.items()}
+
+
+def _table(store: EventStore, run_id: str, kinds: Any, **equal: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(store.event_table(run_id, kinds, **equal))
+
+
+def _median_ms(ask: Callable[[], object], rounds: int) -> float:
+    times = []
+    for _ in range(rounds + 1):
+        began = time.perf_counter()
+        ask()
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--database", type=Path)
+    parser.add_argument("--peers", help="a Python that has tensorboard and mlflow")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        database = options.database or Path(folder) / "runs.db"
+        began = time.perf_counter()
+        fill(database, options.runs, options.events)
+        print(f"filled in {time.perf_counter() - began:.0f} s", flush=True)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        result = {
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+            f"{platform.python_version()}",
+            "queries_ms": queries(database, options.runs, options.rounds),
+            "warmup-insights": own_visits(
+                browser, database, options.runs, options.rounds
+            ),
+        }
+        if options.peers:
+            result |= peer_visits(browser, options.peers, options.runs, options.rounds)
+        browser.close()
+    print(json.dumps(result, indent=2))
+    for name, target in TARGETS.items():
+        print(f"target: {name}: {target}")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
