@@ -6,7 +6,6 @@ exits 1 when the page is not current.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -44,12 +43,13 @@ BLOCKS = {
 def filled(text: str) -> str:
     """The page with every block written anew."""
     for name, lines in BLOCKS.items():
-        block = "\n".join(lines)
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        text, count = pattern.subn(lambda _, b=block: f"{begin}\n{b}\n{end}", text)
-        if count != 1:
-            raise SystemExit(f"{PAGE} has {count} blocks {name}, not one")
+        before, found, rest = text.partition(begin)
+        _, also_found, after = rest.partition(end)
+        if not found or not also_found:
+            raise SystemExit(f"{PAGE} has no block {name}")
+        block = "\n".join(lines)
+        text = f"{before}{begin}\n{block}\n{end}{after}"
     return text
 
 
