@@ -75,7 +75,7 @@ def run_standin(version, folder, *, records=True, timeout=120, **more):
     ours = {"WARMUP_INSIGHTS_DB": str(database), "WARMUP_INSIGHTS_SYNTHETIC": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "standin.drive"],
-        env=environment(version, **(ours if records else {}), **more),
+        env=environment(version, **{**(ours if records else {}), **more}),
         cwd=folder,
         capture_output=True,
         text=True,

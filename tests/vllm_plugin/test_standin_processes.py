@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.vllm_plugin.running import run_standin
+from warmup_insights.storage.store import EventStore
 
 
 @pytest.fixture(scope="module", params=["spawn", "fork"])
@@ -62,3 +63,22 @@ def test_ranks_of_later_engines_follow_those_of_earlier_ones():
     assert rank_of(config_of(world_size=4, data_parallel_rank=2), 1) == 9
     assert rank_of(config_of(world_size=1, data_parallel_rank=0), 0) == 0
     assert rank_of(config_of(world_size=1, data_parallel_rank=0), None) is None
+
+
+@pytest.mark.postgres
+def test_two_ranks_write_into_postgres(postgres_url, tmp_path):
+    ran = run_standin(
+        "v0_26",
+        tmp_path,
+        WARMUP_INSIGHTS_DB=postgres_url,
+        VLLM_ENABLE_V1_MULTIPROCESSING="1",
+        STANDIN_TP="2",
+    )
+    assert ran.exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+    with EventStore(postgres_url) as store:
+        (run,) = store.runs()
+        steps = list(store.events(run.run_id, kinds=["warmup_step"]))
+    assert run.status == "finished"
+    assert sorted({step.rank for step in steps}) == [0, 1]
+    assert len(steps) == 62
