@@ -39,10 +39,23 @@ class Finding:
 
 
 def check(hooks: Iterable[Hook]) -> list[Finding]:
-    """The findings for every hook, in the order of the table."""
+    """The findings for every hook, in the order of the table.
+
+    What is missing is not so when another row of its topic attaches.
+    """
+    found = [(hook, _status(hook)) for hook in hooks]
+    seen = {(hook.engine, hook.topic) for hook, status in found if status == ATTACHES}
     return [
-        Finding(hook.engine, hook.topic, hook.target, versions_of(hook), _status(hook))
-        for hook in hooks
+        Finding(
+            hook.engine,
+            hook.topic,
+            hook.target,
+            versions_of(hook),
+            OTHER_VERSION
+            if status == MISSING and (hook.engine, hook.topic) in seen
+            else status,
+        )
+        for hook, status in found
     ]
 
 

@@ -7,10 +7,11 @@ import os
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
+from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.attach import Instrumentation
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import read_settings
-from warmup_insights.vllm_plugin.table import HOOKS
+from warmup_insights.vllm_plugin.table import hooks_for
 
 
 @dataclass
@@ -27,7 +28,8 @@ def start(environ: MutableMapping[str, str]) -> Session:
     global _running
     if _running is None:
         session = Session(read_settings(environ))
-        _running = _Running(Instrumentation(session, HOOKS), session)
+        hooks = hooks_for(facts.engine().name)
+        _running = _Running(Instrumentation(session, hooks), session)
         os.register_at_fork(after_in_child=session.after_fork)
         atexit.register(session.end_run)
     _running.instrumentation.attach()

@@ -204,6 +204,8 @@ UPSTREAM = (
 """Upstream vLLM V1; the rows that are not of the GPU worker serve vllm-gaudi too."""
 
 _EXTENSION = "vllm_hpu_extension"
+_V1 = ("0.7.0", "0.9.1")
+"""vllm-fork had V1 of its own in 1.21 and 1.22 only."""
 
 
 def _contexts(module: str, owner: str) -> tuple[Hook, ...]:
@@ -239,7 +241,7 @@ FORK = (
     *_rows(
         "vllm-fork", "vllm.worker.hpu_model_runner", "HPUModelRunnerBase",
         ("load_model", "loading, V0", hpu_memory.load_model_fork),
-        ("_maybe_compile", "torch.compile, V0", hpu_memory.compile_model),
+        ("_maybe_compile", "torch.compile, V0", hpu_memory.compile_model, "0.7.0", None),
         ("warmup_model", "warm-up, V0", hpu_warmup.warmup_model),
         ("warmup_graphs", "passes over buckets, V0", hpu_passes.warmup_pass),
         ("warmup_all_buckets", "plain passes, V0", hpu_passes.plain_pass, None, "0.9.0"),
@@ -253,22 +255,22 @@ FORK = (
     ),
     *_rows(
         "vllm-fork", "vllm.v1.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank", hpu_memory.worker_init),
-        ("init_device", "device", hpu_memory.worker_device),
-        ("determine_available_memory", "memory budget", hpu_memory.determine_memory),
-        ("initialize_cache", "KV cache memory", hpu_memory.initialize_cache),
+        ("__init__", "rank", hpu_memory.worker_init, *_V1),
+        ("init_device", "device", hpu_memory.worker_device, *_V1),
+        ("determine_available_memory", "memory budget", hpu_memory.determine_memory, *_V1),
+        ("initialize_cache", "KV cache memory", hpu_memory.initialize_cache, *_V1),
     ),
     *_rows(
         "vllm-fork", "vllm.v1.worker.hpu_model_runner", "HPUModelRunner",
-        ("load_model", "loading", hpu_memory.load_model),
-        ("initialize_kv_cache", "KV cache", hpu_memory.kv_cache),
-        ("warmup_model", "warm-up", hpu_warmup.warmup_model),
-        ("warmup_graphs", "passes over buckets", hpu_passes.warmup_pass),
-        ("warmup_all_buckets", "plain passes", hpu_passes.plain_pass, None, "0.9.0"),
-        ("warmup_scenario", "buckets", hpu_scenarios.scenario),
-        ("_check_config", "executed shapes", hpu_serving.check_config),
-        ("_use_graphs", "use of graphs", hpu_scenarios.use_graphs),
-        ("execute_model", "serving", hpu_serving.serve_step),
+        ("load_model", "loading", hpu_memory.load_model, *_V1),
+        ("initialize_kv_cache", "KV cache", hpu_memory.kv_cache, *_V1),
+        ("warmup_model", "warm-up", hpu_warmup.warmup_model, *_V1),
+        ("warmup_graphs", "passes over buckets", hpu_passes.warmup_pass, *_V1),
+        ("warmup_all_buckets", "plain passes", hpu_passes.plain_pass, "0.7.0", "0.9.0"),
+        ("warmup_scenario", "buckets", hpu_scenarios.scenario, *_V1),
+        ("_check_config", "executed shapes", hpu_serving.check_config, *_V1),
+        ("_use_graphs", "use of graphs", hpu_scenarios.use_graphs, *_V1),
+        ("execute_model", "serving", hpu_serving.serve_step, *_V1),
     ),
     *_rows(
         "vllm-fork", f"{_EXTENSION}.profiler", "HabanaMemoryProfiler",
@@ -280,9 +282,12 @@ FORK = (
         "vllm-fork", f"{_EXTENSION}.bucketing.common", "HPUBucketingManager",
         ("generate_prompt_buckets", "bucket lists", hpu_buckets.prompt_buckets),
         ("generate_decode_buckets", "bucket lists", hpu_buckets.decode_buckets),
-        ("get_bucketing_strategy", "bucketing strategy", hpu_buckets.strategy),
-        ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket),
-        ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket),
+        ("get_bucketing_strategy", "bucketing strategy", hpu_buckets.strategy,
+         "0.9.0", None),
+        ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket,
+         "0.9.0", None),
+        ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket,
+         "0.9.0", None),
     ),
     *_contexts("bucketing", "HPUBucketingContext"),
     *_contexts("bucketing.linear", "HPUBucketingContext"),
@@ -291,3 +296,9 @@ FORK = (
 """HabanaAI vllm-fork, V0 and V1; read, not run."""
 
 HOOKS: tuple[Hook, ...] = (*GAUDI, *UPSTREAM, *FORK)
+
+
+def hooks_for(engine: str) -> tuple[Hook, ...]:
+    """The rows that concern an engine; each is built on some vLLM."""
+    own = {"vllm-gaudi": GAUDI, "vllm-fork": FORK}.get(engine, ())
+    return (*own, *UPSTREAM)
