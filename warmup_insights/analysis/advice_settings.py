@@ -102,7 +102,7 @@ def dead_settings(facts: RunFacts) -> Iterator[Finding]:
 def _was_read(facts: RunFacts, name: str) -> bool:
     """Whether the run itself shows that the setting had an effect."""
     budget = facts.evidence.graph_budget
-    return "PROMPT_RATIO" in name and budget is not None
+    return name.startswith("VLLM_GRAPH_") and budget is not None
 
 
 def _finding(

@@ -31,13 +31,15 @@ def execution_cost(shapes: Any, phase: str, block_weight: int) -> Any:
 class Waste:
     """Padding of a set of buckets over some traffic, in tokens.
 
-    `uncovered` counts the steps that no bucket covers; their padding is not in
-    `wasted`, and `executed` holds the cost of the covered ones.
+    `uncovered` counts the steps that no bucket covers, `uncovered_shapes` their shapes,
+    those that never ran among them; their padding is not in `wasted`, and `executed`
+    holds the cost of the covered ones.
     """
 
     needed: int
     executed: int
     uncovered: int
+    uncovered_shapes: int = 0
 
     @property
     def wasted(self) -> int:
@@ -102,6 +104,7 @@ def measure_waste(
         int((needed * counts).sum()),
         int((executed * counts).sum()),
         int(traffic.counts[~covered].sum()),
+        int((~covered).sum()),
     )
 
 

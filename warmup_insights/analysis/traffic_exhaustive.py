@@ -79,7 +79,7 @@ def curve(
     for size in sizes:
         for chosen in itertools.combinations(buckets, size):
             waste = measure_waste(traffic, chosen, phase, block_weight)
-            if waste.uncovered:
+            if waste.uncovered_shapes:
                 continue
             if size not in found or waste.executed < found[size][0]:
                 found[size] = waste.executed, chosen

@@ -194,7 +194,7 @@ def _best(
                 traffic.of(phase), buckets[phase], phase, block_weight
             )
             needed, executed = needed + waste.needed, executed + waste.executed
-            if waste.uncovered:
+            if waste.uncovered_shapes:
                 break
         else:
             pairs = [(phase, bucket) for phase in phases for bucket in chosen[phase]]
@@ -217,7 +217,7 @@ def _better(
         tighten(traffic, buckets, phase),
     ]
     wastes = [measure_waste(traffic, own, phase, block_weight) for own in options]
-    best = min((0, 1), key=lambda i: (wastes[i].uncovered, wastes[i].executed))
+    best = min((0, 1), key=lambda i: (wastes[i].uncovered_shapes, wastes[i].executed))
     return options[best], wastes[best]
 
 

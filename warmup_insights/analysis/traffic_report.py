@@ -29,7 +29,7 @@ from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.errors import SettingError
+from warmup_insights.errors import InputError, SettingError
 
 SCHEMA = 1
 NAMES: tuple[str, ...] = ("exp", "lin", "pad")
@@ -95,9 +95,11 @@ def fit_for_settings(
     prompts are multiples of `query_step`, but for the largest legal one.
 
     Raises:
-        InputError: no allowed set covers the traffic.
+        InputError: no allowed set covers the traffic, or a prompt step of it is larger
+            than the settings allow.
     """
     name = traffic.name
+    _check_prompts(traffic, settings)
     if covers_limits:
         traffic = with_limits(traffic, settings)
     generated = dict(_generated(settings))
@@ -132,6 +134,18 @@ def fit_for_settings(
         results,
         traffic.notes,
     )
+
+
+def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
+    if not len(traffic.prompt):
+        return
+    tokens = int((traffic.prompt.shapes[:, 0] * traffic.prompt.shapes[:, 1]).max())
+    if tokens > settings.max_num_batched_tokens:
+        raise InputError(
+            f"{traffic.name} has a prompt step of {tokens} tokens, more than "
+            f"max_num_batched_tokens={settings.max_num_batched_tokens}; raise it, or use "
+            "the settings that the traffic ran with"
+        )
 
 
 _Lists = Mapping[str, Sequence[Bucket]]
