@@ -209,6 +209,8 @@ class _LastLine:
 
     def __exit__(self, *_: Any) -> None:
         self._thread.join(timeout=5.0)
+        if not self._thread.is_alive() and self._stream is not None:
+            self._stream.close()
 
 
 def _is_ready(db: str, label: str) -> bool:

@@ -1,0 +1,69 @@
+"""`advise` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.analysis_decisions.builders import start_up, started
+from tests.cli.decisions import invoke, simulated_run, store_run
+from warmup_insights.analysis.advice_rules import RULES
+from warmup_insights.errors import StoreError
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    path = tmp_path_factory.mktemp("advise") / "runs.db"
+    simulated_run(path, "aaa111", "base")
+    store_run(path, "old1", start_up(seconds=279.0), label="old", model="m",
+              device_kind="hpu", engine="vllm-gaudi")  # fmt: skip
+    store_run(path, "new1", start_up(seconds=79.0), label="new", model="m",
+              device_kind="hpu", engine="vllm-gaudi")  # fmt: skip
+    store_run(path, "nil", [started(model=None)], label="nothing")
+    return path
+
+
+def test_findings_have_their_numbers(db):
+    text = invoke("advise", "base", "--db", db).stdout
+    assert "9 of 72 buckets got no graph" in text
+    assert "gpu_memory_utilization=0.98 VLLM_GRAPH_RESERVED_MEM=0.59" in text
+    assert "missing_graphs=9" in text
+    assert "[reserve_too_small]" in text
+
+
+def test_json_lists_findings(db):
+    answer = json.loads(invoke("advise", "base", "--db", db, "--json").stdout)
+    assert answer["run_id"] == "aaa111"
+    names = {rule.name for rule in RULES}
+    assert {finding["rule"] for finding in answer["findings"]} <= names
+    assert all(finding["numbers"] for finding in answer["findings"])
+
+
+def test_the_probe_knows_earlier_runs_of_the_same_model(db):
+    text = invoke("advise", "new", "--db", db).stdout
+    assert "2 starts became ready after 200 s (median) and 300 s (longest)" in text
+    assert "    startupProbe:\n      httpGet:\n        path: /health" in text
+
+
+def test_markdown(db):
+    text = invoke("advise", "new", "--db", db, "--markdown").stdout
+    assert text.startswith("## Advice for run new1")
+    assert "  - Effect: " in text
+    assert "    ```\n    # starts seen: 2" in text
+
+
+def test_nothing_to_say_is_said(db):
+    assert "Nothing to advise" in invoke("advise", "nothing", "--db", db).stdout
+
+
+def test_rules_are_listed():
+    text = invoke("advise", "--rules").stdout
+    assert all(rule.name in text for rule in RULES)
+    rows = json.loads(invoke("advise", "--rules", "--json").stdout)["rules"]
+    assert [row["rule"] for row in rows] == [rule.name for rule in RULES]
+
+
+def test_wrong_input_is_one_sentence(db):
+    assert invoke("advise", "--db", db).exit_code == 2
+    assert isinstance(invoke("advise", "zzz", "--db", db).exception, StoreError)

@@ -1,0 +1,118 @@
+"""`plan` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.analysis_decisions.builders import SEED_LOG, start_up
+from tests.cli.decisions import invoke, simulated_run, store_run
+from warmup_insights.errors import InputError, SettingError
+from warmup_insights.events import BucketUsed
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "runs.db"
+    simulated_run(path, "aaa111", "base")
+    store_run(path, "ccc333", start_up(), label="poor")
+    assert invoke("ingest", SEED_LOG, "--db", path, "--label", "seed").exit_code == 0
+    return path
+
+
+def plan_json(*arguments):
+    result = invoke("plan", *arguments, "--json")
+    assert result.exit_code == 0, result.exception
+    return json.loads(result.stdout)
+
+
+def test_the_log_of_the_documentation_under_other_settings(db):
+    """What a prompt ratio of 0.5, and a reserve of 0.2 or 0.6 would give."""
+    ratio = plan_json("seed", "--db", db, "--graph-prompt-ratio", "0.5")["plans"][0]
+    assert ratio["phases"]["prompt"]["captured"] == 15
+    assert ratio["self_check"] is True
+    plans = plan_json("seed", "--db", db, "--graph-reserved-mem", "0.2,0.6")["plans"]
+    assert [plan["num_kv_blocks"] for plan in plans] == [2026, 1013]
+    assert [plan["phases"]["prompt"]["captured"] for plan in plans] == [10, 18]
+
+
+def test_one_plan_is_told_with_its_confidence(db):
+    text = invoke("plan", "seed", "--db", db, "--graph-reserved-mem", "0.6").stdout
+    assert "1,013 (1,012 to 1,013)" in text
+    assert "(4, 384), (2, 768), (2, 896)" in text
+    assert "the same replay gives the graphs that the run captured" in text
+    assert "A KV block is taken to be 16777216 bytes" in text
+
+
+def test_several_values_are_combined(db):
+    command = ("base", "--db", db, "--gpu-memory-utilization", "0.5,0.7",
+               "--graph-reserved-mem", "0.1,0.4")  # fmt: skip
+    assert len(plan_json(*command)["plans"]) == 4
+    table = invoke("plan", *command).stdout
+    assert table.count(" fits") == 4
+
+
+def test_without_settings_it_recommends(db):
+    answer = plan_json("base", "--db", db)["recommendation"]
+    both = answer["both"]
+    assert both["settings"]["VLLM_GRAPH_RESERVED_MEM"] == 0.59
+    assert both["captured_percent"] == 100.0
+    text = invoke("plan", "base", "--db", db, "--margin", "4GiB").stdout
+    assert "Margin asked for: 4 GiB" in text
+    assert "The run was simulated" in text
+
+
+def test_the_order_of_capture_can_be_listed(db):
+    text = invoke("plan", "base", "--db", db, "--order").stdout
+    rows = text.split("Order of capture")[1].splitlines()[2:65]
+    assert rows[0].split()[:2] == ["1", "prompt"]
+    assert len([row for row in rows if "measured" in row]) == 63
+
+
+def test_graphs_that_are_used_can_be_wanted_alone(db):
+    from warmup_insights.storage import EventStore
+
+    with EventStore(db) as store, store.begin() as transaction:
+        transaction.append(
+            "aaa111", [BucketUsed(phase="prompt", shape=(1, 100), bucket=(1, 128))]
+        )
+    used = plan_json("base", "--db", db, "--wanted", "used")["recommendation"]
+    everything = plan_json("base", "--db", db)["recommendation"]
+    reserves = [
+        answer["both"]["settings"]["VLLM_GRAPH_RESERVED_MEM"]
+        for answer in (used, everything)
+    ]
+    assert reserves[0] < 0.1 < reserves[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "sentence"),
+    [
+        (["poor"], InputError, "what its prompt graphs took"),
+        (["base", "--set", "X"], SettingError, "--set 'X' is not NAME=VALUE"),
+        (
+            ["base", "--set", "VLLM_BUCKETING_STRATEGY=lin"],
+            InputError,
+            "two dimensions",
+        ),
+        (["base", "--margin", "much"], InputError, "write it like 2GiB"),
+        (["base", "--margin", "900GiB"], SettingError, "not possible"),
+        (["seed", "--wanted", "used"], InputError, "used no bucket while serving"),
+        (
+            ["base", "--graph-prompt-ratio", ",".join(["0.5"] * 1001)],
+            SettingError,
+            "1001",
+        ),
+    ],
+)
+def test_wrong_input_is_one_sentence(db, arguments, kind, sentence):
+    error = invoke("plan", "--db", db, *arguments).exception
+    assert isinstance(error, kind)
+    assert sentence in str(error)
+
+
+@pytest.mark.parametrize("share", ["2", "x", "-0.1", "nan", ""])
+def test_what_is_no_share_is_a_usage_error(db, share):
+    result = invoke("plan", "base", "--db", db, "--graph-reserved-mem", share)
+    assert result.exit_code == 2
