@@ -130,17 +130,15 @@ def run_until_ready(
         errors="replace",
         start_new_session=True,
     )
-    try:
-        with _LastLine(process) as last:
+    with _LastLine(process) as last:
+        try:
             late = _wait(process, is_ready if stays else None, timeout_s)
+        finally:
             if process.poll() is None:
                 stop(process)
-            if late:
-                return f"not ready within {timeout_s:g} s"
-            return _reason(process.returncode, last.text) if not stays else None
-    finally:
-        if process.poll() is None:
-            stop(process)
+    if late:
+        return f"not ready within {timeout_s:g} s"
+    return None if stays else _reason(process.returncode, last.text)
 
 
 def _wait(
