@@ -79,6 +79,7 @@ def test_events_of_a_killed_process_are_stored(tmp_path):
     wait_for(lambda: database.exists() and len(stored(database)) == 500)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_leaves_the_writer_to_its_parent(tmp_path):
     database = tmp_path / "runs.db"
     sink = PipeSink(str(database), RunRecord(run_id="r"))

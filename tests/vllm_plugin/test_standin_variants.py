@@ -82,6 +82,21 @@ def test_defragmenter_says_why_it_is_skipped(version, tmp_path):
     assert "Skipping defragmenter warmup, insufficient blocks (1)" in ran.stdout
 
 
+def test_a_disabled_defragmenter_is_skipped(tmp_path):
+    ran = run_standin("v0_26", tmp_path, STANDIN_STEPS="[]")
+    (skipped,) = ran.events("defrag_warmup")
+    assert (skipped.status, skipped.reason) == ("skipped", "disabled")
+
+
+def test_a_decode_miss_is_told_with_the_blocks_the_engine_looked_for(tmp_path):
+    """More blocks than any bucket has are cut to the largest before the lookup."""
+    steps = json.dumps([[[1, 10]] * 5])
+    ran = run_standin("v0_26", tmp_path, STANDIN_STEPS=steps)
+    fallbacks = [e for e in ran.events("bucket_miss") if e.fallback]
+    assert [miss.shape for miss in fallbacks] == [(5, 1, 32)]
+    assert "Decode bucket for (5, 1, 32) was not prepared" in ran.stdout
+
+
 def test_defragmentation_while_serving(tmp_path):
     ran = run_standin(
         "v0_26",

@@ -132,6 +132,21 @@ def test_an_error_of_ours_is_said_once_and_the_target_restored(
     assert note.topic == "hook_missing"
 
 
+def test_who_kept_the_replacement_is_not_watched_any_more(attach):
+    calls = []
+
+    def probe(session, call):
+        calls.append(1)
+        raise ZeroDivisionError("ours")
+        yield
+
+    attach("work", probe)
+    kept = Engine.work
+    Engine().work("a")
+    assert kept(Engine(), "b") == "b"
+    assert calls == [1]
+
+
 def test_an_interrupt_during_our_part_is_not_swallowed(attach):
     def probe(session, call):
         raise KeyboardInterrupt

@@ -1,0 +1,128 @@
+"""One process's view of the run: phases, failures, forks, the end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.vllm_plugin.listening import of_kind, session_with_list
+from warmup_insights.events import Note
+from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.hooks import Outcome
+from warmup_insights.vllm_plugin.session import kind_of_failure
+from warmup_insights.vllm_plugin.settings import VARIABLES, read_settings
+
+
+def test_a_phase_within_itself_is_one():
+    session, events = session_with_list()
+    session.begin_phase("kv_cache")
+    session.begin_phase("kv_cache")
+    assert session.end_phase("kv_cache") is None
+    assert session.end_phase("kv_cache") > 0.0
+    assert session.end_phase("kv_cache") is None
+    marks = [(mark.name, mark.edge) for mark in of_kind(events, "phase_marked")]
+    assert marks == [("kv_cache", "start"), ("kv_cache", "end")]
+
+
+def test_an_error_that_passes_several_hooks_is_one_failure():
+    session, events = session_with_list()
+    outcome = Outcome(error=RuntimeError("out of memory"))
+    session.note_failure(outcome, phase="inner")
+    session.note_failure(outcome, phase="outer")
+    session.note_failure(Outcome(error=KeyboardInterrupt()))
+    session.note_failure(Outcome(result=1))
+    (failure,) = of_kind(events, "failure")
+    assert (failure.failure, failure.phase) == ("out_of_memory", "inner")
+
+
+def test_messages_of_failures_are_masked_and_cut():
+    session, events = session_with_list()
+    text = "could not fetch http://me:secret@host/x " + "y" * 5000
+    session.note_failure(Outcome(error=OSError(text)))
+    (failure,) = of_kind(events, "failure")
+    assert "secret" not in failure.message
+    assert len(failure.message) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory", "out_of_memory"),
+        ("RuntimeError: PT_DEVMEM Allocation failed for size", "out_of_memory"),
+        ("ValueError: No available memory for the cache blocks", "no_kv_cache"),
+        ("KeyError: 'x'", "error"),
+    ],
+)
+def test_kinds_of_failures(text, kind):
+    assert kind_of_failure(text) == kind
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_starts_again_with_nothing():
+    session, events = session_with_list()
+    session.begin_run()
+    session.rank = 3
+    session.begin_phase("warmup")
+    session.collector.switch_on()
+    os.register_at_fork(after_in_child=session.after_fork)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            events.clear()
+            session.emit(Note, topic="t", text="x")
+            session.begin_run()
+            session.end_run()
+            fresh = session.rank is None and session.collector.total_s == 0.0
+            kinds = [type(event).__name__ for event in events]
+            code = 0 if fresh and kinds == ["Note"] else 1
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    session.collector.switch_off()
+    session.end_run()
+    assert type(events[-1]).__name__ == "RunFinished"
+
+
+def test_the_run_id_is_made_once_and_handed_on():
+    environ = {"WARMUP_INSIGHTS_DB": "x.db"}
+    first = read_settings(environ)
+    second = read_settings(dict(environ))
+    assert first.is_first
+    assert not second.is_first
+    assert first.run_id == second.run_id == environ["WARMUP_INSIGHTS_RUN"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1", True), ("true", True), ("0", False), ("", False)]
+)
+def test_switches(text, expected):
+    environ = {"WARMUP_INSIGHTS_DB": "x.db"} | dict.fromkeys(
+        ("WARMUP_INSIGHTS_SYNC", "WARMUP_INSIGHTS_FREEZE_GC"), text
+    )
+    settings = read_settings(environ)
+    assert settings.syncs is settings.freezes_gc is expected
+
+
+def test_every_variable_is_explained():
+    assert all(name.startswith("WARMUP_INSIGHTS_") for name in VARIABLES)
+    assert all(VARIABLES.values())
+
+
+def test_command_lines_without_secrets_and_folders():
+    shown = facts.command_line(
+        ["/opt/venv/bin/vllm", "serve", "m", "--api-key", "a b", "--hf-token=c",
+         "--url", "http://u:p@h"]
+    )  # fmt: skip
+    assert shown == "vllm serve m --api-key '***' '--hf-token=***' --url 'http://***@h'"
+
+
+def test_only_plain_values_are_taken():
+    class Enumeration:
+        name = "FULL"
+
+    assert facts.plain(Enumeration()) == "FULL"
+    assert facts.plain([1, "a", None]) is None
+    assert facts.plain((1, 2)) == [1, 2]
+    assert facts.plain(object()) is None
