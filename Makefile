@@ -1,5 +1,5 @@
 # What developers do often; the tools come from the extra `dev`.
-.PHONY: help install lint format test golden docs dashboard constraints ci clean
+.PHONY: help install lint format test golden docs screenshots dashboard constraints ci clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,11 @@ golden: ## Rewrite the golden files; review the difference like code
 	pytest tests/parsers --update-golden
 
 docs: ## Renew every generated page and block
-	for maker in docs/make_*.py; do python "$$maker" || exit 1; done
+	for maker in $$(grep -l -e --check docs/make_*.py); do python "$$maker" || exit 1; done
 	cog -r -I docs README.md docs/cli.md
+
+screenshots: ## Take the pictures of docs/screenshots again, from the demo
+	python docs/make_screenshots.py
 
 dashboard: ## The demo, in a browser
 	warmup-insights demo
