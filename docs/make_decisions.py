@@ -1,0 +1,147 @@
+"""Writes the generated blocks of docs/advise.md, docs/check.md and docs/plan.md.
+
+`python docs/make_decisions.py` rewrites them; `--check` exits 1 when one is not current.
+A block stands between `<!-- made: NAME -->` and `<!-- end -->`; the rest is hand-written.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from parsers.files import LogReader
+from warmup_insights.analysis.advice_rules import RULES
+from warmup_insights.analysis.advice_settings import DEAD_SETTINGS
+from warmup_insights.analysis.check import SHORT_NAMES
+from warmup_insights.analysis.figures import BY_NAME
+from warmup_insights.analysis.plan_evidence import collect_evidence
+from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.units import format_bytes
+
+DOCS = Path(__file__).parent
+PAGES = tuple(DOCS / f"{name}.md" for name in ("advise", "check", "plan"))
+LOG = DOCS.parent / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+BLOCK = re.compile(r"(<!-- made: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+UNITS = {
+    "s": "time: `600s`, `2 min`", "bytes": "size: `12GiB`", "count": "count: `100`",
+    "percent": "percent: `100`", "number": "number: `12.5`",
+}  # fmt: skip
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rules() -> str:
+    """The rules of advice."""
+    rows = [(f"`{rule.name}`", rule.speaks_when, rule.needs) for rule in RULES]
+    return table(("rule", "speaks when", "needs to know"), rows)
+
+
+def settings() -> str:
+    """The settings that died."""
+    rows = [
+        (
+            f"`{_readable(dead.pattern)}`",
+            f"{dead.engine} {'.'.join(map(str, dead.since))}",
+            dead.state,
+            f"`{_readable(dead.instead)}`" if dead.instead else "",
+            dead.because,
+        )
+        for dead in DEAD_SETTINGS
+    ]
+    return table(("setting", "since", "state", "instead", "why"), rows)
+
+
+def _readable(pattern: str) -> str:
+    text = re.sub(r"\(\?:MULTIMODAL_\)\?", "[MULTIMODAL_]", pattern)
+    text = re.sub(r"\((?:\?:)?([A-Z_|]+)\)", lambda m: m[1].replace("|", "/"), text)
+    return text.replace(r"\1", "...")
+
+
+def limits() -> str:
+    """The options of `check`, and the figures that they limit."""
+    rows = []
+    for short, name in SHORT_NAMES.items():
+        figure = BY_NAME[name]
+        side = "min" if figure.better == "higher" else "max"
+        unit = UNITS[figure.unit]
+        rows.append((f"`--{side}-{short}`", figure.title, f"`{name}`", unit))
+    return table(("option", "what", "figure", "written as"), rows)
+
+
+def _planner() -> Planner:
+    events = [
+        event
+        for batch in LogReader(io.BytesIO(LOG.read_bytes()), LOG.name, year=2026)
+        for _, event in batch
+    ]
+    return Planner(collect_evidence(events, is_log=True))
+
+
+def example() -> str:
+    """The documentation's log under other settings."""
+    planner = _planner()
+    chosen = {
+        "as the log says": {},
+        "prompt ratio 0.5": {"graph_prompt_ratio": 0.5},
+        "reserve 0.2": {"graph_reserved_mem": 0.2},
+        "reserve 0.6": {"graph_reserved_mem": 0.6},
+    }
+    plans = {
+        title: planner.plan(PlanSettings(**changes))
+        for title, changes in chosen.items()
+    }
+    header = ("", *plans)
+    rows = [
+        ("KV blocks", *(f"{plan.num_kv_blocks:,}" for plan in plans.values())),
+        ("graph budget", *(format_bytes(p.graph_budget_bytes) for p in plans.values())),
+        ("prompt graphs", *(_graphs(plan, "prompt") for plan in plans.values())),
+        ("decode graphs", *(_graphs(plan, "decode") for plan in plans.values())),
+        ("graph memory", *(format_bytes(p.graph_used_bytes) for p in plans.values())),
+        ("at a fitted cost", *(_fitted(plan) for plan in plans.values())),
+    ]
+    return table(header, rows)
+
+
+def _graphs(plan: Plan, phase: str) -> str:
+    part = plan.phases[phase]
+    return f"{part.captured} of {part.generated}"
+
+
+def _fitted(plan: Plan) -> str:
+    named = [
+        f"`{graph.bucket}`"
+        for graph in plan.order
+        if graph.source in ("interpolated", "extrapolated")
+    ]
+    return ", ".join(named) or "none"
+
+
+BLOCKS = {"rules": rules, "settings": settings, "limits": limits, "example": example}
+
+
+def made(text: str) -> str:
+    """The text of a page with its blocks made anew."""
+    return BLOCK.sub(lambda m: f"{m[1]}\n{BLOCKS[m[2]]()}\n{m[3]}", text)
+
+
+def main() -> int:
+    """Write the pages, or say which of them are not current."""
+    stale = [p for p in PAGES if made(p.read_text("utf-8")) != p.read_text("utf-8")]
+    if "--check" in sys.argv:
+        for page in stale:
+            sys.stderr.write(f"{page} is not current\n")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(made(page.read_text("utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
