@@ -74,6 +74,8 @@ def budget_steps(summary: Summary) -> list[Step]:
 def _divides_total(memory: Mapping[str, Any]) -> bool:
     total, usable = memory["total_bytes"], memory["usable_bytes"]
     fraction = memory["gpu_memory_utilization"]
+    if memory["graph_reserved_bytes"] is not None:
+        return False  # only the HPU engines set memory aside for graphs
     if not total or usable is None or fraction is None:
         return False
     return bool(abs(usable - total * fraction) < 5 * TOLERANCE * total)

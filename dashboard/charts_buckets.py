@@ -61,7 +61,7 @@ def bucket_map(
     """
     xs = _values(buckets, axes.x)
     ys = _values(buckets, axes.y)
-    figure = new_figure(min(620, max(150, len(ys) * CELL_PX + 96)), dark=dark)
+    figure = new_figure(map_height(len(ys)), dark=dark)
     grid = _Grid(buckets, axes, xs, ys)
     gap = 2 if len(buckets) <= MOST_CELLS_WITH_GAPS else 0
     if by == "state":
@@ -73,6 +73,11 @@ def bucket_map(
     figure.update_yaxes(type="category", showgrid=False)
     name_axes(figure, axes.title(axes.x), axes.title(axes.y))
     return figure
+
+
+def map_height(rows: int) -> int:
+    """Pixels of a map with so many rows of cells."""
+    return min(620, max(150, rows * CELL_PX + 96))
 
 
 class _Grid:

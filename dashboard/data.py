@@ -18,10 +18,13 @@ import streamlit as st
 from dashboard import configurations, frames, frames_steps, graph_memory, progress
 from dashboard.charts_steps import config_name
 from dashboard.settings import Settings, read_settings
+from warmup_insights.analysis.advice import Finding, advise
+from warmup_insights.analysis.advice_facts import collect_facts
 from warmup_insights.analysis.plan_evidence import collect_evidence
 from warmup_insights.analysis.plan_recommend import recommend
 from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.analysis.refresh import current_summary
+from warmup_insights.analysis.summary import summarize
 from warmup_insights.errors import StoreError
 from warmup_insights.export.plans import recommendation_table
 from warmup_insights.export.tables import TextTable
@@ -29,6 +32,7 @@ from warmup_insights.storage import EventStore, RunRecord, SourceRecord
 
 Version = tuple[float, ...]
 MOST_LIVE = 12
+MOST_HISTORY = 200
 
 
 def settings() -> Settings:
@@ -131,7 +135,7 @@ def summary(run: RunRecord) -> dict[str, Any]:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _buckets(database: str, run_id: str, version: Version) -> pd.DataFrame:
-    return frames.buckets_frame(store().bucket_summaries(run_id))
+    return frames.buckets_frame(_bucket_rows(database, run_id, version))
 
 
 def buckets(run: RunRecord) -> pd.DataFrame:
@@ -265,7 +269,12 @@ def cuda_graphs(
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _bucket_rows(database: str, run_id: str, version: Version) -> list[dict[str, Any]]:
-    return store().bucket_summaries(run_id)
+    opened = store()
+    rows = opened.bucket_summaries(run_id)
+    if rows or run_id not in opened.stale_runs():
+        return rows
+    # The run is still being written: its rows are not stored yet.
+    return summarize(opened.run(run_id), opened.events(run_id)).bucket_rows
 
 
 def bucket_rows(run: RunRecord) -> list[dict[str, Any]]:
@@ -346,3 +355,39 @@ def status_of(run_id: str) -> str | None:
         return store().run(run_id).status_at(time.time())
     except StoreError:
         return None
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _findings(
+    database: str, run_id: str, version: Version, everything: Version
+) -> list[Finding]:
+    opened = store()
+    run = opened.run(run_id)
+    facts = collect_facts(
+        summary(run), bucket_rows(run), opened.events(run_id), _history(opened, run)
+    )
+    return advise(facts)
+
+
+def findings(run: RunRecord) -> list[Finding]:
+    """What `advise` says about a run, the most important first."""
+    return _findings(settings().database, run.run_id, run_version(run), list_version())
+
+
+def _history(opened: EventStore, run: RunRecord) -> list[dict[str, Any]]:
+    """Summaries of other runs of the same engine, model and device, as `advise` has."""
+    if run.model is None or run.device_kind is None:
+        return []
+    others = opened.runs(
+        limit=MOST_HISTORY,
+        model=run.model,
+        device_kind=run.device_kind,
+        engine=run.engine,
+        synthetic=run.synthetic,
+    )
+    ids = [
+        other.run_id
+        for other in others
+        if other.run_id != run.run_id and other.device_name == run.device_name
+    ]
+    return list(opened.summaries(ids).values())

@@ -116,7 +116,7 @@ def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     """Runs of the series with two or more of them, the largest series first.
 
     A series is a model on a kind of device; simulated and made-up runs are series of
-    their own. Columns: series, started_at, name, status, run_id and `by`.
+    their own. Columns: series, figures, started_at, name, status, run_id and `by`.
     """
     known = rows[rows[by].notna() & rows["started_at"].notna()]
     if known.empty:
@@ -126,7 +126,11 @@ def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     kept = named[named["series"].map(counts) > 1]
     order = kept["series"].map(counts)
     kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
-    return kept[["series", "started_at", "name", "status", "run_id", by]]
+    kept["figures"] = [
+        _figures(kind, made_up)
+        for kind, made_up in zip(kept["device_kind"], kept["synthetic"], strict=True)
+    ]
+    return kept[["series", "figures", "started_at", "name", "status", "run_id", by]]
 
 
 def with_series(rows: pd.DataFrame) -> pd.DataFrame:

@@ -62,6 +62,7 @@ PHASE_MEANINGS: dict[str, str] = {
     "decode_graphs": "captured",
     "kernel_warmup": "warmed",
     "unlogged": "unlogged",
+    "lines_cut_out": "unlogged",
 }
 """Phase of a start-up to meaning; what is not listed is `prepare` or `warmed`."""
 

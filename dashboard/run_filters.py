@@ -14,30 +14,36 @@ STATUSES = ("finished", "running", "failed", "skipped", "unknown")
 
 def choose() -> dict[str, Any]:
     """The filters and the view a visitor chose; search and view are in the address."""
-    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
-    with row:
-        text = st.text_input(
-            "Search", placeholder="Search name, model, label, notes", key="q",
-            icon=":material/search:", label_visibility="collapsed", width=320,
-            bind="query-params",
-        )  # fmt: skip
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"
+    ):
+        with st.container(
+            horizontal=True, vertical_alignment="bottom", gap="small", width="content"
+        ):
+            text = st.text_input(
+                "Search", placeholder="Search name, model, notes", key="q", width=260,
+                icon=":material/search:", label_visibility="collapsed",
+                bind="query-params",
+            )  # fmt: skip
+            chosen = {
+                "text": text.strip(),
+                "status": _choice("Any status", list(STATUSES), "status"),
+                "engine": _choice("Any engine", data.choices("engine"), "engine"),
+                "model": _choice("Any model", data.choices("model"), "model"),
+                "device_kind": _choice(
+                    "Any device", data.choices("device_kind"), "device"
+                ),
+            }
         view = st.segmented_control(
             "View", ["Table", "Trend"], default="Table", required=True, key="view",
             label_visibility="collapsed", bind="query-params",
         )  # fmt: skip
-        return {
-            "view": view,
-            "text": text.strip(),
-            "status": _choice("Any status", list(STATUSES), "status"),
-            "engine": _choice("Any engine", data.choices("engine"), "engine"),
-            "model": _choice("Any model", data.choices("model"), "model"),
-            "device_kind": _choice("Any device", data.choices("device_kind"), "device"),
-        }
+    return {**chosen, "view": view}
 
 
 def _choice(words: str, options: list[str], key: str) -> str | None:
     chosen: str | None = st.selectbox(
         words, options, index=None, placeholder=words, key=f"filter-{key}",
-        label_visibility="collapsed", width=170, format_func=visible,
+        label_visibility="collapsed", width=150, format_func=visible,
     )  # fmt: skip
     return chosen

@@ -58,18 +58,10 @@ def render() -> None:
 
 
 def _simulated(result: Comparison) -> str | None:
-    names = [
-        name
-        for name, run in zip(comparing.run_names(result), result.runs, strict=True)
-        if run.synthetic
-    ]
-    if not names:
+    made_up = sum(run.synthetic for run in result.runs)
+    if made_up == 0:
         return None
-    return (
-        "all runs simulated or made up"
-        if len(names) == len(result.runs)
-        else ("some runs simulated or made up")
-    )
+    return "all synthetic" if made_up == len(result.runs) else "some synthetic"
 
 
 def _figures(result: Comparison) -> None:

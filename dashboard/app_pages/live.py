@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, following, frames, progress, widgets
+from dashboard import data, follow_form, following, frames, progress, widgets
 from dashboard.charts_live import memory_line
 from dashboard.progress import Journey
 from dashboard.text import markdown
@@ -23,7 +22,7 @@ def render() -> None:
     """Show the page."""
     st.title("Live", anchor=False)
     if data.settings().allow_paths:
-        _follow_form()
+        follow_form.show()
     _refreshed()
 
 
@@ -68,25 +67,6 @@ def _nothing() -> None:
         "warmup-insights ingest --follow server.log\nwarmup-insights run\n"
         "warmup-insights vllm serve MODEL",
     )
-
-
-def _follow_form() -> None:
-    with st.form("follow", border=False):
-        row = st.container(horizontal=True, vertical_alignment="bottom")
-        path = row.text_input(
-            "Log on this server", placeholder="/var/log/vllm/server.log", max_chars=4096
-        )
-        if row.form_submit_button("Follow", icon=":material/visibility:") and path:
-            if Path(path).is_file():
-                following.add(path.strip())
-            else:
-                st.error(markdown(f"There is no file {path} on this server.", 300))
-    for path in following.paths():
-        row = st.container(horizontal=True, vertical_alignment="center")
-        row.caption(f"Following {markdown(path, 120)}", width="content")
-        if row.button("Stop", key=f"stop-{path}"):
-            following.remove(path)
-            st.rerun()
 
 
 def _show(run: RunRecord) -> None:

@@ -99,9 +99,7 @@ def _figure(points: pd.DataFrame, rows: pd.DataFrame, note: str) -> None:
     made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
     label = None
     if made_up.any():
-        label = (
-            "all simulated or made up" if made_up.all() else "some simulated or made up"
-        )
+        label = "all synthetic" if made_up.all() else "some synthetic"
     event = widgets.chart(
         configurations_figure(points, dark=widgets.is_dark()), points,
         key="configurations", title="Captured share against KV blocks",

@@ -87,21 +87,21 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
         "open": column.ButtonColumn(
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
-        "name": column.TextColumn("Run", width=170),
+        "name": column.TextColumn("Run", width=160),
         "status": column.MultiselectColumn(
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width="small",
         ),
         "engine": "Engine",
-        "model": column.TextColumn("Model", width=130),
-        "device": column.TextColumn("Device", width=130),
+        "model": column.TextColumn("Model", width=110),
+        "device": column.TextColumn("Device", width=110),
         "started": column.DatetimeColumn("Started (UTC)", format="YYYY-MM-DD HH:mm"),
         "warmup_s": column.ProgressColumn(
             "Warm-up (s)", format="%.4g", min_value=0.0, width=110,
             max_value=float(longest) if pd.notna(longest) and longest > 0 else 1.0,
         ),
         "captured_percent": column.ProgressColumn(
-            "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=110
+            "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100
         ),
         "num_kv_blocks": column.NumberColumn("KV blocks", format="localized"),
         "missed": column.NumberColumn("Misses", format="localized"),
@@ -164,7 +164,7 @@ def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
         trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,
         key=f"trend-{by}-{number}", title=markdown(name, 60),
         hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
-        f"slowest {format_duration(series[by].max())}.",
+        f"slowest {format_duration(series[by].max())}.", simulated=series["figures"].iloc[0],
     )  # fmt: skip
 
 

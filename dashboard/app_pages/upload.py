@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, cast
 
 import streamlit as st
 
-from dashboard import data, widgets
+from dashboard import data, follow_form, widgets
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest import Options, Outcome, ingest_file
@@ -31,6 +31,11 @@ def render() -> None:
     )
     with st.expander("How to read them"):
         options = _options()
+    if data.settings().allow_paths:
+        with st.expander("Watch a growing log"):
+            st.caption("It is read again and again, and shown on the page Live.")
+            if follow_form.show():
+                st.switch_page(widgets.LIVE)
     if not files:
         widgets.empty(
             "No file chosen yet",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboard.run_tabs import (
+    advice,
     benchmarks,
     buckets,
     captures,
@@ -17,6 +18,6 @@ from dashboard.run_tabs import (
 )
 
 TABS = (
-    overview, timeline, buckets, graph_memory, captures, sampler, missed, cuda_graphs,
+    overview, advice, timeline, buckets, graph_memory, captures, sampler, missed, cuda_graphs,
     benchmarks, config, source,
 )  # fmt: skip

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import streamlit as st
 
-from dashboard import widgets
+from dashboard import run_actions, widgets
 from dashboard.budget import graphs_used_bytes
 from dashboard.frames import name_of
-from dashboard.text import markdown
+from dashboard.text import markdown, visible
 from dashboard.widgets import Figures
 from warmup_insights.storage import RunRecord
 from warmup_insights.units import (
@@ -17,21 +18,52 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
+    format_time,
+    parse_isoformat,
 )
 
 
 def show(run: RunRecord, summary: dict[str, Any]) -> None:
-    """Name, badges, headline figures."""
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    with head:
-        st.title(markdown(name_of(run), 80), anchor=False, width="content")
-        widgets.status_badge(summary["status"])
-        for text in _badges(summary):
-            st.badge(markdown(text, 60), color="gray")
+    """Name, badges, what is known about the run, headline figures."""
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            st.title(markdown(name_of(run), 80), anchor=False, width="content")
+            widgets.status_badge(run.status_at(time.time()))
+            for text in _badges(summary):
+                st.badge(markdown(text, 60), color="gray")
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            if st.button("Label and notes", icon=":material/edit:", type="tertiary"):
+                run_actions.edit(run)
+            st.page_link(
+                widgets.COMPARE, label="Compare", icon=":material/compare_arrows:",
+                query_params={"run": run.run_id},
+            )  # fmt: skip
+    st.caption(markdown(_facts(run, summary), 300))
+    if run.notes:
+        st.text(visible(run.notes, 2000))
     failure = summary["failure"]
     if failure is not None:
         st.error(markdown(failure_sentence(failure), 600), icon=":material/error:")
     widgets.headline(headline_figures(summary))
+
+
+def _facts(run: RunRecord, summary: dict[str, Any]) -> str:
+    """Id, model, start and source in a line."""
+    started = parse_isoformat(summary["time"]["started_at"])
+    zone = "UTC" if summary["time"]["timezone"] else "time zone unknown"
+    known = [
+        f"run {run.run_id}",
+        summary["model"] or "",
+        f"started {format_time(started)} ({zone})" if started is not None else "",
+        f"from {run.source_kind} {run.source_name or ''}".strip(),
+    ]
+    return "  \u00b7  ".join(text for text in known if text)
 
 
 def _badges(summary: dict[str, Any]) -> list[str]:

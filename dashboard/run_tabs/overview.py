@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, frames, widgets
 from dashboard.budget import budget_steps, steps_frame
+from dashboard.charts import bars_height
+from dashboard.charts_buckets import map_height
 from dashboard.charts_memory import budget_waterfall
 from dashboard.charts_steps import capture_bars, stage_bars, stages_frame
 from dashboard.charts_time import phase_bars
@@ -27,20 +31,66 @@ def has_content(summary: dict[str, Any]) -> bool:
 
 def show(view: View) -> None:
     """Coverage, graph memory, captures, sampler and defragmenter, time, oddities."""
-    left, right = st.columns(2)
     buckets = data.buckets(view.run)
-    with left:
-        for phase in frames.phases_in_order(buckets):
+    columns = _Columns()
+    for phase in frames.phases_in_order(buckets):
+        with columns.next(_map_height(frames.of_phase(buckets, phase))):
             coverage_chart(view, buckets, phase)
-        if buckets.empty:
-            _time(view)
-        _captures(view)
-    with right:
-        _memory(view)
-        _stages(view)
-        _oddities(view)
-    if not buckets.empty:
-        _time(view)
+    for height, card in (
+        (_steps_height(view), _memory),
+        (_captures_height(view), _captures),
+        (_phases_height(view), _time),
+        (_stages_height(view), _stages),
+        (120 + 36 * len(oddities(view.summary)), _oddities),
+    ):
+        if height:
+            with columns.next(height):
+                card(view)
+
+
+class _Columns:
+    """Two columns that grow evenly: the next card goes into the shorter one."""
+
+    def __init__(self) -> None:
+        self._places = st.columns(2)
+        self._heights = [0, 0]
+
+    def next(self, height: int) -> DeltaGenerator:
+        """Where a card of so many pixels goes."""
+        shorter = self._heights.index(min(self._heights))
+        self._heights[shorter] += height
+        return self._places[shorter]
+
+
+FRAME_PX = 110
+"""Title, hint and edges of a card."""
+
+
+def _map_height(rows: pd.DataFrame) -> int:
+    sizes = len({bucket[0] for bucket in rows["bucket"]})
+    return FRAME_PX + map_height(sizes)
+
+
+def _steps_height(view: View) -> int:
+    steps = budget_steps(view.summary)
+    return FRAME_PX + bars_height(len(steps)) if steps else 0
+
+
+def _captures_height(view: View) -> int:
+    captures = frames.capture_frame(view.summary)
+    if captures.empty or not captures["generated"].notna().any():
+        return 0
+    return FRAME_PX + 100 + 86 * len(captures)
+
+
+def _stages_height(view: View) -> int:
+    stages = stages_frame(view.summary)
+    return FRAME_PX + bars_height(len(stages)) if len(stages) else 0
+
+
+def _phases_height(view: View) -> int:
+    phases = frames.phases_frame(view.summary)
+    return FRAME_PX + bars_height(phases["name"].nunique()) if len(phases) else 0
 
 
 def _oddities(view: View) -> None:
@@ -54,8 +104,6 @@ def _oddities(view: View) -> None:
 
 def _memory(view: View) -> None:
     steps = budget_steps(view.summary)
-    if not steps:
-        return
     widgets.chart(
         budget_waterfall(steps, dark=view.dark),
         steps_frame(steps),
@@ -68,8 +116,6 @@ def _memory(view: View) -> None:
 
 def _captures(view: View) -> None:
     captures = frames.capture_frame(view.summary)
-    if captures.empty or not captures["generated"].notna().any():
-        return
     widgets.chart(
         capture_bars(captures, dark=view.dark),
         captures,
@@ -83,8 +129,6 @@ def _captures(view: View) -> None:
 
 def _stages(view: View) -> None:
     stages = stages_frame(view.summary)
-    if stages.empty:
-        return
     words = [
         f"{row['stage']} {row['status']}"
         + (
@@ -105,10 +149,7 @@ def _stages(view: View) -> None:
 
 
 def _time(view: View) -> None:
-    phases = frames.phases_frame(view.summary)
-    if phases.empty:
-        return
-    totals = frames.phase_totals(phases)
+    totals = frames.phase_totals(frames.phases_frame(view.summary))
     widgets.chart(
         phase_bars(totals, dark=view.dark),
         totals,

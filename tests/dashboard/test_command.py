@@ -12,6 +12,7 @@ import dashboard.__main__ as program
 from dashboard import comparing, configurations, lab
 from dashboard.server import command, environment, options
 from dashboard.settings import read_settings
+from dashboard.text import markdown
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.figures import format_figure
@@ -206,3 +207,19 @@ def test_the_lab_starts_from_a_run(full_database):
     costs = lab.seconds_per_bucket(rows)
     assert costs["prompt"] == pytest.approx((1 + 2 + 3 + 4 + 3) / 4)
     assert costs["decode"] == pytest.approx((1 + 2 + 3 + 1.5) / 3)
+
+
+def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):
+    printed = json.loads(
+        CliRunner()
+        .invoke(cli, ["advise", "recorded 0", "--db", str(full_database), "--json"])
+        .stdout
+    )["findings"]
+    app = open_page(monkeypatch, full_database, "run", run="recorded 0")
+    app.session_state["tab"] = "Advice"
+    app.run()
+    shown = [m.value for m in app.markdown if m.value.startswith("**Change**")]
+    assert shown == [
+        f"**Change** {markdown(finding['suggestion'], 1000)}" for finding in printed
+    ]
+    assert len(shown) > 1

@@ -1,0 +1,64 @@
+"""What to change, with the numbers behind it: the findings of `advise`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import streamlit as st
+
+from dashboard import data, widgets
+from dashboard.run_tabs.view import View
+from dashboard.text import markdown, visible
+from warmup_insights.analysis.advice import Finding
+from warmup_insights.export.findings import findings_markdown, number_text
+
+TITLE = "Advice"
+_COLOURS: dict[str, Literal["red", "orange", "gray"]] = {
+    "high": "red",
+    "medium": "orange",
+    "low": "gray",
+}
+
+
+def has_content(summary: dict[str, Any]) -> bool:
+    """Always: that there is nothing to advise is worth knowing."""
+    return True
+
+
+def show(view: View) -> None:
+    """One card per finding, the most important first."""
+    findings = data.findings(view.run)
+    if not findings:
+        widgets.empty(
+            "Nothing to advise",
+            "No rule finds anything in what this run tells. A rule stays silent when a "
+            "figure that it needs is unknown; these are the rules:",
+            "warmup-insights advise --rules",
+        )
+        return
+    for finding in findings:
+        _card(finding, view)
+    st.download_button(
+        "Markdown", findings_markdown(view.run.run_id, findings), "advice.md",
+        "text/markdown", on_click="ignore", type="tertiary", icon=":material/download:",
+        key=view.key("advice"), help="What `warmup-insights advise --markdown` prints",
+    )  # fmt: skip
+
+
+def _card(finding: Finding, view: View) -> None:
+    with st.container(border=True, gap="xsmall"):
+        head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        head.markdown(f"**{markdown(finding.title, 300)}**", width="content")
+        head.badge(finding.severity, color=_COLOURS[finding.severity])
+        if view.simulated is not None:
+            head.badge(view.simulated, color="gray")
+        st.markdown(f"**Change** {markdown(finding.suggestion, 1000)}")
+        st.markdown(f"**Effect** {markdown(finding.effect, 1000)}")
+        numbers = ", ".join(
+            f"{name} {number_text(name, value)}"
+            for name, value in finding.numbers.items()
+        )
+        st.caption(f"Rests on {markdown(numbers, 1000)}.")
+        if finding.details:
+            lines = [visible(line, 300) for line in finding.details]
+            st.code("\n".join(lines), language=None)
