@@ -35,8 +35,8 @@ MEANINGS: dict[str, Tone] = {
     "unlogged": Tone("#B9C2CD", "#56657A"),
     # what became of a bucket; warming and capturing are also phases of time
     "generated": Tone("#CBD3DD", "#3D4B5C"),
-    "warmed": Tone("#56B4E9", "#56B4E9"),
-    "captured": Tone("#0072B2", "#2E8FD0"),
+    "warmed": Tone("#56B4E9", "#72C6F5"),
+    "captured": Tone("#0072B2", "#1F74BD"),
     "reserved": Tone("#A9CBE6", "#27506F"),
     "skipped": Tone("#F0E442", "#E8DC3A"),
     "missed": Tone("#D55E00", "#F07A1F"),

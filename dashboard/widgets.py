@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -102,6 +103,11 @@ def _csv(table: pd.DataFrame) -> str:
     """A table as CSV in which no text is a formula."""
     rows = table.astype("object").where(table.notna(), None)
     return csv_text(list(table.columns), rows.itertuples(index=False, name=None))
+
+
+def key_of(name: str, ids: Iterable[str]) -> str:
+    """A key for a table of these rows, so that ticks never move to another row."""
+    return f"{name}-{zlib.crc32(' '.join(ids).encode()):08x}"
 
 
 def table_height(rows: int, *, most: int = 12) -> int:

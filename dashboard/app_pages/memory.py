@@ -129,7 +129,7 @@ def _table(points: pd.DataFrame) -> None:
     ):
         event = st.dataframe(
             shown, hide_index=True, on_select="rerun", selection_mode="multi-row",
-            key="memory-runs", height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
+            key=widgets.key_of("memory-runs", shown["run_id"]), height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
             column_config={
                 "run_id": "Id",
                 "name": "Run",

@@ -71,7 +71,7 @@ def _table(rows: pd.DataFrame) -> list[int]:
         height=widgets.table_height(len(rows)),
         on_select="rerun",
         selection_mode="multi-row",
-        key="runs",
+        key=widgets.key_of("runs", rows["run_id"]),
         placeholder=widgets.UNKNOWN,
         column_config=_columns(rows),
     )

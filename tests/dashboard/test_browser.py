@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
-from tests.dashboard.builders import recorded_events
+from tests.dashboard.builders import add_recorded_runs, recorded_events
 from warmup_insights.storage import EventStore, RunRecord
 from warmup_insights.storage.process import own_process
 
@@ -129,13 +129,8 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
 def test_two_runs_are_compared_from_the_list(full_server, visit):
     visitor = visit(full_server, viewport={"width": 1280, "height": 900})
     page = visitor.open("/?q=recorded")
-    table = page.get_by_test_id("stDataFrame").first
-    table.wait_for()
     page.get_by_text("3 of", exact=False).wait_for()
-    box = table.bounding_box()
-    for row in (1, 2):
-        page.mouse.click(box["x"] + 16, box["y"] + 18 + 35 * row)
-        settle(page)
+    tick(page, 1, 2)
     page.get_by_text("2 chosen").wait_for()
     page.get_by_role("button", name="Compare").click()
     page.get_by_text("Settings that differ", exact=True).wait_for()
@@ -153,6 +148,48 @@ def test_open_in_the_list_leads_to_the_run(full_server, visit):
     page.mouse.click(box["x"] + 32 + 32, box["y"] + 18 + 35)
     page.get_by_role("heading", name="recorded 2").wait_for()
     assert "run=" in page.url
+
+
+def tick(page, *rows: int) -> None:
+    """Tick rows of the first table of a page, the first is 1."""
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    page.wait_for_timeout(300)
+    box = table.bounding_box()
+    for row in rows:
+        page.mouse.click(box["x"] + 16, box["y"] + 18 + 35 * row)
+        settle(page)
+
+
+def test_a_run_is_named_and_deleted_after_a_second_question(tmp_path, visit):
+    with EventStore(tmp_path / "runs.db") as store:
+        add_recorded_runs(store)
+    with serving(tmp_path / "runs.db") as (address, _):
+        page = visit(address).open("/")
+        tick(page, 1)
+        page.get_by_role("button", name="Label and notes").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Label").fill("the best one")
+        dialog.get_by_label("Notes").fill("keep *this*")
+        dialog.get_by_role("button", name="Save").click()
+        dialog.wait_for(state="hidden")
+        with EventStore(tmp_path / "runs.db") as store:
+            named = store.find_run("the best one")
+        assert named.notes == "keep *this*"
+        settle(page)
+        page.get_by_role("button", name="Delete").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Keep").click()
+        dialog.wait_for(state="hidden")
+        with EventStore(tmp_path / "runs.db") as store:
+            assert store.count_runs() == 3
+        settle(page)
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        page.get_by_text("2 of 2 runs", exact=False).wait_for()
+        with EventStore(tmp_path / "runs.db") as store:
+            assert store.count_runs() == 2
+            assert store.runs(label="the best one") == []
 
 
 def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):

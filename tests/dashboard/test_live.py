@@ -1,0 +1,112 @@
+"""The live page: what is going on, alarms, and growing logs on the server."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from dashboard import following
+from tests.dashboard.builders import recorded_events
+from tests.dashboard.conftest import ROOT
+from tests.dashboard.test_pages import open_page, texts
+from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.storage.process import own_process
+
+RUN = "a" * 12
+LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+
+
+def record(database, *, silent_s: float, heartbeat_s: float = 0.0) -> None:
+    """A run whose last event was so long ago, and its recorder's last sign of life."""
+    events = list(recorded_events())[:18]
+    last = max(event.time for event in events if event.time is not None)
+    shift = time.time() - silent_s - last
+    with EventStore(database) as store, store.begin() as transaction:
+        transaction.add_run(
+            RunRecord(
+                run_id=RUN, label="live run", status="running", model="tiny/model",
+                heartbeat_at=time.time() - heartbeat_s, process=own_process(),
+            )
+        )  # fmt: skip
+        transaction.append(
+            RUN,
+            [
+                event
+                if event.time is None
+                else msgspec.structs.replace(event, time=event.time + shift)
+                for event in events
+            ],
+        )
+
+
+def test_a_run_that_speaks_has_no_alarm(monkeypatch, tmp_path):
+    record(tmp_path / "live.db", silent_s=1.0)
+    app = open_page(monkeypatch, tmp_path / "live.db", "live")
+    assert "live run" in texts(app)
+    assert not app.warning
+    assert not app.error
+
+
+def test_silence_longer_than_the_longest_step_is_an_alarm(monkeypatch, tmp_path):
+    record(tmp_path / "live.db", silent_s=90.0)
+    app = open_page(monkeypatch, tmp_path / "live.db", "live")
+    assert "Nothing was heard for" in app.warning[0].value
+
+
+def test_a_dead_recorder_is_said(monkeypatch, tmp_path):
+    record(tmp_path / "live.db", silent_s=90.0, heartbeat_s=90.0)
+    app = open_page(monkeypatch, tmp_path / "live.db", "live")
+    assert "gone silent" in app.error[0].value
+    assert ":orange-badge[interrupted]" in texts(app)
+
+
+@pytest.mark.parametrize("page", ["live", "upload"])
+def test_paths_can_only_be_named_where_the_owner_allows_it(
+    monkeypatch, empty_database, page
+):
+    app = open_page(monkeypatch, empty_database, page)
+    assert not [field for field in app.text_input if "on this server" in field.label]
+    monkeypatch.setenv("WARMUP_INSIGHTS_ALLOW_PATHS", "1")
+    app = open_page(monkeypatch, empty_database, page)
+    assert [field for field in app.text_input if "on this server" in field.label]
+
+
+def test_a_growing_log_is_read_again_and_again(monkeypatch, empty_database, tmp_path):
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "growing.log"
+    log.write_bytes(b"".join(lines[:12]))
+    monkeypatch.setattr(following, "SHARE", 0.0)
+    monkeypatch.setenv("WARMUP_INSIGHTS_ALLOW_PATHS", "1")
+    app = open_page(monkeypatch, empty_database, "live")
+    app.text_input[0].set_value(str(log))
+    app.button[0].click().run()
+    assert ":blue-badge[running]" in texts(app)
+    with EventStore(empty_database) as store:
+        (run,) = store.runs()
+        assert run.status == "running"
+        before = run.num_events
+    log.write_bytes(b"".join(lines))
+    app.run()
+    with EventStore(empty_database) as store:
+        (run,) = store.runs()
+        assert (run.status, run.num_events > before) == ("finished", True)
+        assert store.summary(run.run_id)["buckets"]["prompt"]["captured"] == 15
+    assert ":green-badge[finished]" in texts(app)
+
+
+def test_a_missing_or_vanished_log_is_a_sentence(monkeypatch, empty_database, tmp_path):
+    monkeypatch.setenv("WARMUP_INSIGHTS_ALLOW_PATHS", "1")
+    app = open_page(monkeypatch, empty_database, "live")
+    app.text_input[0].set_value(str(tmp_path / "no such.log"))
+    app.button[0].click().run()
+    assert "There is no file" in app.error[0].value
+    log = tmp_path / "vanishing.log"
+    log.write_bytes(LOG.read_bytes())
+    app.text_input[0].set_value(str(log))
+    app.button[0].click().run()
+    log.unlink()
+    app.session_state["followed"][str(log)].next_at = 0.0
+    app.run()
+    assert "cannot be read" in app.error[0].value
