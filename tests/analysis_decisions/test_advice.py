@@ -50,8 +50,18 @@ def used(num_bytes, phase="prompt"):
     return CaptureSummary(phase=phase, captured_reported=3, used_bytes=int(num_bytes))
 
 
-def graphs_took(prompt_gib, decode_gib=0.1):
-    return start_up(used(prompt_gib * GIB), used(decode_gib * GIB, "decode"))
+def graphs_took(prompt_gib, decode_gib=0.1, missing=False):
+    prompt = used(prompt_gib * GIB)
+    if missing:
+        prompt = CaptureSummary(
+            phase="prompt", captured_reported=1, used_bytes=int(prompt_gib * GIB),
+            buckets=PROMPTS[:1],
+        )  # fmt: skip
+    decode = CaptureSummary(
+        phase="decode", captured_reported=3, used_bytes=int(decode_gib * GIB),
+        buckets=DECODES if missing else None,
+    )  # fmt: skip
+    return start_up(prompt, decode)
 
 
 def idle(free_gib, utilization):
@@ -166,7 +176,7 @@ def killed(seconds=50.0, is_ready=False):
 CASES = {
     "reserve_too_large": (
         [graphs_took(0.5)],
-        [graphs_took(5), start_up(), graphs_took(0, 0)],
+        [graphs_took(5), start_up(), graphs_took(0, 0), graphs_took(0.5, missing=True)],
     ),
     "reserve_too_small": (
         [graphs_took(9), simulate()[1]],
@@ -199,7 +209,7 @@ CASES = {
     ),
     "missed_shapes": (
         [[*start_up(), miss(1, 999, 0)], [*start_up(), miss(2, 256, 0)]],
-        [start_up(), [started(), miss(1, 999, 0)], skipped(miss(1, 9, 0))],
+        [start_up(), [started(), miss(1, 999, 0)], [generated("prompt", PROMPTS), *skipped(miss(1, 9, 0))]],
     ),
     "unused_buckets": (
         [serving(MANY[0], MANY[1])],
@@ -215,7 +225,9 @@ CASES = {
     ),
     "compile_cache": (
         [compiled(52.0)],
-        [compiled(5.0), compiled(52.0, from_cache=True), compiled(52.0, engine="vllm-gaudi")],
+        [compiled(5.0), compiled(52.0, from_cache=True),
+         [*compiled(52.0), CompileFinished(what="graph", duration_s=1.0, from_cache=True)],
+         compiled(52.0, engine="vllm-gaudi")],
     ),
     "garbage_collection": (
         [timed(12, gc_s=0.9)],

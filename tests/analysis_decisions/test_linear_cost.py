@@ -78,6 +78,8 @@ def test_a_finer_sum_wins_over_a_coarser_one():
     cost = LinearCost([coarse, fine], SETS)
     total = sum(cost.estimate(bucket).value for bucket in outer)
     assert total == pytest.approx(90.0)
+    # Taken first, the coarse sum would leave 10 for the largest bucket.
+    assert cost.estimate((1, 24, 0)).value > cost.estimate((1, 16, 0)).value
 
 
 def test_figures_that_are_all_rounding_tell_nothing():

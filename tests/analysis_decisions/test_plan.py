@@ -28,6 +28,7 @@ from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.events import (
     CaptureSummary,
+    GraphBudgetSet,
     GraphCaptured,
     MemoryBudgetSet,
     WarmupStep,
@@ -86,6 +87,80 @@ def test_no_room_for_a_sequence_is_predicted(seed_run):
     assert plan.outcome == "no_kv_cache"
     outcome, _ = simulate(graph_reserved_mem=0.995)
     assert outcome.status == "failed"
+
+
+SMALL = {
+    "model": "small", "dtype": "bfloat16", "block_size": 128, "max_model_len": 4096,
+    "max_num_seqs": 4, "max_num_batched_tokens": 2048,
+    "environment": {"VLLM_CONTIGUOUS_PA": "true"},
+}  # fmt: skip
+LARGE = {
+    "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 64, "max_model_len": 2048,
+    "max_num_seqs": 32, "max_num_batched_tokens": 4096,
+    "environment": {"VLLM_BUCKETING_STRATEGY": "lin", "VLLM_CONTIGUOUS_PA": "true"},
+}  # fmt: skip
+NARROW = {
+    "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 64, "max_model_len": 2048,
+    "max_num_seqs": 16, "max_num_batched_tokens": 2048, "bucket_dimensions": 2,
+}  # fmt: skip
+
+
+def plan_and_run(settings, total, before, after):
+    """A plan for some memory settings from a run with others, and the run of these."""
+    outcome, events = simulate({**settings, **before}, total)
+    assert outcome.status == "finished"
+    plan = Planner(collect_evidence(events)).plan(PlanSettings(**after))
+    return plan, *simulate({**settings, **after}, total)
+
+
+def test_buckets_that_outgrow_memory_are_predicted():
+    """A decode bucket as wide as the cache gathers more than is left beside it."""
+    before = {"gpu_memory_utilization": 0.315, "graph_reserved_mem": 0.546}
+    after = {"gpu_memory_utilization": 0.959, "graph_reserved_mem": 0.021}
+    plan, outcome, _ = plan_and_run(SMALL, 40 * GIB, before, after)
+    assert "out of device memory" in outcome.error
+    assert plan.outcome == "out_of_memory"
+    assert plan.free_before_graphs_bytes < 0
+
+
+def test_a_first_graph_that_does_not_fit_is_predicted():
+    """The engine expects nothing of the first graph of a phase, so it may not fit."""
+    before = {
+        "gpu_memory_utilization": 0.519, "graph_reserved_mem": 0.579,
+        "graph_prompt_strategy": "max_bs",
+    }  # fmt: skip
+    after = {
+        "gpu_memory_utilization": 0.96, "graph_reserved_mem": 0.03,
+        "graph_prompt_strategy": "max_bs", "graph_prompt_ratio": 0.5,
+    }  # fmt: skip
+    plan, outcome, _ = plan_and_run(NARROW, 24 * GIB, before, after)
+    assert "out of device memory" in outcome.error
+    assert plan.outcome == "out_of_memory"
+
+
+def test_what_buckets_gather_is_known_without_having_run():
+    """No bucket of the small cache outgrew the profiling run; those of the large one do."""
+    before = {"gpu_memory_utilization": 0.835, "graph_reserved_mem": 0.787}
+    after = {
+        "gpu_memory_utilization": 0.938, "graph_reserved_mem": 0.324,
+        "graph_prompt_strategy": "max_bs",
+    }  # fmt: skip
+    plan, outcome, truth = plan_and_run(LARGE, None, before, after)
+    assert outcome.status == "finished"
+    for event in truth:
+        if isinstance(event, CaptureSummary):
+            assert list(plan.phases[event.phase].captured_buckets) == event.buckets
+        elif isinstance(event, GraphBudgetSet):
+            assert plan.graph_budget_bytes == pytest.approx(event.total_bytes, abs=2)
+
+
+def test_the_time_of_the_run_itself_comes_out_whole(seed_run):
+    """Eager runs, captures, and the rest that is neither."""
+    plan, run_s = seed_run.plan(PlanSettings()), seed_run.evidence.warmup_s
+    assert plan.time.warmup_s == pytest.approx(run_s, rel=1e-9)
+    assert 0 < plan.time.rest_s < 0.01 * run_s
+    parts = plan.time.eager_s + plan.time.capture_s + plan.time.rest_s
+    assert parts == pytest.approx(plan.time.warmup_s)
 
 
 def test_a_share_that_is_none_is_refused(seed_run):

@@ -392,6 +392,18 @@ def test_strategies_are_judged_on_the_same_traffic():
     assert report.as_dict()["fit"]["waste_ratio"] == report.fit.waste_ratio
 
 
+def test_steps_that_a_strategy_leaves_out_are_counted():
+    """Only the linear one reads the range, so only it has no bucket for 500 tokens."""
+    changed = engine_settings()
+    short = type(changed)(
+        **{**vars(changed), "overrides": {"VLLM_PROMPT_QUERY_BUCKET_MAX": 256}}
+    )
+    found = traffic({(1, 500, 0): 4, (1, 90, 0): 1}, {(1, 1, 1): 1})
+    report = fit_for_settings(found, short, Limits(max_buckets=3))
+    uncovered = {result.name: result.uncovered for result in report.strategies}
+    assert (uncovered["exponential"], uncovered["linear"]) == (0, 4)
+
+
 def test_a_strategy_that_cannot_be_used_says_why():
     changed = engine_settings()
     broken = type(changed)(

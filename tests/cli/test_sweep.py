@@ -207,7 +207,7 @@ def run_server(tmp_path, monkeypatch, mode, timeout_s=60.0):
 
 def children_of(program):
     found = subprocess.run(
-        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+        ["ps", "-ewwo", "args"], capture_output=True, text=True, check=True
     )
     return [line for line in found.stdout.splitlines() if str(program) in line]
 
