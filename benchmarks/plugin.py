@@ -128,7 +128,7 @@ def cost_per_call():
 
 
 def run_standin(folder, *, records, step_s):
-    """Seconds of the stand-in's warm-up."""
+    """Seconds of the stand-in's warm-up, and of the processor in it."""
     paths = STANDIN / "v0_26", STANDIN / "base", ROOT
     env = {
         **os.environ,
@@ -145,11 +145,12 @@ def run_standin(folder, *, records, step_s):
         [sys.executable, "-m", "standin.drive"],
         env=env, cwd=folder, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    return float(re.search(r"WARMUP_S ([\d.]+)", output)[1])
+    found = re.search(r"WARMUP_S ([\d.]+) ([\d.]+)", output)
+    return float(found[1]), float(found[2])
 
 
 def run_engine(folder, *, records, command):
-    """Seconds that a real engine says its initialisation took."""
+    """Seconds that a real engine says its initialisation took; twice."""
     env = dict(os.environ)
     env.pop("WARMUP_INSIGHTS_DB", None)
     if records:
@@ -160,7 +161,7 @@ def run_engine(folder, *, records, command):
     found = _INIT.search(done.stdout + done.stderr)
     if found is None:
         raise SystemExit("the command did not print `init engine (...) took N s`")
-    return float(found[1])
+    return float(found[1]), float(found[1])
 
 
 def compare(rounds, measure, **options):
@@ -170,13 +171,15 @@ def compare(rounds, measure, **options):
         for _ in range(rounds):
             for records in (False, True):
                 seconds[records].append(measure(folder, records=records, **options))
-    plain, watched = seconds[False], seconds[True]
+    plain, watched = ([pair[0] for pair in seconds[r]] for r in (False, True))
+    plain_cpu, watched_cpu = ([pair[1] for pair in seconds[r]] for r in (False, True))
     return {
         "rounds": rounds,
         "plain_s": min(plain),
         "watched_s": min(watched),
         "ratio": min(watched) / min(plain),
         "ratio_of_medians": statistics.median(watched) / statistics.median(plain),
+        "cpu_ratio": min(watched_cpu) / min(plain_cpu),
     }
 
 
@@ -203,7 +206,8 @@ def main():
             print(
                 f"{name}: {found['plain_s']:.3f} s without, {found['watched_s']:.3f} s "
                 f"with the plugin, ratio {found['ratio']:.4f} (of medians "
-                f"{found['ratio_of_medians']:.4f}), {found['rounds']} rounds in turn"
+                f"{found['ratio_of_medians']:.4f}, of processor time "
+                f"{found['cpu_ratio']:.4f}), {found['rounds']} rounds in turn"
             )
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CLOSE_S = 0.8
 """How long the end waits for the writer; it goes on writing without us if need be."""
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+"""No SIGPIPE when the writer is gone: the engine may not ignore it."""
 _START = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from warmup_insights.vllm_plugin.writer import main; main()"
@@ -67,8 +69,7 @@ class PipeSink:
         assert self._socket is not None
         view = memoryview(text)
         while view:
-            # Without a signal when the writer is gone: the engine may not ignore it.
-            view = view[self._socket.send(view, socket.MSG_NOSIGNAL) :]
+            view = view[self._socket.send(view, _NO_SIGNAL) :]
 
     def _start(self) -> None:
         if not sys.executable:

@@ -63,7 +63,7 @@ def main():
 
     print("TOKENS", json.dumps(tokens))
     print("WAITS", DEVICE.waits)
-    print("WARMUP_S", DEVICE.warmup_s)
+    print("WARMUP_S", DEVICE.warmup_s, DEVICE.warmup_cpu_s)
     print("FROZEN", gc.get_freeze_count())
 
 
