@@ -452,3 +452,34 @@ def test_dead_settings_say_what_they_became():
     events = set_to("vllm-gaudi", "0.26.0", "VLLM_PROMPT_SEQ_BUCKET_STEP", "64")
     (finding,) = found(events, "dead_setting")
     assert "VLLM_PROMPT_QUERY_BUCKET_STEP" in finding.suggestion
+
+
+def test_a_post_mortem_without_a_budget_lowers_the_utilisation():
+    events = [
+        started("vllm"), MemoryBudgetSet(total_bytes=80 * GIB, gpu_memory_utilization=0.9),
+        Failure(failure="out_of_memory", message="no", free_bytes=GIB, needed_bytes=3 * GIB),
+    ]  # fmt: skip
+    (finding,) = found(events, "out_of_memory")
+    assert finding.suggestion == "--gpu-memory-utilization 0.87"
+    (finding,) = found([started(), *events[2:]], "out_of_memory")
+    assert finding.setting == "VLLM_BUCKETING_FROM_FILE"
+
+
+def test_a_post_mortem_without_a_shortfall_says_so():
+    events = [started(), Failure(failure="out_of_memory", message="no", free_bytes=GIB)]
+    (finding,) = found(events, "out_of_memory")
+    assert "not known" in finding.effect
+    assert finding.numbers == {"free_bytes": GIB}
+
+
+def test_graphs_that_fit_nowhere_ask_for_fewer_buckets():
+    (finding,) = found(simulate(total_bytes=40 * GIB)[1], "reserve_too_small")
+    assert finding.setting == "VLLM_BUCKETING_FROM_FILE"
+    assert finding.numbers["needed_bytes"] > 40 * GIB
+
+
+def test_a_cache_that_no_utilisation_makes_room_for():
+    (finding,) = found(cuda(kv_cache_bytes=-30 * GIB), "no_room_for_cache")
+    assert finding.setting == "tensor_parallel_size"
+    (finding,) = found(cuda(kv_cache_bytes=-GIB), "no_room_for_cache")
+    assert finding.suggestion == "--gpu-memory-utilization above 0.92"

@@ -15,6 +15,7 @@ from warmup_insights.analysis.traffic import (
     count_shapes,
     traffic_from_requests,
 )
+from warmup_insights.analysis.traffic_bound import lower_bound, most_buckets
 from warmup_insights.analysis.traffic_cost import (
     assign,
     execution_cost,
@@ -430,3 +431,35 @@ def test_steps_larger_than_the_settings_are_refused():
         fit_for_settings(
             traffic({(1, 900, 0): 1}), engine_settings(), Limits(max_buckets=3)
         )
+
+
+def test_many_batch_sizes_of_prompts_are_put_together():
+    """More than six: every size alone, powers of two, or all at once are tried."""
+    points = {(batch, 10 * batch % 70 + 5, 0): 1 + batch % 3 for batch in range(1, 17)}
+    few = fit_buckets(traffic(points), Limits(max_buckets=3))
+    many = fit_buckets(traffic(points), Limits(max_buckets=16))
+    assert few.usage.num_buckets <= 3
+    assert many.wasted == 0
+    assert few.bound <= few.executed
+
+
+def test_the_bound_of_thousands_of_values_is_below_the_optimum():
+    """It is thinned out, which only lowers it: in one dimension the optimum is known."""
+    points = {(1, q, 0): 1 + q % 3 for q in range(2, 6000)}
+    found, limits = traffic(points), Limits(max_buckets=6)
+    optimum = fit_buckets(found, limits).executed
+    bound = lower_bound(found, ["prompt"], limits, 1)
+    assert 0.99 * optimum < bound <= optimum
+
+
+def test_a_bound_on_bytes_bounds_the_number():
+    points = {(1, q, 0): 1 for q in range(50, 1000, 50)}
+    limits = Limits(max_graph_bytes=1000, bytes=lambda phase, bucket: bucket[1])
+    assert most_buckets(traffic(points), ["prompt"], limits) == 20
+    assert lower_bound(traffic(points), ["prompt"], limits, 1) > 0
+
+
+def test_nothing_to_cover_needs_no_bucket():
+    fit = fit_buckets(traffic({(1, 9, 0): 1}), Limits(max_buckets=5))
+    assert fit.buckets == {"prompt": ((1, 9, 0),)}
+    assert (fit.wasted, fit.gap_percent, fit.waste_ratio) == (0, 0.0, 0.0)
