@@ -8,7 +8,8 @@ calls. `--peers` is a Python that has tensorboard and mlflow; they then show as 
 in the same browser, measured in the same way: from navigation to the tenth run that can
 be read. `cold` is the first visit of a server that has just answered its health check,
 `warm` the median of later visits in the same browser. Memory is the resident size of all
-processes of a server after the visits.
+processes of a server after the visits. Visits take turns, so that all meet the same
+machine; on a busy one only the ratios say something.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -133,19 +134,33 @@ def seconds_to(page: Any, address: str, ready: Callable[[Any], None]) -> float:
     return time.perf_counter() - began
 
 
-def visits(
-    browser: Any, address: str, ready: Callable[[Any], None], rounds: int
-) -> dict[str, float]:
-    """The first visit, and the median of later ones in the same browser."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    times = []
-    for _ in range(rounds + 1):
-        page = context.new_page()
-        times.append(seconds_to(page, address, ready))
+class Place:
+    """A page that is visited again and again in one browser context."""
+
+    def __init__(
+        self, browser: Any, name: str, address: str, ready: Callable[[Any], None]
+    ) -> None:
+        self.name = name
+        self._address = address
+        self._ready = ready
+        self._context = browser.new_context(viewport={"width": 1280, "height": 900})
+        self.times: list[float] = []
+
+    def visit(self) -> None:
+        """One visit, in a new tab."""
+        page = self._context.new_page()
+        self.times.append(seconds_to(page, self._address, self._ready))
         page.wait_for_timeout(700)
         page.close()
-    context.close()
-    return {"first_s": times[0], "warm_s": statistics.median(times[1:])}
+
+    def result(self) -> dict[str, float]:
+        """The first visit, and the median and the best of the later ones."""
+        later = self.times[1:]
+        return {
+            "cold_s": round(self.times[0], 2),
+            "warm_s": round(statistics.median(later), 2),
+            "warm_best_s": round(min(later), 2),
+        }
 
 
 def ten_rows(page: Any) -> None:
@@ -190,23 +205,6 @@ def resident_mib(pid: int) -> float:
     return found
 
 
-def own_visits(browser: Any, database: Path, runs: int, rounds: int) -> dict[str, Any]:
-    """Our pages, each round on the newest runs."""
-    last = f"{runs - 1:012x}"
-    five = "&".join(f"run={n:012x}" for n in range(runs - 5, runs))
-    with serving(database) as (address, pid):
-        result = {
-            "runs page": visits(browser, address + "/", ten_rows, rounds),
-            "run page": visits(
-                browser, f"{address}/run?run={last}", first_chart, rounds
-            ),
-            "compare five": visits(
-                browser, f"{address}/compare?{five}", figures, rounds
-            ),
-        }
-        return {**result, "memory_mib": resident_mib(pid)}
-
-
 @contextmanager
 def peer(command: list[str], health: str) -> Iterator[int]:
     process = subprocess.Popen(
@@ -221,40 +219,55 @@ def peer(command: list[str], health: str) -> Iterator[int]:
         process.wait(timeout=30)
 
 
-def peer_visits(browser: Any, python: str, runs: int, rounds: int) -> dict[str, Any]:
-    """TensorBoard and MLflow with as many runs."""
-    found: dict[str, Any] = {}
+def serve_peer(
+    stack: ExitStack, name: str, python: str, folder: Path, runs: int
+) -> tuple[str, int]:
+    """The address of a peer's list of runs, and its process."""
     maker = str(ROOT / "benchmarks" / "dashboard_peers.py")
-    binaries = Path(python).parent
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("tensorboard", "mlflow"):
-            data = Path(folder) / name
-            data.mkdir()
-            made = subprocess.run(
-                [python, maker, name, str(data), str(runs)],
-                check=True, capture_output=True, text=True,
-            )  # fmt: skip
-            address = f"http://127.0.0.1:{(port := free_port())}"
-            if name == "tensorboard":
-                command = [
-                    str(binaries / name),
-                    "--logdir",
-                    str(data),
-                    "--port",
-                    str(port),
-                ]
-                page, health = f"{address}/#timeseries", address
-            else:
-                store = f"sqlite:///{data / 'mlflow.db'}"
-                command = [str(binaries / name), "server", "--port", str(port),
-                           "--backend-store-uri", store]  # fmt: skip
-                experiment = made.stdout.split()[-1]
-                page = f"{address}/#/experiments/{experiment}/runs"
-                health = f"{address}/health"
-            with peer(command, health) as pid:
-                found[name] = visits(browser, page, ten_names, rounds)
-                found[name]["memory_mib"] = resident_mib(pid)
-    return found
+    folder.mkdir()
+    made = subprocess.run(
+        [python, maker, name, str(folder), str(runs)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    binary = str(Path(python).parent / name)
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    if name == "tensorboard":
+        command = [binary, "--logdir", str(folder), "--port", str(port)]
+        return f"{address}/#timeseries", stack.enter_context(peer(command, address))
+    store = f"sqlite:///{folder / 'mlflow.db'}"
+    command = [binary, "server", "--port", str(port), "--backend-store-uri", store]
+    page = f"{address}/#/experiments/{made.stdout.split()[-1]}/runs"
+    return page, stack.enter_context(peer(command, f"{address}/health"))
+
+
+def waits(browser: Any, options: argparse.Namespace, database: Path) -> dict[str, Any]:
+    """All pages, visited in turns: everybody meets the same machine."""
+    runs = options.runs
+    last = f"{runs - 1:012x}"
+    five = "&".join(f"run={n:012x}" for n in range(runs - 5, runs))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        address, pid = stack.enter_context(serving(database))
+        pids = {"warmup-insights": pid}
+        places = [Place(browser, "runs page", address + "/", ten_rows)]
+        for name in ("tensorboard", "mlflow") if options.peers else ():
+            page, pids[name] = serve_peer(
+                stack, name, options.peers, folder / name, runs
+            )
+            places.append(Place(browser, name, page, ten_names))
+        places += [
+            Place(browser, "run page", f"{address}/run?run={last}", first_chart),
+            Place(browser, "compare five", f"{address}/compare?{five}", figures),
+        ]
+        for _ in range(options.rounds + 1):
+            for place in places:
+                place.visit()
+        memory = {name: round(resident_mib(pid)) for name, pid in pids.items()}
+        return {
+            "waits": {place.name: place.result() for place in places},
+            "memory_mib": memory,
+            "load": os.getloadavg()[0],
+        }
 
 
 def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
@@ -316,10 +329,10 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
                 ),
                 full=True,
             ),
-            "memory: 300 runs": lambda: configurations.points_frame(
+            "memory: 200 runs": lambda: configurations.points_frame(
                 list(
                     store.summaries(
-                        [f"{n:012x}" for n in range(max(0, runs - 300), runs)],
+                        [f"{n:012x}" for n in range(max(0, runs - 200), runs)],
                         with_lists=False,
                     ).values()
                 ),
@@ -364,13 +377,9 @@ def main() -> None:
         result = {
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
+            **waits(browser, options, database),
             "queries_ms": queries(database, options.runs, options.rounds),
-            "warmup-insights": own_visits(
-                browser, database, options.runs, options.rounds
-            ),
         }
-        if options.peers:
-            result |= peer_visits(browser, options.peers, options.runs, options.rounds)
         browser.close()
     print(json.dumps(result, indent=2))
     for name, target in TARGETS.items():

@@ -93,7 +93,7 @@ def status_badge(status: str) -> None:
 def csv_button(table: pd.DataFrame, key: str) -> None:
     """A table to take away."""
     st.download_button(
-        "CSV", _csv(table), f"{key}.csv", "text/csv", key=f"{key}-csv",
+        "CSV", lambda: _csv(table), f"{key}.csv", "text/csv", key=f"{key}-csv",
         on_click="ignore", type="tertiary", icon=":material/download:",
         help="This data as CSV",
     )  # fmt: skip

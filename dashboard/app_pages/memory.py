@@ -10,7 +10,7 @@ from dashboard.charts_runs import configurations as configurations_figure
 from dashboard.text import markdown, visible
 from warmup_insights.errors import InputError
 
-MOST = 300
+MOST = 200
 LISTED = 2_000
 MOST_COMPARED = 12
 

@@ -317,3 +317,15 @@ def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
         main = page.get_by_test_id("stMain")
         assert main.evaluate("e => e.scrollWidth <= e.clientWidth")
         visitor.close()
+
+
+def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
+    page = visit(full_server).open("/run?run=recorded+0&tab=Graph+memory")
+    page.get_by_text("Memory budget", exact=True).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").first.click()
+    path = tmp_path / "budget.csv"
+    download.value.save_as(path)
+    lines = path.read_text().splitlines()
+    assert lines[0] == "step,kind,bytes,start_bytes"
+    assert f"KV cache,level,{60 * 1024**3},0" in lines
