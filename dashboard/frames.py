@@ -70,7 +70,7 @@ def runs_frame(
 
 def runs_table(rows: pd.DataFrame) -> pd.DataFrame:
     """The table of the runs page: one column per thing a person looks for."""
-    started = rows["started_at"].fillna(rows["created_at"])
+    started = rows["started_at"].astype("float64")
     engine = rows["engine"].fillna("") + (" " + rows["version"].fillna(""))
     return pd.DataFrame(
         {
