@@ -69,7 +69,7 @@ def bucket_map(
     else:
         _add_amounts(figure, grid, gap, by=by)
     _add_markers(figure, grid, dark=dark)
-    figure.update_xaxes(type="category", showgrid=False, tickangle=0, nticks=24)
+    figure.update_xaxes(type="category", showgrid=False, nticks=24)
     figure.update_yaxes(type="category", showgrid=False)
     name_axes(figure, axes.title(axes.x), axes.title(axes.y))
     return figure

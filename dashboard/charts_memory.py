@@ -45,7 +45,7 @@ def budget_waterfall(steps: Sequence[Step], *, dark: bool = False) -> Figure:
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
     top = max((step.start_bytes + step.size_bytes for step in steps), default=0)
-    figure.update_xaxes(range=[0, (in_gib(top) or 0) * 1.18])
+    figure.update_xaxes(range=[0, (in_gib(top) or 0) * 1.28])
     figure.update_layout(showlegend=False)
     name_axes(figure, "device memory (GiB)", None)
     return figure
@@ -118,8 +118,8 @@ def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:
         )  # fmt: skip
     figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, top / factor * 1.45 or 1])
-    name_axes(figure, f"memory ({unit})", None)
+    figure.update_xaxes(range=[0, top / factor * 1.8 or 1])
+    name_axes(figure, f"memory ({unit}), and as KV blocks", None)
     return figure
 
 
@@ -127,5 +127,5 @@ def _with_blocks(row: dict[object, object], name: str) -> str:
     size, blocks = row[f"{name}_bytes"], row[f"{name}_blocks"]
     text = _size(size)
     if isinstance(blocks, int | float) and not pd.isna(blocks):
-        text += f" = {format_count(round(blocks))} KV blocks"
+        text += f" = {format_count(round(blocks))} blocks"
     return text

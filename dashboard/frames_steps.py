@@ -74,9 +74,21 @@ def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
     if (known["kind"] == "graph_captured").any():
         known = known[~((known["kind"] == "warmup_step") & (known["mode"] == "graph"))]
     top = known.sort_values("duration_s", ascending=False, kind="stable").head(limit)
-    names = [_step_name(row) for row in top.to_dict("records")]
+    names = _distinct([_step_name(row) for row in top.to_dict("records")], top["line"])
     meanings = [_meaning(row) for row in top.to_dict("records")]
     return top.assign(name=names, meaning=meanings)[columns].reset_index(drop=True)
+
+
+def _distinct(names: list[str], lines: pd.Series) -> list[str]:
+    """Names that differ: those that repeat say their line, else which one they are."""
+    seen: dict[str, int] = {}
+    result = []
+    for name, line in zip(names, lines, strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        if names.count(name) > 1:
+            name += f", line {int(line)}" if _is_known(line) else f" {seen[name]}"
+        result.append(name)
+    return result
 
 
 def _step_name(row: Mapping[Any, Any]) -> str:

@@ -69,8 +69,8 @@ class Figures(NamedTuple):
     note: str | None = None
 
 
-def headline(figures: Sequence[Figures]) -> None:
-    """Headline figures, as many beside each other as fit."""
+def headline(figures: Sequence[Figures], *, even: bool = True) -> None:
+    """Headline figures, as many beside each other as fit; `even` not inside columns."""
     with st.container(horizontal=True, gap="small"):
         for figure in figures:
             st.metric(
@@ -81,7 +81,7 @@ def headline(figures: Sequence[Figures]) -> None:
                 delta_arrow="off",
                 help=figure.help,
                 border=True,
-                height="stretch",
+                height="stretch" if even else "content",
             )
 
 

@@ -122,8 +122,8 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         widgets.chart(
             step_bars(costs, dark=view.dark), costs,
             key=view.key(f"costly-{phase}"), title=f"The {len(costs)} costliest buckets",
-            hint=f"Together {format_percent(100 * share)} of the time of all "
-            f"{phase} buckets.",
+            hint=f"Together {format_percent(100 * share)} of the time that is known; "
+            f"{len(known)} of {len(rows)} {phase} buckets have a time.",
             simulated=view.simulated,
         )  # fmt: skip
     with right:

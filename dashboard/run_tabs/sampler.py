@@ -40,13 +40,12 @@ def _sampler(view: View) -> None:
     widgets.headline(
         [
             Figures(
-                "Sampler warm-up",
-                format_duration(section["duration_s"]),
-                note=section["status"],
+                f"Sampler, {section['status']}", format_duration(section["duration_s"])
             ),
             Figures("Batch sizes", "?" if sizes is None else str(len(sizes))),
             Figures("Configurations", format_count(section["configs"])),
-        ]
+        ],
+        even=False,
     )
     cells = data.sampler_cells(view.run, view.summary)
     if cells.empty:
@@ -70,13 +69,13 @@ def _defrag(view: View) -> None:
     widgets.headline(
         [
             Figures(
-                "Defragmenter warm-up",
+                f"Defragmenter, {section['status'] or 'no warm-up'}",
                 format_duration(section["duration_s"]),
-                note=section["status"] or "not in the log",
             ),
             Figures("Thresholds", "?" if thresholds is None else str(len(thresholds))),
-            Figures("Ran while serving", format_count(len(section["runs"]))),
-        ]
+            Figures("Ran live", format_count(len(section["runs"]))),
+        ],
+        even=False,
     )
     if section["reason"]:
         st.warning(markdown(f"Skipped: {section['reason']}"))

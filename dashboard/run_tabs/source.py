@@ -68,5 +68,6 @@ def show(view: View) -> None:
         column_config={
             "line": st.column_config.NumberColumn("line", format="%d", width="small"),
             "rule": st.column_config.TextColumn("rule", width="medium"),
+            "text": st.column_config.TextColumn("text", width=1000),
         },
     )  # fmt: skip

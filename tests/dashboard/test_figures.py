@@ -20,7 +20,7 @@ from dashboard.charts_steps import (
     stages_frame,
     threshold_bars,
 )
-from dashboard.charts_time import phase_bars, rank_timeline, timeline
+from dashboard.charts_time import phase_bars, rank_timeline, step_bars, timeline
 from dashboard.palette import STATES
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
@@ -255,7 +255,7 @@ def test_reserved_and_used_are_also_kv_blocks(recorded):
     assert bars(figure, 1) == {"all graphs": 10.0, "prompt": 3.0, "decode": 7.0}
     # 60 GiB hold 600 blocks, so 2.5 GiB would hold 25.
     assert graph_memory.gained_blocks(recorded.summary) == 25
-    assert figure.data[0].text[0] == "7.5 GiB = 75 KV blocks"
+    assert figure.data[0].text[0] == "7.5 GiB = 75 blocks"
 
 
 def test_capture_shares_are_those_of_the_summary(document):
@@ -355,3 +355,18 @@ def test_every_figure_names_its_units(recorded, events, document):
     for figure in figures:
         titles = [figure.layout.xaxis.title.text, figure.layout.yaxis.title.text]
         assert any(title and "(" in title for title in titles), titles
+
+
+def test_steps_of_one_name_are_bars_of_their_own():
+    rows = pd.DataFrame(
+        [
+            {"kind": "compile_finished", "duration_s": 50.0, "line": 70, "mode": None},
+            {"kind": "compile_finished", "duration_s": 7.0, "line": 71, "mode": None},
+            {"kind": "warmup_step", "duration_s": 1.0, "line": 72, "mode": "eager"},
+        ]
+    ).assign(phase=None, batch_size=None, query_len=None, num_blocks=None,
+             memory_bytes=None, rank=None)  # fmt: skip
+    steps = frames_steps.costly_steps(rows, 10)
+    assert bars(step_bars(steps)) == {
+        "compile, line 70": 50.0, "compile, line 71": 7.0, "warm-up": 1.0,
+    }  # fmt: skip
