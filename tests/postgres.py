@@ -95,7 +95,7 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server():
-    """The server of this session; skips where PostgreSQL or its driver is missing."""
+    """The server of this test run; skips where PostgreSQL or its driver is missing."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     binaries = find_binaries()
     if binaries is None:
