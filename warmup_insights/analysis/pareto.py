@@ -60,6 +60,8 @@ class ConfigurationRow:
     settings: dict[str, Any]
     figures: dict[str, float | None]
     is_non_dominated: bool | None
+    is_synthetic: bool = False
+    """True when the figures come from a simulation or a made-up log."""
 
 
 MEMORY_SETTINGS = (
@@ -103,6 +105,7 @@ def configuration_rows(
             },
             row,
             mark,
+            is_synthetic=bool(summary.get("synthetic")),
         )
         for summary, row, mark in zip(summaries, figures, marks, strict=True)
     ]

@@ -207,4 +207,5 @@ def _point_json(item: PointOutcome, rows: dict[str, Any]) -> dict[str, Any]:
         "reason": item.reason,
         "figures": row.figures if row else None,
         "is_non_dominated": row.is_non_dominated if row else None,
+        "synthetic": row.is_synthetic if row else None,
     }

@@ -35,7 +35,7 @@ def sweep_table(experiment: Experiment, rows: Sequence[SweepRow]) -> TextTable:
             "*" if row is not None and row.is_non_dominated else "",
             *(dict(point.settings).get(name, "") for name in names),
             *(_figure(row, name) for name, _ in _FIGURES),
-            status,
+            f"{status}, simulated" if row is not None and row.is_synthetic else status,
             row.run_id if row is not None else "",
         ]
         for point, row, status in rows
