@@ -11,6 +11,8 @@ from warmup_insights.storage.location import DATABASE_VARIABLE
 
 APP = Path(__file__).with_name("app.py")
 
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Addresses and names of this machine alone."""
 _FIXED = {
     "server.enableXsrfProtection": "true",
     "server.enableCORS": "true",
@@ -61,6 +63,15 @@ def options(
     }
 
 
+def allowed_hosts(host: str) -> list[str]:
+    """Names by which a server on this machine may be called; empty means any.
+
+    A page elsewhere whose name was pointed at this machine (DNS rebinding) may not
+    talk to a server that listens for this machine alone.
+    """
+    return [*LOCAL] if host in LOCAL else []
+
+
 def command(
     *, host: str, port: int, max_upload_mb: int, open_browser: bool
 ) -> list[str]:
@@ -73,6 +84,7 @@ def command(
         "-m",
         "dashboard",
         *(f"--{name}={value}" for name, value in chosen.items()),
+        *(f"--server.allowedHosts={name}" for name in allowed_hosts(host)),
     ]
 
 

@@ -329,3 +329,17 @@ def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
     lines = path.read_text().splitlines()
     assert lines[0] == "step,kind,bytes,start_bytes"
     assert f"KV cache,level,{60 * 1024**3},0" in lines
+
+
+def test_a_page_of_another_name_may_not_talk_to_the_server(full_server, chromium):
+    """A name of somebody else's that points at this machine gets no data."""
+    port = urlsplit(full_server).port
+    browser = chromium.browser_type.launch(
+        executable_path=CHROMIUM,
+        args=[*ARGUMENTS, "--host-resolver-rules=MAP evil.example 127.0.0.1"],
+    )
+    page = browser.new_page()
+    page.goto(f"http://evil.example:{port}/", wait_until="commit")
+    page.wait_for_timeout(4000)
+    assert page.get_by_test_id("stDataFrame").count() == 0
+    browser.close()

@@ -41,6 +41,7 @@ def test_it_listens_on_this_machine_only(started, tmp_path):
     assert "--server.enableXsrfProtection=true" in arguments
     assert "--browser.gatherUsageStats=false" in arguments
     assert "--server.maxUploadSize=400" in arguments
+    assert "--server.allowedHosts=127.0.0.1" in arguments
     assert read_settings(env) == read_settings(
         {"WARMUP_INSIGHTS_DB": str(tmp_path / "a.db")}
     )
@@ -51,6 +52,7 @@ def test_another_address_is_warned_about(started):
     result = CliRunner().invoke(cli, ["dashboard", "--host", "0.0.0.0", "--db", "x.db"])
     assert "asks nobody for a password" in result.stderr
     assert "--server.address=0.0.0.0" in started[0][0]
+    assert not [a for a in started[0][0] if "allowedHosts" in a]
 
 
 def test_paths_and_browser_are_asked_for(started):

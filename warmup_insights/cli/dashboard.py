@@ -13,8 +13,6 @@ from warmup_insights.cli.options import db_option
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.storage.location import shown_location
 
-LOCAL = ("127.0.0.1", "::1", "localhost")
-
 
 @click.command()
 @db_option
@@ -53,7 +51,7 @@ def dashboard(
                 f"The dashboard needs {package}; install it with "
                 "pip install 'warmup-insights[dashboard]'"
             )
-    from dashboard.server import command, environment
+    from dashboard.server import LOCAL, command, environment
 
     if host not in LOCAL:
         click.echo(
@@ -73,6 +71,11 @@ def dashboard(
 
 
 def _run(arguments: list[str], env: dict[str, str]) -> int:
+    """Become the server, so that a signal for this process reaches it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.name == "posix":
+        os.execve(arguments[0], arguments, env)
     try:
         return subprocess.run(arguments, env=env, check=False).returncode
     except KeyboardInterrupt:
