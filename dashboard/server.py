@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dashboard.settings import ALLOW_PATHS
@@ -63,17 +63,22 @@ def options(
     }
 
 
-def allowed_hosts(host: str) -> list[str]:
+def allowed_hosts(host: str, more: Sequence[str] = ()) -> list[str]:
     """Names by which a server on this machine may be called; empty means any.
 
     A page elsewhere whose name was pointed at this machine (DNS rebinding) may not
     talk to a server that listens for this machine alone.
     """
-    return [*LOCAL] if host in LOCAL else []
+    return [*LOCAL, *more] if host in LOCAL else list(more)
 
 
 def command(
-    *, host: str, port: int, max_upload_mb: int, open_browser: bool
+    *,
+    host: str,
+    port: int,
+    max_upload_mb: int,
+    open_browser: bool,
+    allow_hosts: Sequence[str] = (),
 ) -> list[str]:
     """The program that serves the dashboard, with its arguments."""
     chosen = options(
@@ -84,7 +89,7 @@ def command(
         "-m",
         "dashboard",
         *(f"--{name}={value}" for name, value in chosen.items()),
-        *(f"--server.allowedHosts={name}" for name in allowed_hosts(host)),
+        *(f"--server.allowedHosts={name}" for name in allowed_hosts(host, allow_hosts)),
     ]
 
 

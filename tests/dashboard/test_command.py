@@ -55,6 +55,12 @@ def test_another_address_is_warned_about(started):
     assert not [a for a in started[0][0] if "allowedHosts" in a]
 
 
+def test_a_proxy_has_a_name_of_its_own(started):
+    CliRunner().invoke(cli, ["dashboard", "--allow-host", "runs.example"])
+    assert "--server.allowedHosts=runs.example" in started[0][0]
+    assert "--server.allowedHosts=localhost" in started[0][0]
+
+
 def test_paths_and_browser_are_asked_for(started):
     CliRunner().invoke(cli, ["dashboard", "--allow-paths", "--no-browser"])
     arguments, env = started[0]

@@ -35,6 +35,13 @@ from warmup_insights.storage.location import shown_location
     show_default=True,
     help="Largest file that can be uploaded, in megabytes.",
 )
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Another name by which this server may be called, as behind a proxy.",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def dashboard(
     db: str,
@@ -42,6 +49,7 @@ def dashboard(
     port: int,
     allow_paths: bool,
     max_upload_mb: int,
+    allow_hosts: tuple[str, ...],
     no_browser: bool,
 ) -> None:
     """Open the dashboard in a browser."""
@@ -65,6 +73,7 @@ def dashboard(
         port=port,
         max_upload_mb=max_upload_mb,
         open_browser=not no_browser,
+        allow_hosts=allow_hosts,
     )
     env = environment(os.environ, database=db, allow_paths=allow_paths)
     sys.exit(_run(arguments, env))
