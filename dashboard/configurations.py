@@ -70,6 +70,12 @@ def comparable(points: pd.DataFrame) -> pd.DataFrame:
     return points.dropna(subset=["captured_percent", "num_kv_blocks", "warmup_s"])
 
 
+def joined(*frames: pd.DataFrame) -> pd.DataFrame:
+    """Points below each other; frames without any are left out."""
+    kept = [frame for frame in frames if not frame.empty]
+    return pd.concat(kept, ignore_index=True) if kept else frames[0]
+
+
 def planned_points(planner: Planner) -> pd.DataFrame:
     """What the run behind a planner would give with other utilisations and reserves."""
     rows = []
@@ -93,12 +99,12 @@ def _plan(planner: Planner, utilization: float, reserve: float) -> Plan | None:
 
 def _planned_row(plan: Plan) -> dict[str, Any]:
     return {
-        "run_id": None,
+        "run_id": "",
         "name": "planned",
         "captured_percent": plan.captured_percent,
         "num_kv_blocks": plan.num_kv_blocks,
         "warmup_s": plan.time.warmup_s,
-        "best": None,
+        "best": False,
         "kind": "planned" if plan.outcome == "fits" else "planned, does not fit",
         "settings": settings_text(plan.settings),
         **{SHORT[name]: plan.settings[name] for name in SHORT},

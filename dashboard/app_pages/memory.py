@@ -44,7 +44,7 @@ def render() -> None:
     if known.empty and planned.empty:
         _empty()
     else:
-        _figure(pd.concat([known, planned], ignore_index=True), rows, note)
+        _figure(configurations.joined(known, planned), rows, note)
     _table(points)
     _recommendation()
 
@@ -95,7 +95,7 @@ def _planned(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _figure(points: pd.DataFrame, rows: pd.DataFrame, note: str) -> None:
-    shown = rows[rows["run_id"].isin(points["run_id"].dropna())]
+    shown = rows[rows["run_id"].isin(points["run_id"])]
     made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
     label = None
     if made_up.any():

@@ -144,3 +144,16 @@ def test_simulated_figures_are_marked(monkeypatch, full_database, page):
         assert set(table[is_recorded]["figures"]) == {"simulated"}
     else:
         assert "simulated" in shown or "all synthetic" in shown
+
+
+def test_predictions_from_a_run_are_added_to_the_configurations(
+    monkeypatch, full_database
+):
+    app = open_page(monkeypatch, full_database, "memory", q="recorded")
+    with EventStore(full_database) as store:
+        run_id = store.find_run("recorded 0").run_id
+    app.selectbox(key="plan-from").set_value(run_id).run()
+    assert not app.exception
+    assert "**Recommendation**" in texts(app)
+    (figure,) = app.get("plotly_chart")
+    assert '"name":"planned"' in figure.proto.spec.replace(": ", ":")
