@@ -172,6 +172,19 @@ def stop(process: subprocess.Popen[str]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+        break
+    _end_workers(process.pid)
+
+
+def _end_workers(group: int) -> None:
+    """Kill what a server left behind: a worker that began after the interrupt."""
+    deadline = time.monotonic() + min(5.0, STOP_S)
+    try:
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
         return
 
 
