@@ -2,9 +2,10 @@
 
 Run from the repository root: `python benchmarks/plugin.py`. Whole warm-ups are those of
 the stand-in in `tests/vllm_plugin/standin` (no engine, no device: its forward passes
-sleep), with and without the plugin in turn. With `--command` a real engine's command is
-run in turn instead; its line `init engine (...) took N s` is what is compared. The
-fastest of the rounds counts, because everything else on the machine only adds time.
+sleep, its garbage collections visit as many objects as in a real engine), with the
+hooks off and on in turns. With `--command` a real engine's command is run in turns
+instead; its line `init engine (...) took N s` is what is compared. The median of the
+ratios within a round counts, and the quartiles say how much the machine was disturbed.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ from warmup_insights.vllm_plugin.wrapping import Attachment
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "vllm_plugin" / "standin"
 CALLS = 20_000
-ENGINE_OBJECTS = 700_000
-"""What the collector finds in a process with vLLM and torch, counted there."""
 _INIT = re.compile(r"init engine \(.*?\) took ([\d.]+) s")
 
 
@@ -127,30 +126,40 @@ def cost_per_call():
     return costs
 
 
-def run_standin(folder, *, records, step_s):
-    """Seconds of the stand-in's warm-up, and of the processor in it."""
+def compare_standin(rounds, step_s):
+    """Warm-ups of the stand-in with the hooks off and on, in turns."""
     paths = STANDIN / "v0_26", STANDIN / "base", ROOT
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "STANDIN_STEP_S": str(step_s),
-        "STANDIN_STEPS": "[]",
-        "STANDIN_BALLAST": str(ENGINE_OBJECTS),
+    with tempfile.TemporaryDirectory() as folder:
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "STANDIN_STEP_S": str(step_s),
+            "WARMUP_INSIGHTS_DB": str(Path(folder) / "runs.db"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "standin.alternate", str(rounds)],
+            env=env, cwd=folder, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    found = json.loads(done.stdout)
+    plain, watched = ([pair[0] for pair in found[name]] for name in ("off", "on"))
+    return ratios(plain, watched)
+
+
+def ratios(plain, watched):
+    """Median seconds, and the median and quartiles of the ratio within each round."""
+    pairs = [on / off for off, on in zip(plain, watched, strict=True)]
+    low, middle, high = statistics.quantiles(pairs, n=4)
+    return {
+        "rounds": len(plain),
+        "plain_s": statistics.median(plain),
+        "watched_s": statistics.median(watched),
+        "ratio": middle,
+        "quartiles": [low, high],
     }
-    env.pop("WARMUP_INSIGHTS_DB", None)
-    if records:
-        env["WARMUP_INSIGHTS_DB"] = str(Path(folder) / "runs.db")
-    output = subprocess.run(
-        [sys.executable, "-m", "standin.drive"],
-        env=env, cwd=folder, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    found = re.search(r"WARMUP_S ([\d.]+) ([\d.]+)", output)
-    return float(found[1]), float(found[2])
 
 
-def run_engine(folder, *, records, command):
-    """Seconds that a real engine says its initialisation took; twice."""
+def run_engine(folder, records, command):
+    """Seconds that a real engine says its initialisation took."""
     env = dict(os.environ)
     env.pop("WARMUP_INSIGHTS_DB", None)
     if records:
@@ -161,40 +170,31 @@ def run_engine(folder, *, records, command):
     found = _INIT.search(done.stdout + done.stderr)
     if found is None:
         raise SystemExit("the command did not print `init engine (...) took N s`")
-    return float(found[1]), float(found[1])
+    return float(found[1])
 
 
-def compare(rounds, measure, **options):
-    """Fastest and median seconds without and with the plugin, taken in turn."""
+def compare_engine(rounds, command):
+    """Starts of a real engine without and with the plugin, in turns."""
     seconds = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             for records in (False, True):
-                seconds[records].append(measure(folder, records=records, **options))
-    plain, watched = ([pair[0] for pair in seconds[r]] for r in (False, True))
-    plain_cpu, watched_cpu = ([pair[1] for pair in seconds[r]] for r in (False, True))
-    return {
-        "rounds": rounds,
-        "plain_s": min(plain),
-        "watched_s": min(watched),
-        "ratio": min(watched) / min(plain),
-        "ratio_of_medians": statistics.median(watched) / statistics.median(plain),
-        "cpu_ratio": min(watched_cpu) / min(plain_cpu),
-    }
+                seconds[records].append(run_engine(folder, records, command))
+    return ratios(seconds[False], seconds[True])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--step-s", type=float, default=0.05)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--step-s", type=float, default=0.02)
     parser.add_argument("--command", help="of a real engine, run in turn")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     result = {"added_us_per_call": cost_per_call()}
     if chosen.command:
-        result["engine"] = compare(chosen.rounds, run_engine, command=chosen.command)
+        result["engine"] = compare_engine(chosen.rounds, chosen.command)
     else:
-        result["standin"] = compare(chosen.rounds, run_standin, step_s=chosen.step_s)
+        result["standin"] = compare_standin(chosen.rounds, chosen.step_s)
     if chosen.json:
         print(json.dumps(result, indent=2))
         return
@@ -203,11 +203,11 @@ def main():
     for name in ("standin", "engine"):
         if name in result:
             found = result[name]
+            low, high = found["quartiles"]
             print(
                 f"{name}: {found['plain_s']:.3f} s without, {found['watched_s']:.3f} s "
-                f"with the plugin, ratio {found['ratio']:.4f} (of medians "
-                f"{found['ratio_of_medians']:.4f}, of processor time "
-                f"{found['cpu_ratio']:.4f}), {found['rounds']} rounds in turn"
+                f"with the plugin; ratio within a round {found['ratio']:.4f} (half of "
+                f"the {found['rounds']} rounds between {low:.4f} and {high:.4f})"
             )
 
 

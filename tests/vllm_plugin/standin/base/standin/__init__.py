@@ -25,8 +25,6 @@ class Device:
         self.graphs = 0
         self.compile_us = 0
         self.waits = 0
-        self.warmup_s = 0.0
-        self.warmup_cpu_s = 0.0
 
     def take(self, num_bytes):
         self.used += num_bytes

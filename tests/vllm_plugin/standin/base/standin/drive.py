@@ -2,8 +2,7 @@
 
 `STANDIN_STEPS` (JSON list of steps, each a list of [query, context]), `STANDIN_SET`
 (JSON, `module:NAME` to value), `STANDIN_BREAK` (`module:name` that raises from now on),
-`STANDIN_TWICE` (start a second engine), `STANDIN_EAGER`, `STANDIN_TP`,
-`STANDIN_BALLAST` (so many objects for the garbage collector to visit).
+`STANDIN_TWICE` (start a second engine), `STANDIN_EAGER`, `STANDIN_TP`.
 """
 
 from __future__ import annotations
@@ -54,16 +53,13 @@ def run_engine():
 
 def main():
     prepare()
-    ballast = [[] for _ in range(int(os.environ.get("STANDIN_BALLAST", "0")))]
     tokens = run_engine()
-    ballast.clear()
     if os.environ.get("STANDIN_TWICE"):
         tokens = [tokens, run_engine()]
     from standin import DEVICE
 
     print("TOKENS", json.dumps(tokens))
     print("WAITS", DEVICE.waits)
-    print("WARMUP_S", DEVICE.warmup_s, DEVICE.warmup_cpu_s)
     print("FROZEN", gc.get_freeze_count())
 
 

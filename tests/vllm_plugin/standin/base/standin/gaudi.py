@@ -169,11 +169,9 @@ class Runner:
             log.info(f"{self.source}:10", "Skipping warmup...")
             return
         start_mem = self.profiler_class.current_device_memory_usage()
-        start_time, start_cpu = time.perf_counter(), time.thread_time()
+        start_time = time.perf_counter()
         body()
         elapsed = time.perf_counter() - start_time
-        DEVICE.warmup_s = elapsed
-        DEVICE.warmup_cpu_s = time.thread_time() - start_cpu
         end_mem = self.profiler_class.current_device_memory_usage()
         log.info(
             f"{self.source}:11",
