@@ -1,9 +1,9 @@
 """The process that writes events into the store, so that the engine's does not.
 
-Loading SQLAlchemy would add some 50,000 objects to the engine, and vllm-gaudi makes
-Python's garbage collector visit every object twice per bucket: on a warm-up of the lab
-that alone cost several percent. It also keeps the store's threads and locks out of a
-process that forks.
+The libraries of the store are some 50,000 objects. vllm-gaudi makes Python's garbage
+collector visit every object of the process twice per bucket, about 700,000 without
+them, so loading them there would slow the warm-up down that is to be measured. It also
+keeps the store's threads and locks out of a process that forks.
 
 Input: a line with the database and the run, then one event per line. The end of the
 input, or of the engine, is the end. It leaves the family of the engine's processes,
