@@ -1,4 +1,4 @@
-"""CUDA graphs: captures by size, at the start and while serving."""
+"""Graphs by number of tokens, as CUDA has them: at the start and while serving."""
 
 from __future__ import annotations
 
@@ -13,28 +13,32 @@ from dashboard.run_tabs.view import View
 from dashboard.widgets import Figures
 from warmup_insights.units import format_bytes, format_count, format_duration
 
-TITLE = "CUDA graphs"
+TITLE = "Graphs by size"
 
 
 def has_content(summary: dict[str, Any]) -> bool:
-    """Whether any line mentions them."""
-    return summary["graphs"] is not None and summary["engine"]["name"] != "reference"
+    """Whether any line mentions them; graphs of buckets have tabs of their own."""
+    graphs = summary["graphs"]
+    if graphs is None:
+        return False
+    return summary["engine"]["name"] != "reference" or bool(graphs["lazy"])
 
 
 def show(view: View) -> None:
     """Headline, by size, delayed ones, the bars of the log."""
     section = view.summary["graphs"]
     lazy = section["lazy"]
-    widgets.headline(
-        [
-            Figures("Captured at start", format_count(section["captured"])),
-            Figures("Time", format_duration(section["duration_s"])),
-            Figures("Memory", format_bytes(section["memory_bytes"]),
-                    note=_estimate(section)),
-            Figures("Captured while serving", format_count(len(lazy)),
-                    note=_lazy_cost(lazy)),
-        ]
-    )  # fmt: skip
+    figures = [
+        Figures("Captured at start", format_count(section["captured"])),
+        Figures("Time", format_duration(section["duration_s"])),
+        Figures(
+            "Memory", format_bytes(section["memory_bytes"]), note=_estimate(section)
+        ),
+        Figures(
+            "Captured while serving", format_count(len(lazy)), note=_lazy_cost(lazy)
+        ),
+    ]
+    widgets.headline([figure for figure in figures if figure.value != "?"])
     captures, progress = data.cuda_graphs(view.run, view.summary)
     left, right = st.columns(2)
     for place, by, words in (
