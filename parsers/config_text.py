@@ -7,6 +7,7 @@ the text is cut at top-level commas and only plain literals are converted.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -52,7 +53,9 @@ def _is_plain(value: Any) -> bool:
         return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
     if isinstance(value, list | tuple):
         return all(_is_plain(item) for item in value)
-    return value is None or isinstance(value, str | bool | int | float)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | bool | int)
 
 
 def _top_level_parts(text: str) -> Iterator[str]:

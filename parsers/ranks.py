@@ -12,6 +12,8 @@ import re
 from parsers.envelope import Record
 
 _PARTS = re.compile(r"(DP|PP|TP)(\d{1,4})")
+MAX_RANKS = 1024
+"""More than that is no number of ranks; a line must not make events without end."""
 _WORKERS = ("VllmWorker", "Worker", "RayWorker")
 
 
@@ -38,7 +40,7 @@ class RankTable:
 
     def folded(self, rank: int | None, count: int) -> list[int]:
         """Ranks that a line standing for `count` lines also speaks for."""
-        if count <= 1 or count > 100_000:
+        if count <= 1 or count > MAX_RANKS:
             return []
         others = [other for other in range(count + 1) if other != (rank or 0)]
         return others[: count - 1]
