@@ -1,0 +1,1 @@
+"""Fuzzing of the parsers; `python -m tests.fuzz --seconds 60`."""
