@@ -233,6 +233,7 @@ def test_the_live_page_follows_a_run(tmp_path, visit):
         run.finish()
         page.get_by_text("Nothing is going on").wait_for(timeout=15_000)
         page.get_by_text("finished", exact=True).first.wait_for()
+        page.close()  # before the server stops: it refreshes by itself
 
 
 class _Recording:
