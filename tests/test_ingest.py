@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
-from warmup_insights import ingest
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.ingest import Options, find_files, ingest_path, write
 from warmup_insights.storage import EventStore
 
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
@@ -112,7 +111,7 @@ def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
     def broken(*args: object) -> None:
         raise RuntimeError("power is gone")
 
-    monkeypatch.setattr(ingest, "put", broken)
+    monkeypatch.setattr(write, "put", broken)
     with pytest.raises(RuntimeError):
         ingest_path(store, str(CAPTURE))
     assert store.runs() == []

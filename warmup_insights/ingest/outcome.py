@@ -1,0 +1,68 @@
+"""How logs are read, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any
+
+from parsers.stamps import zone_of
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes read since the last call."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How logs are read."""
+
+    year: int | None = None
+    timezone: str | None = None
+    label: str | None = None
+    synthetic: bool = False
+    """Mark the runs as made up."""
+    is_growing: bool = False
+    """The file is still being written: an open run is running, not unknown."""
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the stamps; None when unknown. Raises SettingError."""
+        return zone_of(self.timezone)
+
+
+@dataclass
+class Outcome:
+    """What came of one file."""
+
+    path: str
+    run_ids: list[str] = field(default_factory=list)
+    state: str = "new"
+    """`new`, `unchanged` (these bytes are stored), `continued` or `failed`."""
+    report: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer of `ingest --json` for this file."""
+        report = self.report
+        return {
+            "path": self.path,
+            "runs": self.run_ids,
+            "lines": report.get("lines", 0),
+            "events": report.get("events", 0),
+            "unknown": report.get("unknown", 0),
+            "dialects": report.get("dialects", []),
+            "state": self.state,
+            "error": self.error,
+            "report": report,
+        }
+
+
+class Watcher:
+    """Is told how far the reading is, one call at a time, perhaps from other threads."""
+
+    def read(self, count: int) -> None:
+        """So many bytes more were read."""
+
+    def done(self, outcome: Outcome) -> None:
+        """One file more is done, in whatever order."""

@@ -1,0 +1,139 @@
+"""Reads one log into the store, in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+from parsers.files import LogReader, digests, head_digest
+from parsers.source import modified_at, open_path
+from warmup_insights.ingest.log import ReadLog
+from warmup_insights.ingest.outcome import Options, Outcome, Progress
+from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
+from warmup_insights.storage import EventStore, SourceRecord
+from warmup_insights.storage.spill import ingest_spill, is_spill_file
+
+
+def ingest_path(
+    store: EventStore,
+    path: str,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Read one file, or standard input for `-`, into the store.
+
+    Raises InputError when there is nothing to read at all.
+    """
+    if path == "-":
+        with _spooled(sys.stdin.buffer) as file:
+            return ingest_file(store, file, "stdin", options, progress=progress)
+    if is_spill_file(Path(path)):
+        return Outcome(path, *ingest_spill(store, Path(path)))
+    with open_path(Path(path)) as file:
+        if not file.seekable():
+            with _spooled(file) as copy:
+                return ingest_file(store, copy, path, options, progress=progress)
+        return ingest_file(
+            store, file, path, options,
+            not_after=modified_at(Path(path)), progress=progress,
+        )  # fmt: skip
+
+
+def _spooled(stream: BinaryIO) -> BinaryIO:
+    """A seekable copy of a stream, on disk once it is large."""
+    spool = tempfile.SpooledTemporaryFile(max_size=8 << 20)  # noqa: SIM115 - returned
+    while chunk := stream.read(1 << 20):
+        spool.write(chunk)
+    spool.seek(0)
+    return spool  # type: ignore[return-value]
+
+
+def ingest_file(
+    store: EventStore,
+    file: BinaryIO,
+    path: str,
+    options: Options | None = None,
+    *,
+    not_after: float | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Read an open, seekable file into the store; one transaction or nothing."""
+    options = options or Options()
+    name = source_name(path)
+    older = _stored_beginning(store, file, name)
+    if older is not None and older[1]:
+        return unchanged(store, older[0], path, options)
+    file.seek(0)
+    watched = file if progress is None else Watched(file, progress)
+    log = open_log(watched, name, options, not_after=not_after)
+    replaced = older[0] if older else None
+    writer = LogWriter(store, log, name, options, replaced=replaced)
+    try:
+        run_ids = writer.write()
+    except AlreadyStoredError as stored:
+        return unchanged(store, stored.source, path, options)
+    return Outcome(path, run_ids, "continued" if older else "new", log.report)
+
+
+def source_name(path: str) -> str:
+    """How a source is called that was read from a path."""
+    return os.path.basename(path) or path
+
+
+def open_log(
+    file: BinaryIO | Watched, name: str, options: Options, *, not_after: float | None
+) -> ReadLog:
+    """The log in an open file."""
+    return ReadLog(
+        LogReader(
+            file, name, not_after=not_after, year=options.year,  # type: ignore[arg-type]
+            zone=options.zone, timezone=options.timezone,
+        )
+    )  # fmt: skip
+
+
+def unchanged(
+    store: EventStore, source: SourceRecord, path: str, options: Options
+) -> Outcome:
+    """The outcome for bytes that are stored; a label is still given to their runs."""
+    runs = sorted(store.runs(source_id=source.source_id), key=lambda r: r.ordinal)
+    if options.label is not None:
+        for run in runs:
+            store.set_label(run.run_id, options.label)
+    ids = [run.run_id for run in runs]
+    return Outcome(path, ids, "unchanged", dict(source.report))
+
+
+def _stored_beginning(
+    store: EventStore, file: BinaryIO, name: str
+) -> tuple[SourceRecord, bool] | None:
+    """The stored source that this file repeats (True) or continues (False)."""
+    candidates = store.sources_with_head(head_digest(file, name))
+    if not candidates:
+        return None
+    file.seek(0)
+    whole, beginnings = digests(file, name, [c.size_bytes for c in candidates])
+    for source in candidates:
+        if source.digest == whole:
+            return source, True
+    for source in candidates:
+        if beginnings.get(source.size_bytes) == source.digest:
+            return source, False
+    return None
+
+
+class Watched:
+    """A file that tells how much was read."""
+
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+
+    def read(self, size: int = -1) -> bytes:
+        """Read from the file, and tell."""
+        data = self._file.read(size)
+        self._progress(len(data))
+        return data

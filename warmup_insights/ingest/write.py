@@ -1,0 +1,162 @@
+"""Writes one log into the store: one transaction or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from parsers.files import Batch
+from warmup_insights.analysis.refresh import put
+from warmup_insights.ingest.log import Log
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transaction
+
+BATCH = 10_000
+"""Events held before the transaction begins; small logs never hold the lock long."""
+
+
+class AlreadyStoredError(Exception):
+    """Somebody else stored the same bytes while we read them."""
+
+    def __init__(self, source: SourceRecord) -> None:
+        self.source = source
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the garbage collector look seldom: nothing here is part of a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class LogWriter:
+    """Writes what a log gives, in one transaction that begins late.
+
+    Args:
+        store: where to.
+        log: what.
+        name: how the source and its runs are called.
+        options: what else is said about the runs.
+        replaced: the stored source that this one continues.
+        stored_at: when to say it was stored, seconds since the epoch; None for now.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        log: Log,
+        name: str,
+        options: Options,
+        *,
+        replaced: SourceRecord | None = None,
+        stored_at: float | None = None,
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._name = name
+        self._options = options
+        self._replaced = replaced
+        self._stored_at = stored_at
+        self._records: dict[int, RunRecord] = {}
+
+    def write(self) -> list[str]:
+        """Store everything; the ids of the runs. Raises AlreadyStoredError."""
+        with _rare_collections():
+            return self._write()
+
+    def _write(self) -> list[str]:
+        batches = self._log.batches()
+        held: Batch = []
+        for batch in batches:
+            held += batch
+            if len(held) >= BATCH:
+                break
+        labels = self._labels()
+        with self._store.begin() as transaction:
+            if self._replaced is not None:
+                transaction.delete_source(self._replaced.source_id)
+            self._append(transaction, held)
+            for batch in batches:
+                self._append(transaction, batch)
+            self._finish(transaction, labels)
+        return [self._records[n].run_id for n in sorted(self._records)]
+
+    def _labels(self) -> dict[str, tuple[str | None, str | None]]:
+        """Labels and notes that people gave to the runs of the replaced source."""
+        if self._replaced is None:
+            return {}
+        runs = self._store.runs(source_id=self._replaced.source_id)
+        return {run.run_id: (run.label, run.notes) for run in runs}
+
+    def _append(self, transaction: Transaction, batch: Batch) -> None:
+        by_run: dict[int, list[Any]] = {}
+        for ordinal, event in batch:
+            by_run.setdefault(ordinal, []).append(event)
+        for ordinal, events in by_run.items():
+            record = self._records.get(ordinal) or self._add_run(transaction, ordinal)
+            transaction.append(record.run_id, events)
+
+    def _add_run(self, transaction: Transaction, ordinal: int) -> RunRecord:
+        first_line, run_key = self._log.start_of(ordinal)
+        key = f"{self._log.head_digest}/{first_line}/{run_key}"
+        record = RunRecord(
+            run_id=_run_id(key), source_kind="log", source_name=self._name,
+            ordinal=ordinal, label=self._options.label,
+            synthetic=self._options.synthetic, created_at=self._stored_at,
+        )  # fmt: skip
+        salt = 0
+        while not transaction.ensure_run(record):
+            # Another file begins in the same way and went on differently.
+            salt += 1
+            record = dataclasses.replace(record, run_id=_run_id(f"{key}/{salt}"))
+        self._records[ordinal] = record
+        return record
+
+    def _finish(
+        self, transaction: Transaction, labels: dict[str, tuple[str | None, str | None]]
+    ) -> None:
+        stored = transaction.source_with_digest(self._log.digest)
+        if stored is not None:
+            raise AlreadyStoredError(stored)
+        source = self._source()
+        transaction.add_source(source)
+        transaction.add_source_lines(source.source_id, self._log.kept_lines)
+        for ordinal, record in self._records.items():
+            label, notes = labels.get(record.run_id, (None, None))
+            run = dataclasses.replace(
+                record, source_id=source.source_id, notes=notes,
+                label=self._options.label or label,
+            )  # fmt: skip
+            self._finish_run(transaction, ordinal, run)
+
+    def _source(self) -> SourceRecord:
+        log, report = self._log, self._log.report
+        return SourceRecord(
+            source_id=log.digest[:16], name=self._name, digest=log.digest,
+            head_digest=log.head_digest, size_bytes=log.size, lines=report["lines"],
+            dialects=tuple(report["dialects"]), report=report,
+            timezone=self._options.timezone, ingested_at=self._stored_at,
+        )  # fmt: skip
+
+    def _finish_run(
+        self, transaction: Transaction, ordinal: int, run: RunRecord
+    ) -> None:
+        transaction.update_run(
+            run.run_id, source_id=run.source_id, label=run.label, notes=run.notes
+        )
+        summary = self._log.summary(ordinal, run)
+        if self._options.is_growing and summary.summary["status"] == "unknown":
+            summary.summary["status"] = "running"
+        put(transaction, run, summary)
+
+
+def _run_id(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
