@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warmup_insights.events import Bucket
+from warmup_insights.secrets import mask_text
 from warmup_insights.units import gib, mib, parse_bytes, parse_clock
 
 MAX_BUCKETS = 200_000
@@ -111,11 +112,15 @@ def _field(name: str) -> tuple[str, Callable[[str], Any]]:
     if name in _BY_NAME:
         return name, _BY_NAME[name]
     if name in _TEXT:
-        return name, str.strip
+        return name, _text_of
     for suffix, ours, convert in _SUFFIXES:
         if name.endswith(suffix):
             return name.removesuffix(suffix) + ours, _without_commas(convert)
     return name, int_of
+
+
+def _text_of(text: str) -> str:
+    return mask_text(text.strip())
 
 
 def _without_commas(convert: Callable[[str], Any]) -> Callable[[str], Any]:

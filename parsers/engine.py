@@ -17,7 +17,7 @@ from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
 from parsers.ranks import RankTable
 from parsers.reference import ENGINE
-from parsers.report import ParseReport
+from parsers.report import ParseReport, shown_text
 from parsers.runs import RunSplitter
 from parsers.signals import Origin, RankNamed, Signal
 from parsers.stamps import Clock
@@ -33,6 +33,7 @@ from warmup_insights.events import (
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
+GAP_TEXT = 160
 CREDITED_LINES = 100_000
 """By then it is clear which engine speaks."""
 STARTUP_LINES = 50_000
@@ -309,7 +310,8 @@ class LineParser:
                 run,
                 GapSeen(
                     time=last, line=run.last_line, duration_s=time - last,
-                    next_line=line, before=run.last_text[:160], after=text[:160],
+                    next_line=line, before=shown_text(run.last_text, GAP_TEXT),
+                    after=shown_text(text, GAP_TEXT),
                 ),
             )  # fmt: skip
         if last is None or time >= last:

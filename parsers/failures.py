@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parsers.signals import FailureLine, Origin
 from warmup_insights.events import Failure
+from warmup_insights.secrets import mask_text
 
 _MEMORY_WORDS = (
     "out of memory", "Out of memory", "OutOfMemory", "DEVMEM Allocation failed",
@@ -23,6 +24,6 @@ def failure_of(made: FailureLine, origin: Origin) -> Failure:
     elif any(word in made.message for word in _NO_CACHE_WORDS):
         kind = "no_kv_cache"
     return Failure(
-        failure=kind, message=made.message[:2000],
+        failure=kind, message=mask_text(made.message)[:2000],
         time=origin.time, rank=origin.rank, line=origin.line,
     )  # fmt: skip

@@ -6,11 +6,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from warmup_insights.secrets import VALUE_LIMIT, mask_text
+
 SHOWN = 10
 """So many unknown lines are kept and shown."""
 KEPT_LINES = 4000
 """So many matched lines are kept with their text."""
 TEXT_LIMIT = 400
+
+
+def shown_text(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The beginning of a line, without secrets; none is cut before it is known."""
+    return mask_text(text[: limit + VALUE_LIMIT])[:limit]
 
 
 @dataclass
@@ -34,20 +41,20 @@ class ParseReport:
     def keep(self, line: int, rule: str | None, text: str) -> None:
         """Remember a line for showing, within the limit."""
         if len(self.kept_lines) < KEPT_LINES:
-            self.kept_lines.append((line, rule, text[:TEXT_LIMIT]))
+            self.kept_lines.append((line, rule, shown_text(text)))
 
     def add_unknown(self, line: int, text: str) -> None:
         """A line that looks relevant and that no rule knows."""
         self.unknown += 1
         self.keep(line, None, text)
         if len(self.unknown_lines) < SHOWN:
-            self.unknown_lines.append((line, text[:TEXT_LIMIT]))
+            self.unknown_lines.append((line, shown_text(text)))
 
     def add_failed(self, line: int, rule: str, text: str) -> None:
         """A line that a rule matched but could not convert."""
         self.failed += 1
         if len(self.failed_lines) < SHOWN:
-            self.failed_lines.append((line, rule, text[:TEXT_LIMIT]))
+            self.failed_lines.append((line, rule, shown_text(text)))
 
     def add_problem(self, sentence: str) -> None:
         """Something wrong with the file, said once."""

@@ -3,27 +3,55 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 MASK = "***"
 VALUE_LIMIT = 2000
 """Characters that are kept of a value that is no plain text."""
 
-_SECRET_KEY = re.compile(
-    r"(?:^|[_.-])(?:api_?keys?|token|auth|secret|password|passwd|pwd|credentials?"
-    r"|private_?key|access_?key)(?:$|[_.-])",
+_SECRET_WORDS = frozenset(
+    {"apikey", "apikeys", "token", "auth", "authorization", "secret", "password",
+     "passwd", "pwd", "passphrase", "credential", "credentials", "bearer", "cookie"}
+)  # fmt: skip
+_SECRET_ENDS = ("password", "passwd", "apikey")
+_SECRET_PAIRS = frozenset(
+    {("api", "key"), ("api", "keys"), ("private", "key"), ("access", "key")}
+)
+_TOKEN_FIGURES = frozenset({"id", "ids", "count", "limit", "budget", "length"})
+"""What follows the word token where it is a piece of text."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+# Every repetition has a bound, so no text takes more than linear time.
+_NAME = (
+    r"(?:api[_-]?keys?|token|secret|password|passwd|pwd|passphrase|credentials?"
+    r"|private[_-]?key|access[_-]?key|authorization|cookie|signature"
+    r"|(?<![a-z])(?:auth|sig|bearer))"
+)
+_NO_SECRET = r"(?!(?:None|null|True|False|[\d.,]{1,30})(?:[\s'\",;&)\]}]|$)|\*\*\*)"
+_NAMED = re.compile(
+    rf"({_NAME}['\"]?\s{{0,3}}[:=]\s{{0,3}}|--[\w-]{{0,60}}{_NAME}\s{{1,3}}"
+    rf"|Bearer\s{{1,3}})(['\"\[]?){_NO_SECRET}(?:(?<=\[)[^\]]{{1,2000}}"
+    rf"|(?<=')[^']{{1,2000}}|(?<=\")[^\"]{{1,2000}}"
+    rf"|(?:(?:Bearer|Basic|Token)\s{{1,3}})?[^\s'\",;&)\]}}\[]{{1,2000}})",
     re.I,
 )
-_URL_LOGIN = re.compile(r"(://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
+_URL_LOGIN = re.compile(
+    r"(://)(?:[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}|[^/\s:@'\"]{16,200})@"
+)
 _SECRET_TEXT = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,80}|sk-[A-Za-z0-9_-]{16,200}|AKIA[A-Z0-9]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,80}|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
+    r"\b(?:hf_[A-Za-z0-9]{16,80}|sk-[A-Za-z0-9_-]{16,200}|A[KS]IA[A-Z0-9]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,80}|github_pat_[A-Za-z0-9_]{20,100}"
+    r"|glpat-[A-Za-z0-9_-]{16,80}|xox[abeprs]-[A-Za-z0-9-]{10,200}"
+    r"|AIza[A-Za-z0-9_-]{30,60}|nvapi-[A-Za-z0-9_-]{16,100}"
+    r"|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
 )
 
 
 def mask_text(text: str) -> str:
-    """The text without logins in URLs and without well-known kinds of keys."""
-    return _SECRET_TEXT.sub(MASK, _URL_LOGIN.sub(rf"\1{MASK}@", text))
+    """The text without logins in URLs, named secrets and well-known kinds of keys."""
+    text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
+    return _NAMED.sub(rf"\1\2{MASK}", _SECRET_TEXT.sub(MASK, text))
 
 
 def mask(key: str, value: Any) -> Any:
@@ -32,10 +60,24 @@ def mask(key: str, value: Any) -> Any:
         return {str(inner): mask(str(inner), item) for inner, item in value.items()}
     if value is None or value == "" or isinstance(value, bool | int | float):
         return value
-    if _SECRET_KEY.search(key):
+    if _is_secret(key):
         return MASK
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list | tuple):
         return [mask("", item) for item in value]
     return mask_text(str(value)[:VALUE_LIMIT])
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(key: str) -> bool:
+    """Whether the words of a key, in any spelling, name a secret."""
+    words = [word.lower() for word in _WORD.findall(key[:200])]
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "token" and following in _TOKEN_FIGURES:
+            continue
+        if word in _SECRET_WORDS or word.endswith(_SECRET_ENDS):
+            return True
+        if (word, following) in _SECRET_PAIRS:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""What must hold when things break, and when input is hostile."""
