@@ -32,6 +32,9 @@ def server_engine(session: Session, call: Call) -> Watch:
 def _begin(session: Session, call: Call) -> None:
     session.begin_run()
     note_configuration(session, call.arg("vllm_config"))
+    logs = call.arg("log_stats")
+    if isinstance(logs, bool):
+        session.emit(ConfigRecorded, settings={"disable_log_stats": not logs})
     # It ends with whatever a worker, maybe in another process, records first.
     session.emit(PhaseMarked, name="start_workers", edge="start")
 

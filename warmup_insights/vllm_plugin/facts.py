@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warmup_insights.secrets import MASK, mask, mask_text
+from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
 
 _ENVIRONMENT_PREFIXES = (
     "VLLM_", "PT_", "HABANA_", "HL_", "WARMUP_INSIGHTS_", "TORCH_", "PYTORCH_",
@@ -34,7 +34,9 @@ _FIELDS: tuple[tuple[str, str], ...] = (
     ("model_config", "max_model_len"), ("model_config", "quantization"),
     ("model_config", "enforce_eager"), ("model_config", "seed"),
     ("model_config", "served_model_name"), ("model_config", "trust_remote_code"),
-    ("model_config", "skip_tokenizer_init"),
+    ("model_config", "skip_tokenizer_init"), ("model_config", "architecture"),
+    ("model_config", "tokenizer_mode"), ("model_config", "tokenizer_revision"),
+    ("model_config", "enable_return_routed_experts"),
     ("cache_config", "block_size"), ("cache_config", "gpu_memory_utilization"),
     ("cache_config", "cache_dtype"), ("cache_config", "enable_prefix_caching"),
     ("cache_config", "num_gpu_blocks_override"),
@@ -47,15 +49,25 @@ _FIELDS: tuple[tuple[str, str], ...] = (
     ("parallel_config", "tensor_parallel_size"),
     ("parallel_config", "pipeline_parallel_size"),
     ("parallel_config", "data_parallel_size"),
+    ("parallel_config", "decode_context_parallel_size"),
+    ("parallel_config", "dcp_comm_backend"),
+    ("parallel_config", "disable_custom_all_reduce"),
     ("parallel_config", "enable_expert_parallel"),
     ("parallel_config", "distributed_executor_backend"),
-    ("load_config", "load_format"),
+    ("load_config", "load_format"), ("load_config", "download_dir"),
     ("speculative_config", "method"), ("speculative_config", "num_speculative_tokens"),
     ("compilation_config", "mode"), ("compilation_config", "backend"),
     ("compilation_config", "cudagraph_mode"),
     ("compilation_config", "cudagraph_capture_sizes"),
     ("compilation_config", "max_cudagraph_capture_size"),
 )  # fmt: skip
+_WHOLE = (
+    ("", "structured_outputs_config"), ("", "observability_config"),
+    ("", "compilation_config"), ("", "kernel_config"), ("", "speculative_config"),
+    ("model_config", "pooler_config"), ("model_config", "quantization_config"),
+)  # fmt: skip
+"""What the engine's own log prints as a whole (`VllmConfig.__str__`)."""
+_PRINTING_ERRORS = (AttributeError, TypeError, ValueError, RuntimeError, KeyError)
 _RENAMED = {
     "cache_dtype": "kv_cache_dtype",
     "mode": "compilation_mode",
@@ -150,7 +162,22 @@ def configuration(config: Any) -> dict[str, Any]:
         value = plain(getattr(getattr(config, section, None), name, None))
         if value is not None:
             settings[_RENAMED.get(name, name)] = mask(name, value)
-    return settings
+    return {**settings, **_whole_sections(config)}
+
+
+def _whole_sections(config: Any) -> dict[str, str]:
+    """Parts of the configuration as text, as far as a log would be read."""
+    texts: dict[str, str] = {}
+    for section, name in _WHOLE:
+        owner = getattr(config, section, None) if section else config
+        part = getattr(owner, name, None)
+        if part is None:
+            continue
+        try:
+            texts[name] = mask_text(repr(part))[:VALUE_LIMIT]
+        except _PRINTING_ERRORS:
+            continue
+    return texts
 
 
 def model_of(config: Any) -> str | None:

@@ -13,6 +13,8 @@ class ModelConfig:
     max_model_len: int = 1024
     enforce_eager: bool = False
     seed: int = 0
+    tokenizer_mode: str = "auto"
+    architecture: str = "LlamaForCausalLM"
 
 
 @dataclass
@@ -50,10 +52,19 @@ class CompilationConfig:
 
 
 @dataclass
+class ObservabilityConfig:
+    otlp_traces_endpoint: str = "http://me:sk-very-secret-thing@host/v1"
+    cudagraph_metrics: bool = False
+
+
+@dataclass
 class VllmConfig:
     model_config: ModelConfig = field(default_factory=ModelConfig)
     cache_config: CacheConfig = field(default_factory=CacheConfig)
     scheduler_config: SchedulerConfig = field(default_factory=SchedulerConfig)
     parallel_config: ParallelConfig = field(default_factory=ParallelConfig)
     compilation_config: CompilationConfig = field(default_factory=CompilationConfig)
+    observability_config: ObservabilityConfig = field(
+        default_factory=ObservabilityConfig
+    )
     secrets: str = "not for anybody"

@@ -19,11 +19,15 @@ class EngineCore:
         load_general_plugins()
         self.vllm_config = vllm_config
         model = vllm_config.model_config
+        log.info("model.py:623", f"Resolved architecture: {model.architecture}")
         log.info(
             "core.py:116",
             f"Initializing a V1 LLM engine (v{vllm.__version__}) with config: "
             f"model='{model.model}', max_seq_len={model.max_model_len}, "
-            f"tensor_parallel_size={vllm_config.parallel_config.world_size}",
+            f"tokenizer_mode={model.tokenizer_mode}, "
+            f"tensor_parallel_size={vllm_config.parallel_config.world_size}, "
+            f"observability_config={vllm_config.observability_config!r}, "
+            f"compilation_config={vllm_config.compilation_config!r}",
         )
         many = vllm_config.parallel_config.world_size > 1
         executor_class = MultiprocExecutor if many else UniProcExecutor
