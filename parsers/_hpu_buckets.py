@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.convert import buckets_of, ints_of, phase_of
+from parsers.convert import buckets_of, ints_of, phase_of, text_of
 from parsers.signals import OmittedBucket
 from warmup_insights.events import (
     BucketRangesConfigured,
@@ -45,7 +45,7 @@ def _generated(match: re.Match[str]) -> Made:
 
 def _omitted_bucket(match: re.Match[str]) -> Made:
     numbers = tuple(int(number) for number in match["shape"].split(","))
-    return OmittedBucket(condition=match["condition"].strip(), bucket=numbers)
+    return OmittedBucket(condition=text_of(match["condition"]), bucket=numbers)
 
 
 def _ignored(

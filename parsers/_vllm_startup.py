@@ -10,6 +10,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.config_text import settings_of
+from parsers.convert import text_of
 from parsers.signals import RankNamed
 from warmup_insights.events import (
     CompileFinished,
@@ -190,7 +191,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "architecture",
         "Resolved architecture",
         r"Resolved architecture: (?P<value>[\w.-]{1,120})",
-        build=_setting("architecture", str),  # type: ignore[arg-type]
+        build=_setting("architecture", text_of),  # type: ignore[arg-type]
         samples=(
             Sample(
                 "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: "

@@ -112,14 +112,15 @@ def _field(name: str) -> tuple[str, Callable[[str], Any]]:
     if name in _BY_NAME:
         return name, _BY_NAME[name]
     if name in _TEXT:
-        return name, _text_of
+        return name, text_of
     for suffix, ours, convert in _SUFFIXES:
         if name.endswith(suffix):
             return name.removesuffix(suffix) + ours, _without_commas(convert)
     return name, int_of
 
 
-def _text_of(text: str) -> str:
+def text_of(text: str) -> str:
+    """A text without the space around it and without secrets."""
     return mask_text(text.strip())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.convert import text_of
 from warmup_insights.events import RunStarted
 
 ENGINE = "reference"
@@ -18,8 +19,8 @@ def _origin(match: re.Match[str]) -> Made:
     is_simulated = match["how"] == "simulated"
     return RunStarted(
         engine=ENGINE,
-        version=match["version"],
-        device_name=match["device"].strip(),
+        version=text_of(match["version"]),
+        device_name=text_of(match["device"]),
         device_kind="simulated" if is_simulated else None,
         synthetic=is_simulated,
     )

@@ -15,7 +15,7 @@ from parsers._hpu_memory import MEMORY_RULES
 from parsers._hpu_misses import MISS_RULES
 from parsers._hpu_warmup import WARMUP_RULES
 from parsers.base import Dialect, Made, Sample
-from parsers.convert import ints_of
+from parsers.convert import ints_of, text_of
 from parsers.signals import (
     ConfigLine,
     ConfigSection,
@@ -61,8 +61,13 @@ def _pooler_step(match: re.Match[str]) -> Made:
 def _graph_skipped(match: re.Match[str]) -> Made:
     return GraphSkipped(
         phase="prompt", bucket=tuple(ints_of(match["shape"])),
-        reason=match["reason"].strip(),
+        reason=text_of(match["reason"]),
     )  # fmt: skip
+
+
+def _recompiled(match: re.Match[str]) -> Made:
+    what, detail = text_of(match["what"]), text_of(match["detail"])
+    return CompileFinished(what=what, detail=detail)
 
 
 _OTHER = (
@@ -197,7 +202,7 @@ _OTHER = (
             "compilation detected: recipe_12 took 1.2",
             {"what": "HPUWorker.execute_model", "detail": "recipe_12 took 1.2"},
         ),
-        build=lambda match: CompileFinished(what=match["what"], detail=match["detail"]),
+        build=_recompiled,
     ),
     gaudi_rule(
         "plugin_active",

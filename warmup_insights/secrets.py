@@ -30,7 +30,7 @@ _NAME = (
 )
 _NO_SECRET = r"(?!(?:None|null|True|False|[\d.,]{1,30})(?:[\s'\",;&)\]}]|$)|\*\*\*)"
 _NAMED = re.compile(
-    rf"({_NAME}['\"]?\s{{0,3}}[:=]\s{{0,3}}|--[\w-]{{0,60}}{_NAME}\s{{1,3}}"
+    rf"({_NAME}['\"]?\s{{0,3}}[:=]\s{{0,3}}|(?<![\w-])--[\w-]{{0,60}}?{_NAME}\s{{1,3}}"
     rf"|Bearer\s{{1,3}})(['\"\[]?){_NO_SECRET}(?:(?<=\[)[^\]]{{1,2000}}"
     rf"|(?<=')[^']{{1,2000}}|(?<=\")[^\"]{{1,2000}}"
     rf"|(?:(?:Bearer|Basic|Token)\s{{1,3}})?[^\s'\",;&)\]}}\[]{{1,2000}})",
@@ -46,12 +46,33 @@ _SECRET_TEXT = re.compile(
     r"|AIza[A-Za-z0-9_-]{30,60}|nvapi-[A-Za-z0-9_-]{16,100}"
     r"|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
 )
+# One of these is in every text that the patterns change; looking for them is quicker.
+_NAME_PARTS = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie",
+               "sig", "bearer")  # fmt: skip
+_STARTS = (
+    "hf_",
+    "sk-",
+    "IA",
+    "gh",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "AIza",
+    "nvapi-",
+    "eyJ",
+)
 
 
 def mask_text(text: str) -> str:
     """The text without logins in URLs, named secrets and well-known kinds of keys."""
-    text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
-    return _NAMED.sub(rf"\1\2{MASK}", _SECRET_TEXT.sub(MASK, text))
+    if "://" in text:
+        text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
+    if any(start in text for start in _STARTS):
+        text = _SECRET_TEXT.sub(MASK, text)
+    lower = text.lower()
+    if any(part in lower for part in _NAME_PARTS):
+        text = _NAMED.sub(rf"\1\2{MASK}", text)
+    return text
 
 
 def mask(key: str, value: Any) -> Any:

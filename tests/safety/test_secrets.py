@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
+from parsers import all_rules
+from parsers.envelope import peel
+from tests.helpers import read, summary_of
 from warmup_insights.cli import cli
+from warmup_insights.events import encode
 from warmup_insights.ingest import ingest_path
 from warmup_insights.secrets import mask, mask_text
 from warmup_insights.storage import EventStore
@@ -145,3 +150,31 @@ def test_no_secret_of_a_log_is_printed(tmp_path):
     assert result.exit_code == 0
     assert "frobnication" in result.output + result.stderr
     assert [s for s in SECRETS if s in result.output + result.stderr] == []
+
+
+SAMPLES = [
+    pytest.param(rule, sample, id=f"{rule.name}-{number}")
+    for rule in all_rules()
+    for number, sample in enumerate(rule.samples)
+]
+
+
+@pytest.mark.parametrize(("rule", "sample"), SAMPLES)
+def test_no_rule_carries_a_secret_into_an_event(rule, sample):
+    """The secret in place of every piece of text that the rule takes out of its line."""
+    for record in peel(sample.line):
+        match = rule.match(record.message)
+        spans = [match.span(n) for n in range(len(match.groups()) + 1)] if match else []
+        for begin, end in spans:
+            message = record.message
+            if begin < 0 or re.fullmatch(r"[\d.,\s()\[\]-]*", message[begin:end]):
+                continue
+            for secret in (f"token={PLAIN}", API_KEY, f"key of {API_KEY}"):
+                line = "INFO 11-20 07:31:00 [a.py:1] "
+                line += message[:begin] + secret + message[end:]
+                runs, report = read(line)
+                written = [str(report.as_dict()), str(report.kept_lines)]
+                written += [str(summary_of(found)) for found in runs.values()]
+                written += [encode(e).decode() for run in runs.values() for e in run]
+                assert PLAIN not in "".join(written), line
+                assert API_KEY not in "".join(written), line
