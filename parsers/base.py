@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Union
 
-from parsers.convert import convert_groups
+from parsers.convert import field_of
 from parsers.signals import Signal
 from warmup_insights.events import Event
 
@@ -95,7 +95,19 @@ class LineRule:
             return made if isinstance(made, list) else [made]
         if self.event is None:
             return []
-        return [self.event(**self.fixed, **convert_groups(match.groupdict()))]
+        fields = dict(self.fixed)
+        texts = match.groups()
+        for place, name, convert in self._groups:
+            text = texts[place]
+            if text is not None:
+                fields[name] = convert(text)
+        return [self.event(**fields)]
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[int, str, Callable[[str], Any]], ...]:
+        """Of every named group its place, the field it fills and its converter."""
+        places = self.regex.groupindex.items()
+        return tuple((place - 1, *field_of(name)) for name, place in places)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def buckets_of(text: str) -> list[Bucket]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def bucket_of(text: str) -> Bucket:
     """The numbers in the text of one tuple."""
     return tuple(int(number) for number in _INT.findall(text)[:6])
@@ -101,14 +102,17 @@ def convert_groups(groups: dict[str, str | None]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, text in groups.items():
         if text is not None:
-            key, convert = _field(name)
+            key, convert = field_of(name)
             fields[key] = convert(text)
     return fields
 
 
 @cache
-def _field(name: str) -> tuple[str, Callable[[str], Any]]:
-    """The field that a group fills, and its converter."""
+def field_of(name: str) -> tuple[str, Callable[[str], Any]]:
+    """The field that a named group fills, and its converter.
+
+    A converter raises ValueError when its text cannot be read.
+    """
     if name in _BY_NAME:
         return name, _BY_NAME[name]
     if name in _TEXT:
@@ -125,4 +129,5 @@ def text_of(text: str) -> str:
 
 
 def _without_commas(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: convert(text.replace(",", ""))
+    # Sizes and times come from few digits, so the same texts come again and again.
+    return lru_cache(maxsize=1024)(lambda text: convert(text.replace(",", "")))

@@ -17,8 +17,9 @@ from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
 from parsers.ranks import RankTable
 from parsers.reference import ENGINE
+from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
-from parsers.runs import RunSplitter
+from parsers.runs import BACK_S, LEAP_S, RunSplitter
 from parsers.signals import Origin, RankNamed, Signal
 from parsers.stamps import Clock
 from parsers.tracker import RunTracker, stamped
@@ -66,6 +67,10 @@ class _Open:
         self.gaps = 0
         self.lines = 0
         self.is_ready = False
+
+
+class _Unreadable(Exception):
+    """A rule, named here, knows the line and cannot convert what it holds."""
 
 
 class _Before:
@@ -120,8 +125,10 @@ class LineParser:
         self._joiner = Joiner()
         self._open: _Open | None = None
         self._before = _Before()
+        self._repeats = Repeats()
         self._out: list[tuple[int, Event]] = []
         self._line = 0
+        self._known_line = -1
 
     @property
     def wants_all(self) -> bool:
@@ -141,13 +148,84 @@ class LineParser:
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
+        end = line.find("] ") + 2
+        cut = line.find(" [", 0, end)
+        if cut >= STAMP:
+            head = self._repeats.heads.get(line[: cut - STAMP] + line[cut:end])
+            if head is not None:
+                stamp = line[cut - STAMP : cut]
+                if stamp[2] == "-" and self._quickly(head, stamp, line[end:], number):
+                    return
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
-        if "\r" not in line:
-            for record in peel(line):
-                self._record(record)
+        if "\r" in line:
+            self._pieces(line)
             return
+        records = peel(line)
+        for record in records:
+            self._record(record)
+        if len(records) == 1:
+            self._learn_head(line, records[0])
+
+    def _quickly(
+        self, head: KnownHead, stamp: str, message: str, number: int
+    ) -> bool:
+        """Read a line whose head is known; False when it needs a closer look."""
+        run = self._open
+        if run is None or not self._joiner.is_idle:
+            return False
+        last, time = run.last_time, self._clock.seconds(stamp)
+        if last is None or time is None or not -BACK_S <= time - last <= LEAP_S:
+            return False
+        known = head.messages.get(message)
+        if known is None:
+            if not is_plain(message):
+                return False
+            known = self._make_quickly(head.level, message)
+            if known is None:
+                return False
+        self._count(run, known, time, message, number)
+        for item in known.made:
+            if item is not None:
+                self._emit_item(run, item, Origin(time, head.rank, number), 1)
+        return True
+
+    def _make_quickly(self, level: str | None, message: str) -> KnownMessage | None:
+        """What a rule makes of a message; None when that is not all there is to do."""
+        try:
+            known = self._make(level, message)
+        except _Unreadable:
+            return None
+        if known is None or known.rule.starts or len(known.made) > 1:
+            return None
+        return known
+
+    def _count(
+        self,
+        run: _Open,
+        known: KnownMessage,
+        time: float | None,
+        message: str,
+        line: int,
+    ) -> None:
+        """Take notice of a line that a rule knows."""
+        rule = known.rule
+        known.counter[rule.name] += 1
+        self.report.keep(line, rule.name, message)
+        self._gap(run, time, line, message)
+        if run.lines < CREDITED_LINES:
+            self._credit(run.run, rule)
+
+    def _learn_head(self, line: str, record: Record) -> None:
+        """Remember who says what, if a rule knew the line."""
+        run = self._open
+        if run is not None and self._known_line == self._line:
+            rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
+            self._repeats.add_head(line, record, rank)
+
+    def _pieces(self, line: str) -> None:
+        """Read a physical line that was drawn over itself."""
         owner: Record | None = None
         for piece in line.split("\r"):
             if not piece:
@@ -176,28 +254,45 @@ class LineParser:
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._time(record)
-        found = self._dispatch.find(record.message, record.level)
-        if found is None:
-            self._unmatched(record, line, time)
+        known = self._repeats.message(record) or self._know(record, line, time)
+        if known is None:
             return
-        rule, match = found
+        rule, made, _ = known
         if record.is_json:
             self.report.dialects["json"] += 1
+        self._known_line = line
+        run = self._run_for(rule, record, time, line, made)
+        self._count(run, known, time, record.message, line)
+        self._deliver(run, record, made, time, line)
+
+    def _know(
+        self, record: Record, line: int, time: float | None
+    ) -> KnownMessage | None:
+        """What a rule makes of a record; None, and noted, when it makes nothing of it."""
+        try:
+            known = self._make(record.level, record.message)
+        except _Unreadable as error:
+            self.report.add_failed(line, str(error), record.message)
+            return None
+        if known is None:
+            self._unmatched(record, line, time)
+        return known
+
+    def _make(self, level: str | None, message: str) -> KnownMessage | None:
+        """What a rule makes of a message; None without a rule. Raises _Unreadable."""
+        found = self._dispatch.find(message, level)
+        if found is None:
+            return None
+        rule, match = found
         try:
             made = rule.make(match)
         except (ValueError, OverflowError, IndexError, KeyError):
-            self.report.add_failed(line, rule.name, record.message)
-            return
-        if not made and not rule.starts:
-            self.report.ignored[rule.name] += 1
-        else:
-            self.report.matched[rule.name] += 1
-        self.report.keep(line, rule.name, record.message)
-        run = self._run_for(rule, record, time, line, made)
-        self._gap(run, time, line, record.message)
-        if run.lines < CREDITED_LINES:
-            self._credit(run.run, rule)
-        self._deliver(run, record, made, time, line)
+            raise _Unreadable(rule.name) from None
+        report = self.report
+        counter = report.matched if made or rule.starts else report.ignored
+        known = KnownMessage(rule, made, counter)
+        self._repeats.add_message(level, message, known)
+        return known
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         if self._open is not None:
@@ -219,6 +314,7 @@ class LineParser:
             for item in made:
                 if isinstance(item, RankNamed):
                     run.ranks.learn(record, item.rank)
+                    self._repeats.forget_heads()
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         for item in made:
@@ -280,6 +376,7 @@ class LineParser:
         if self._open is not None and not is_new:
             return self._open
         self._close_run()
+        self._repeats.forget_heads()
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
         self._open = _Open(run)

@@ -1,0 +1,110 @@
+"""Lines like earlier ones: what their head and their message came to is remembered.
+
+Engines repeat themselves: all lines of a process at one place in the source share their
+head but for the stamp, the ranks of a server print the same message, the same shape
+misses its bucket all day. Both halves of a line are looked up before any pattern is
+tried. What is remembered depends on nothing but the text, and it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from parsers.base import LineRule, Made
+from parsers.envelope import Record
+
+MAX_HEADS = 4096
+MAX_MESSAGES = 32_768
+LONGEST = 240
+"""Characters of a message that is worth remembering."""
+STAMP = len("MM-DD HH:MM:SS")
+
+# What a message may hold that other modules look into: a glued record, a count of
+# folded lines, a list that goes on in the next line, colours, redrawn text.
+_TROUBLE = (
+    "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL ", "across cluster]", "[(",
+    "\x1b", "^[", "^M", "\x00", "\r",
+)  # fmt: skip
+
+
+class KnownMessage(NamedTuple):
+    """What a rule made of a message; the same for every line that has it."""
+
+    rule: LineRule
+    made: list[Made]
+    counter: Counter[str]
+    """Where lines of this rule are counted: matched or ignored."""
+
+
+class KnownHead(NamedTuple):
+    """What stands before a message, without the stamp."""
+
+    level: str | None
+    rank: int | None
+    messages: dict[str, KnownMessage]
+    """Messages of this level: a rule may want a level."""
+
+
+class Repeats:
+    """Heads of the lines of one run, and messages of any run."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, KnownHead] = {}
+        self._messages: dict[str | None, dict[str, KnownMessage]] = {}
+        self._once: set[str] = set()
+        self._num_messages = 0
+
+    def forget_heads(self) -> None:
+        """Another run began, or a process told its rank."""
+        self.heads.clear()
+
+    def message(self, record: Record) -> KnownMessage | None:
+        """What the message of a record came to before."""
+        messages = self._messages.get(record.level)
+        return None if messages is None else messages.get(record.message)
+
+    def add_message(self, level: str | None, text: str, known: KnownMessage) -> None:
+        """Remember what a rule made of a message, from the second time on.
+
+        Not of lines that may open a run, nor of lists, which can go on in other lines.
+        """
+        if text not in self._once:
+            if len(self._once) >= MAX_MESSAGES:
+                self._once.clear()
+            if len(text) <= LONGEST:
+                self._once.add(text)
+            return
+        if len(known.made) > 1 or known.rule.starts or "[(" in text:
+            return
+        if self._num_messages >= MAX_MESSAGES:
+            for messages in self._messages.values():
+                messages.clear()
+            self._num_messages = 0
+        self._num_messages += 1
+        self._messages.setdefault(level, {})[text] = known
+
+    def add_head(self, line: str, record: Record, rank: int | None) -> None:
+        """Remember the head of a line, if that and its message are all of the line."""
+        end = line.find("] ") + 2
+        cut = line.find(" [", 0, end)
+        if (
+            cut < STAMP
+            or line[cut - STAMP : cut] != record.stamp
+            or line[end:] != record.message
+            or record.outer is not None
+            or record.count != 1
+        ):
+            return
+        if len(self.heads) >= MAX_HEADS:
+            self.heads.clear()
+        messages = self._messages.setdefault(record.level, {})
+        key = line[: cut - STAMP] + line[cut:end]
+        self.heads[key] = KnownHead(record.level, rank, messages)
+
+
+def is_plain(message: str) -> bool:
+    """Whether a message is one record and needs no cleaning."""
+    return not message.endswith("\\n") and not any(
+        text in message for text in _TROUBLE
+    )
