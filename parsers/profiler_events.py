@@ -28,6 +28,7 @@ from warmup_insights.events import (
 
 MAX_OBJECT = 1 << 20
 MAX_HELD = 500_000
+_LARGEST = 1e18
 _FORWARD = re.compile(
     r"model_forward_bs(\d{1,9})_seq(\d{1,9})_ctx(\d{1,9})_graphs([TF])"
 )
@@ -161,12 +162,17 @@ def _constants(item: dict[str, Any]) -> dict[str, Any]:
     return {
         ours: args[name]
         for name, ours in _CONSTANTS.items()
-        if isinstance(args.get(name), int | float)
+        if _is_figure(args.get(name))
     }
 
 
 def _seconds(value: Any) -> float | None:
     """Seconds from the microseconds of a trace."""
+    return float(value) / 1e6 if _is_figure(value) else None
+
+
+def _is_figure(value: Any) -> bool:
+    """Whether a value is a number that can be one of a trace."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) / 1e6
+        return False
+    return -_LARGEST < value < _LARGEST
