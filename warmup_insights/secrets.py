@@ -94,7 +94,7 @@ def mask(key: str, value: Any) -> Any:
 def _is_secret(key: str) -> bool:
     """Whether the words of a key, in any spelling, name a secret."""
     words = [word.lower() for word in _WORD.findall(key[:200])]
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         if word == "token" and following in _TOKEN_FIGURES:
             continue
         if word in _SECRET_WORDS or word.endswith(_SECRET_ENDS):
