@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +13,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.errors import InputError, WarmupInsightsError
 
 if TYPE_CHECKING:
-    from warmup_insights.ingest import Options, Outcome, Progress
+    from warmup_insights.ingest import Options, Outcome
     from warmup_insights.storage import EventStore
 
 QUIET_AFTER_S = 3600.0
@@ -35,6 +33,13 @@ QUIET_AFTER_S = 3600.0
     help="Time zone of the stamps, such as Europe/Berlin or +02:00. "
     "Without it they are read as UTC and marked as unknown.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes that read. Without it as many as pay: one for a few small files, "
+    "at most one for each core.",
+)
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
@@ -49,6 +54,7 @@ def ingest(
     label: str | None,
     year: int | None,
     timezone: str | None,
+    jobs: int | None,
     follow: bool,
     strict: bool,
     synthetic: bool,
@@ -58,7 +64,8 @@ def ingest(
 
     PATH is a log, a folder, a pattern such as 'logs/*.log.gz', or - for standard
     input. Compressed logs (.gz, .zst) are read as they are. The same bytes twice add
-    nothing; a file that has grown is continued.
+    nothing; a file that has grown is continued. A command that was broken off goes on
+    where it stopped when it is given again.
     """
     from warmup_insights.ingest import Options, find_files
     from warmup_insights.storage import EventStore
@@ -73,50 +80,35 @@ def ingest(
         if follow:
             outcomes = [_follow(store, files, options)]
         else:
-            outcomes = list(_ingest_all(store, files, options))
+            outcomes = _ingest_all(store, files, options, jobs)
     _print(outcomes, as_json)
     _exit(outcomes, strict)
 
 
 def _ingest_all(
-    store: EventStore, files: list[str], options: Options
-) -> Iterator[Outcome]:
-    from warmup_insights.ingest import Outcome, ingest_path
+    store: EventStore, files: list[str], options: Options, jobs: int | None
+) -> list[Outcome]:
+    from warmup_insights.cli.ingest_progress import watch
+    from warmup_insights.ingest import choose_jobs, ingest_files
 
-    with _progress(files) as progress:
-        for path in files:
-            try:
-                yield ingest_path(store, path, options, progress)
-            except InputError as error:
-                yield Outcome(path, state="failed", error=str(error))
-
-
-@contextmanager
-def _progress(files: list[str]) -> Iterator[Progress | None]:
-    """A bar over all bytes when a person is looking and there is enough to read."""
-    import os
-
-    total = sum(os.path.getsize(path) for path in files if os.path.isfile(path))
-    if not sys.stderr.isatty() or total < 4 << 20:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
-        TransferSpeedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=total)
-        yield lambda count: bar.advance(task, count)
+    jobs = choose_jobs(files) if jobs is None else jobs
+    watcher = watch(files)
+    try:
+        with watcher:
+            outcomes = ingest_files(store, files, options, jobs=jobs, watcher=watcher)
+    except KeyboardInterrupt:
+        click.echo(
+            f"stopped: {watcher.num_done:,} of {len(files):,} files are done and nothing "
+            "is half-way; the same command goes on from here",
+            err=True,
+        )
+        sys.exit(1)
+    if watcher.num_unchanged and len(files) > 1:
+        click.echo(
+            f"{watcher.num_unchanged:,} of {len(files):,} files were stored already",
+            err=True,
+        )
+    return outcomes
 
 
 def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:

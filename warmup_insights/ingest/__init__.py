@@ -10,12 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warmup_insights.ingest.cores import choose_jobs
     from warmup_insights.ingest.find import find_files
+    from warmup_insights.ingest.many import ingest_files
     from warmup_insights.ingest.outcome import Options, Outcome, Progress, Watcher
     from warmup_insights.ingest.single import ingest_file, ingest_path
 
 _MODULES = {
+    "choose_jobs": "cores",
     "find_files": "find",
+    "ingest_files": "many",
     "Options": "outcome",
     "Outcome": "outcome",
     "Progress": "outcome",
@@ -29,8 +33,10 @@ __all__ = [
     "Outcome",
     "Progress",
     "Watcher",
+    "choose_jobs",
     "find_files",
     "ingest_file",
+    "ingest_files",
     "ingest_path",
 ]
 

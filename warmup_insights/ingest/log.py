@@ -49,7 +49,8 @@ class Log(Protocol):
 class ReadLog:
     """A log that this process reads and summarises."""
 
-    def __init__(self, reader: LogReader) -> None:
+    def __init__(self, reader: LogReader, name: str) -> None:
+        self.name = name
         self._reader = reader
         self._summaries: dict[int, Summarizer] = {}
 

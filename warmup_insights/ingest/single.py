@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
-from parsers.files import LogReader, digests, head_digest
+from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
-from warmup_insights.ingest.log import ReadLog
+from warmup_insights.ingest.opening import Watched, open_log, source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
 from warmup_insights.storage import EventStore, SourceRecord
@@ -40,6 +40,18 @@ def ingest_path(
             store, file, path, options,
             not_after=modified_at(Path(path)), progress=progress,
         )  # fmt: skip
+
+
+def is_plain(path: str) -> bool:
+    """Whether this is a log in a file: no pipe, no events that a recorder kept.
+
+    What cannot be looked at counts as one; reading it will say what is wrong.
+    """
+    try:
+        is_special = path == "-" or stat.S_ISFIFO(Path(path).stat().st_mode)
+    except OSError:
+        return True
+    return not is_special and not is_spill_file(Path(path))
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
@@ -78,23 +90,6 @@ def ingest_file(
     return Outcome(path, run_ids, "continued" if older else "new", log.report)
 
 
-def source_name(path: str) -> str:
-    """How a source is called that was read from a path."""
-    return os.path.basename(path) or path
-
-
-def open_log(
-    file: BinaryIO | Watched, name: str, options: Options, *, not_after: float | None
-) -> ReadLog:
-    """The log in an open file."""
-    return ReadLog(
-        LogReader(
-            file, name, not_after=not_after, year=options.year,  # type: ignore[arg-type]
-            zone=options.zone, timezone=options.timezone,
-        )
-    )  # fmt: skip
-
-
 def unchanged(
     store: EventStore, source: SourceRecord, path: str, options: Options
 ) -> Outcome:
@@ -123,17 +118,3 @@ def _stored_beginning(
         if beginnings.get(source.size_bytes) == source.digest:
             return source, False
     return None
-
-
-class Watched:
-    """A file that tells how much was read."""
-
-    def __init__(self, file: BinaryIO, progress: Progress) -> None:
-        self._file = file
-        self._progress = progress
-
-    def read(self, size: int = -1) -> bytes:
-        """Read from the file, and tell."""
-        data = self._file.read(size)
-        self._progress(len(data))
-        return data

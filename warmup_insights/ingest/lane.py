@@ -1,0 +1,105 @@
+"""One thread that has files read by one process, and gets over its death."""
+
+from __future__ import annotations
+
+import contextlib
+
+from warmup_insights.ingest.board import Board, ClosedError, Result
+from warmup_insights.ingest.child import Child, ChildDiedError
+from warmup_insights.ingest.held import Slip
+from warmup_insights.ingest.messages import (
+    MESSAGE,
+    PARSED,
+    Advanced,
+    Begun,
+    Known,
+    Read,
+    Refused,
+    read_answer,
+)
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.storage import EventStore
+
+ATTEMPTS = 2
+
+
+class Lane:
+    """Reads files of the board, one after the other, until there is none."""
+
+    def __init__(
+        self, board: Board, store: EventStore, files: list[str], options: Options
+    ) -> None:
+        self._board = board
+        self._store = store
+        self._files = files
+        self._options = options
+        self._child: Child | None = None
+
+    def run(self) -> None:
+        """Work until there is nothing to do, or the board is closed."""
+        with contextlib.suppress(ClosedError):
+            try:
+                while True:
+                    index = self._board.next_file()
+                    self._board.put(index, self._read(index))
+            finally:
+                self._dismiss()
+
+    def _dismiss(self) -> None:
+        if self._child is not None:
+            self._board.dismiss(self._child)
+        self._child = None
+
+    def _read(self, index: int) -> Result:
+        path, how = self._files[index], ""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._try(index, path)
+            except ChildDiedError as death:
+                self._dismiss()
+                self._board.check()
+                how = str(death)
+        return Result(
+            Refused(
+                f"{path} could not be read: the process that read it {how}, "
+                f"{ATTEMPTS} times; free some memory, or read it alone with --jobs 1"
+            )
+        )
+
+    def _try(self, index: int, path: str) -> Result:
+        if self._child is None:
+            self._child = self._board.hire(lambda: Child(self._options))
+        frames: list[tuple[bytes, Slip]] = []
+        try:
+            return self._listen(index, path, self._child, frames)
+        except BaseException:
+            for _, slip in frames:
+                self._board.held.drop(slip)
+            raise
+
+    def _listen(
+        self, index: int, path: str, child: Child, frames: list[tuple[bytes, Slip]]
+    ) -> Result:
+        """Have a file read; the frames of its events go to the list."""
+        head = ""
+        child.send(Read(path))
+        while True:
+            kind, body = child.receive()
+            if kind != MESSAGE:
+                frames.append((kind, self._board.held.add(body)))
+                if kind == PARSED:
+                    return Result(None, head, frames)
+                continue
+            answer = read_answer(body)
+            if isinstance(answer, Begun):
+                head = answer.head
+                self._board.begins(index, head)
+                child.send(self._known(head))
+            elif isinstance(answer, Advanced):
+                self._board.advance(index, answer.count)
+            else:
+                return Result(answer, head, frames)
+
+    def _known(self, head: str) -> Known:
+        sources = self._store.sources_with_head(head)
+        return Known([(source.digest, source.size_bytes) for source in sources])
