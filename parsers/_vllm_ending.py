@@ -192,7 +192,7 @@ END_RULES: tuple[LineRule, ...] = (
     LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
-        r"(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s*$).{0,200}",
+        r"(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$).{0,200}",
         build=_failure("killed"),  # type: ignore[arg-type]
         samples=(Sample("Killed", {"kind": "killed"}),),
     ),
