@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from warmup_insights.errors import StoreError
+from warmup_insights.storage.plain import refuse_programs
 from warmup_insights.storage.schema import (
     NEEDS_VERSION,
     SCHEMA_REVISION,
@@ -53,6 +55,7 @@ def stored_revision(connection: Connection, where: str) -> str | None:
 
     Raises StoreError for a database of another program or of a newer version.
     """
+    refuse_programs(connection, where)
     tables = set(sa.inspect(connection).get_table_names())
     if store_info.name not in tables:
         if _is_foreign(connection, tables):
@@ -63,9 +66,10 @@ def stored_revision(connection: Connection, where: str) -> str | None:
     revision = connection.execute(
         sa.text(f"SELECT version_num FROM {_REVISION_TABLE}")
     ).scalar_one()
-    if not revision.isdigit() or int(revision) > int(SCHEMA_REVISION):
+    revision = str(revision)[:20]
+    if not re.fullmatch("[0-9]{1,9}", revision) or int(revision) > int(SCHEMA_REVISION):
         raise StoreError(_too_new(connection, where, revision))
-    return str(revision)
+    return revision
 
 
 def _is_foreign(connection: Connection, tables: set[str]) -> bool:
@@ -79,8 +83,8 @@ def _too_new(connection: Connection, where: str, revision: str) -> str:
         sa.select(store_info.c.value).where(store_info.c.name == "needs_version")
     ).scalar()
     return (
-        f"The database {where} has schema {revision[:20]} of a newer version; install "
-        f"it with pip install 'warmup-insights>={(needed or 'unknown')[:20]}'"
+        f"The database {where} has schema {revision} of a newer version; install "
+        f"it with pip install 'warmup-insights>={str(needed or 'unknown')[:20]}'"
     )
 
 
