@@ -1,0 +1,199 @@
+"""By hand: the real vLLM with vllm-gaudi, started in five ways, with and without the plugin.
+
+    python -m tests.vllm_plugin.lab --python ENV/bin/python --model FOLDER [--stub FOLDER]
+
+`ENV` has vLLM, vllm-gaudi and this project; `FOLDER` has the `config.json` of a small
+model (its weights are made up). Each start is seen three times: recorded by the plugin,
+read from its own log, and repeated without the plugin. What has to agree is in
+`lab_checks.py`; a table says what did, and the exit status is 1 when something did not.
+
+Without a Gaudi, `--stub` names a folder with a stand-in for `habana_frameworks`. Then
+memory, graphs and compilation are simulated, and the runs are recorded as synthetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.vllm_plugin.lab_checks import CHECKS, Seen, read_log, read_recorded
+
+HERE = Path(__file__).parent
+LIMITS = {
+    "max_model_len": 1024,
+    "max_num_seqs": 4,
+    "max_num_batched_tokens": 1024,
+    "num_gpu_blocks_override": 64,
+    "gpu_memory_utilization": 0.02,
+    "enable_prefix_caching": False,
+    "async_scheduling": False,
+}
+ENVIRONMENT = {
+    "PT_HPU_LAZY_MODE": "1",
+    "VLLM_DEVELOPER_MODE": "1",  # otherwise the log does not name the buckets
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+_HIDDEN = ("VLLM_", "WARMUP_INSIGHTS_", "PYTHONPATH", "PYTHONHOME")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to start."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    engine: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def batches(self):
+        """Requests, in lists that are handed over at once.
+
+        An engine core in a process of its own begins when the first request arrives,
+        so what runs together depends on the clock: there it gets one at a time.
+        """
+        chosen = random.Random(1)
+        requests = [
+            (chosen.randrange(20, 700), chosen.randrange(2, 120)) for _ in range(24)
+        ]
+        if "VLLM_ENABLE_V1_MULTIPROCESSING" in self.environment:
+            return [[request] for request in requests]
+        return [requests]
+
+
+CASES = {
+    "lazy": Case(),
+    "contiguous, defragmenter": Case(
+        {
+            "VLLM_CONTIGUOUS_PA": "true",
+            "VLLM_DEFRAG_THRESHOLD": "1",
+            "VLLM_DEBUG": "defrag,fwd",  # otherwise the log does not tell of moves
+        }
+    ),
+    "warm-up skipped": Case({"VLLM_SKIP_WARMUP": "true"}),
+    "two ranks": Case(
+        {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, {"tensor_parallel_size": 2}
+    ),
+    "engine core apart": Case({"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}),
+}
+
+
+def run_program(chosen, program, asked, case, log, *, records):
+    """Run a program in the environment of the engine; it must succeed."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_HIDDEN)}
+    environ = {**kept, **ENVIRONMENT, **case.environment}
+    if chosen.stub:
+        environ["PYTHONPATH"] = str(chosen.stub.resolve())
+    if records:
+        environ["WARMUP_INSIGHTS_DB"] = str(log.with_suffix(".db"))
+        environ["WARMUP_INSIGHTS_SYNTHETIC"] = "1" if chosen.stub else ""
+    engine = {"model": str(chosen.model), **LIMITS, **case.engine}
+    with log.open("wb") as stream:
+        done = subprocess.run(
+            [chosen.python, program, json.dumps({"engine": engine, **asked})],
+            env=environ, cwd=log.parent, stdout=stream, stderr=subprocess.STDOUT,
+            check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"the engine ended with {done.returncode}: see {log}")
+
+
+def run_engine(chosen, case, folder, *, records):
+    """Start the engine and let it generate: its tokens; the log is in the folder."""
+    log = folder / ("recorded.log" if records else "plain.log")
+    tokens = log.with_suffix(".json")
+    asked = {"batches": case.batches, "tokens": str(tokens)}
+    run_program(chosen, HERE / "lab_engine.py", asked, case, log, records=records)
+    return json.loads(tokens.read_text(encoding="utf-8"))
+
+
+def compare_times(chosen, folder):
+    """Warm-ups with the hooks off and on, in turns, in one process."""
+    folder.mkdir(parents=True)
+    log = folder / "alternate.log"
+    asked = {"rounds": chosen.rounds, "result": str(log.with_suffix(".json"))}
+    run_program(
+        chosen, HERE / "lab_alternate.py", asked, CASES["lazy"], log, records=True
+    )
+    found = json.loads(log.with_suffix(".json").read_text(encoding="utf-8"))
+    for place, what in enumerate(("clock", "processor")):
+        off, on = ([pair[place] for pair in found[name]] for name in ("off", "on"))
+        pairs = sorted(watched / plain for plain, watched in zip(off, on, strict=True))
+        print(
+            f"{what}: {statistics.median(off):.3f} s with the hooks off, "
+            f"{statistics.median(on):.3f} s on; median ratio of {len(pairs)} pairs "
+            f"{statistics.median(pairs):.4f} ({pairs[0]:.4f} to {pairs[-1]:.4f})"
+        )
+
+
+def examine(chosen, name, folder):
+    """What the checks say about one case: title to verdict."""
+    case = CASES[name]
+    folder.mkdir(parents=True)
+    plain = run_engine(chosen, case, folder, records=False)
+    watched = run_engine(chosen, case, folder, records=True)
+    seen = Seen(
+        log=read_log(folder / "recorded.log", folder / "parsed.db"),
+        recorded=read_recorded(folder / "recorded.db"),
+        text=(folder / "recorded.log").read_text(encoding="utf-8", errors="replace"),
+        tokens=watched,
+        plain_tokens=plain,
+        skips="VLLM_SKIP_WARMUP" in case.environment,
+        defragments="VLLM_DEFRAG_THRESHOLD" in case.environment,
+        num_ranks=case.engine.get("tensor_parallel_size", 1),
+    )
+    return {title: check(seen) for title, check in CHECKS.items()}
+
+
+def print_case(name, verdicts):
+    print(name)
+    for title, verdict in verdicts.items():
+        print(f"  {'ok  ' if verdict.holds else 'FAIL'} {title}: {verdict.text}")
+    sys.stdout.flush()
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--python", type=Path, required=True, help="of the engine")
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--stub", type=Path, help="where there is no Gaudi")
+    parser.add_argument("--keep", type=Path, help="a new folder for logs and databases")
+    parser.add_argument(
+        "--rounds", type=int, help="instead: time so many warm-ups without and with it"
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    chosen = parser.parse_args()
+    chosen.model = chosen.model.resolve()
+    unknown = [name for name in chosen.cases if name not in CASES]
+    if unknown:
+        parser.error(f"no such case: {unknown[0]!r}; there are {', '.join(CASES)}")
+    return chosen
+
+
+def main():
+    chosen = arguments()
+    with tempfile.TemporaryDirectory() as made:
+        folder = (chosen.keep or Path(made) / "lab").resolve()
+        if chosen.rounds:
+            compare_times(chosen, folder)
+            return
+        has_failed = False
+        for name in chosen.cases or CASES:
+            verdicts = examine(chosen, name, folder / name.replace(" ", "_"))
+            print_case(name, verdicts)
+            has_failed |= not all(verdict.holds for verdict in verdicts.values())
+    raise SystemExit(has_failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""What has to agree between a recorded start of the real engine and its own log."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tests.vllm_plugin.test_both_ways import differences
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.events import (
+    BucketsGenerated,
+    Event,
+    PhaseMarked,
+    WarmupFinished,
+    WarmupStep,
+)
+from warmup_insights.ingest import ingest_path
+from warmup_insights.storage.store import EventStore
+
+FINISHED = re.compile(r"Warmup finished in (\d+) secs")
+STEP = re.compile(r"\[Warmup\]\[\w+\]\[\d+/\d+\]")
+MISS = re.compile(r"was not warmed-up!")
+ROUNDED_S = 0.5
+"""`Warmup finished in` has whole seconds, rounded."""
+MEASURED_S = 0.05
+"""What the recorder's own reading of the clock may be away from the engine's."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way of seeing a run."""
+
+    events: list[Event]
+    summary: dict[str, Any]
+    run: Any
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A start as its log has it, as it was recorded, and what it generated."""
+
+    log: Side
+    recorded: Side
+    text: str
+    tokens: list[list[int]]
+    plain_tokens: list[list[int]]
+    skips: bool
+    defragments: bool
+    num_ranks: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a check holds, and the figures."""
+
+    holds: bool
+    text: str
+
+
+def _side(store):
+    (run,) = store.runs()
+    events = list(store.events(run.run_id))
+    return Side(events, summarize(run, events).as_dict(), run)
+
+
+def read_log(log, database):
+    """The run of a log."""
+    with EventStore(database) as store:
+        ingest_path(store, str(log))
+        return _side(store)
+
+
+def read_recorded(database):
+    """The run of the plugin."""
+    with EventStore(database, read_only=True) as store:
+        return _side(store)
+
+
+def buckets_of(side):
+    """Phase to the buckets of the list, and to those that were executed."""
+    listed, warmed = {}, {}
+    for event in side.of(BucketsGenerated):
+        listed.setdefault(event.phase, set()).update(event.buckets)
+    for event in side.of(WarmupStep):
+        if event.is_finished is not False:
+            warmed.setdefault(event.phase, set()).add(event.bucket)
+    return listed, warmed
+
+
+def same_buckets(seen):
+    """The lists are equal, the executed sets are, and each is what it should be."""
+    listed, warmed = buckets_of(seen.recorded)
+    log_listed, log_warmed = buckets_of(seen.log)
+    num_listed = sum(map(len, listed.values()))
+    num_warmed = sum(map(len, warmed.values()))
+    lines = len(STEP.findall(seen.text))
+    expected = {} if seen.skips else listed
+    holds = (
+        listed == log_listed
+        and warmed == log_warmed == expected
+        and num_listed > 0
+        and lines == num_warmed * seen.num_ranks
+    )
+    return Verdict(
+        holds,
+        f"{num_listed} in the lists, {num_warmed} executed; {lines} lines in the log",
+    )
+
+
+def every_bucket_has_a_time(seen):
+    """Once per rank, with a duration above 0."""
+    steps = seen.recorded.of(WarmupStep)
+    timed = Counter(
+        (step.phase, step.bucket) for step in steps if (step.duration_s or 0.0) > 0.0
+    )
+    listed, _ = buckets_of(seen.recorded)
+    expected = Counter(
+        {
+            (phase, bucket): seen.num_ranks
+            for phase in listed
+            for bucket in listed[phase]
+        }
+    )
+    if seen.skips:
+        return Verdict(not timed and not steps, "none was executed")
+    return Verdict(
+        timed == expected,
+        f"{timed.total()} times for {len(expected)} buckets on {seen.num_ranks} ranks",
+    )
+
+
+def phases_add_up(seen):
+    """Named phases within the warm-up of each rank against the log's whole seconds."""
+    said = [int(text) for text in FINISHED.findall(seen.text)]
+    if seen.skips:
+        skipped = [event.skipped for event in seen.recorded.of(WarmupFinished)]
+        return Verdict(not said and all(skipped) and bool(skipped), "skipped in both")
+    ranks = sorted({step.rank or 0 for step in seen.recorded.of(WarmupStep)})
+    sums = [_phase_sum(seen.recorded, rank) for rank in ranks]
+    limit = ROUNDED_S + MEASURED_S
+    pairs = zip(sorted(said), sorted(sums), strict=False)
+    holds = len(said) == len(sums) == seen.num_ranks and all(
+        abs(told - added) <= limit for told, added in pairs
+    )
+    added = ", ".join(f"{seconds:.2f}" for seconds in sums)
+    return Verdict(holds, f"{added} s in phases; the log says {said} s")
+
+
+def _phase_sum(side, rank):
+    """Seconds of the named phases of one rank while the model was warmed up.
+
+    A summary has the phases of the first rank, so each rank is made that.
+    """
+    own = [
+        event if event.rank is None else msgspec.structs.replace(event, rank=0)
+        for event in side.events
+        if event.rank in (None, rank)
+    ]
+    marks = [event for event in own if isinstance(event, PhaseMarked)]
+    begun = next(e.time for e in marks if (e.name, e.edge) == ("warmup", "start"))
+    ended = next(e.time for e in marks if (e.name, e.edge) == ("warmup", "end"))
+    time = summarize(side.run, own).as_dict()["time"]
+    start = begun - min(event.time for event in own)
+    inside = (
+        phase["duration_s"]
+        for phase in time["phases"]
+        if phase["name"] != "warmup"
+        and start - 1e-3 <= phase["start_s"] <= start + ended - begun
+        and phase["duration_s"] is not None
+    )
+    return sum(inside)
+
+
+def same_misses(seen):
+    """Shape, fallback bucket and count of every miss."""
+    log, recorded = (_misses(side) for side in (seen.log, seen.recorded))
+    lines = len(MISS.findall(seen.text))
+    holds = log == recorded and (lines > 0 or not recorded)
+    if seen.skips:
+        holds = holds and bool(recorded)
+    return Verdict(holds, f"{len(recorded)} shapes; {lines} lines in the log")
+
+
+def _misses(side):
+    return sorted(
+        (miss["phase"], miss["shape"], miss["fallback"] or [], miss["count"])
+        for miss in side.summary["misses"]
+    )
+
+
+def same_moves(seen):
+    """Every move of blocks while serving, and the warm-up of each size."""
+    log, recorded = (_moves(side) for side in (seen.log, seen.recorded))
+    steps = (seen.recorded.summary["defrag"] or {}).get("steps") or []
+    holds = log == recorded and bool(recorded) == seen.defragments == bool(steps)
+    return Verdict(holds, f"{len(recorded)} moves, {len(steps)} steps of its warm-up")
+
+
+def _moves(side):
+    return [
+        (run["swapped"], run["padded"], run["max_id_before"], run["max_id_after"])
+        for run in (side.summary["defrag"] or {}).get("runs") or []
+    ]
+
+
+def same_tokens(seen):
+    """With and without the plugin."""
+    count = sum(map(len, seen.tokens))
+    return Verdict(
+        seen.tokens == seen.plain_tokens and count > 0,
+        f"{count} tokens for {len(seen.tokens)} requests",
+    )
+
+
+def same_summaries(seen):
+    """Wherever the log knows the value."""
+    found = differences(seen.log.summary, seen.recorded.summary)
+    return Verdict(not found, "; ".join(found)[:2000] or "no difference")
+
+
+CHECKS = {
+    "the recorded buckets are the log's": same_buckets,
+    "every bucket has a time": every_bucket_has_a_time,
+    "phases add up to `Warmup finished in`": phases_add_up,
+    "misses are the log's": same_misses,
+    "moves of the defragmenter are the log's": same_moves,
+    "tokens are those without the plugin": same_tokens,
+    "summaries are equal": same_summaries,
+}
