@@ -8,21 +8,19 @@ goes through the tracker of the run it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
-from parsers.ranks import RankTable
-from parsers.reference import ENGINE
-from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
+from parsers.open_run import BeforeRun, OpenRun, ParsedRun
+from parsers.repeats import STAMP, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
 from parsers.runs import BACK_S, LEAP_S, RunSplitter
-from parsers.signals import Origin, RankNamed, Signal
+from parsers.signals import Origin, RankNamed
 from parsers.stamps import Clock
-from parsers.tracker import RunTracker, stamped
+from parsers.tracker import stamped
 from warmup_insights.events import (
     ConfigRecorded,
     Event,
@@ -35,68 +33,14 @@ GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
 GAP_TEXT = 160
-CREDITED_LINES = 100_000
+CREDITED_LINES = 20_000
 """By then it is clear which engine speaks."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 
 
-@dataclass
-class ParsedRun:
-    """One start-up found in a file."""
-
-    ordinal: int
-    first_line: int
-    key: str
-    """Text of the first record: names the run however the file grows."""
-    engines: dict[str, int] = field(default_factory=dict)
-    devices: dict[str, int] = field(default_factory=dict)
-    is_synthetic: bool = False
-
-
-class _Open:
-    """What the engine keeps of the run that is being read."""
-
-    def __init__(self, run: ParsedRun) -> None:
-        self.run = run
-        self.tracker = RunTracker()
-        self.ranks = RankTable()
-        self.last_time: float | None = None
-        self.last_line = 0
-        self.last_text = ""
-        self.gaps = 0
-        self.lines = 0
-        self.is_ready = False
-
-
 class _Unreadable(Exception):
     """A rule, named here, knows the line and cannot convert what it holds."""
-
-
-class _Before:
-    """The first stamped line since the last run: a start-up begins with chatter."""
-
-    LIMIT_S = 600.0
-
-    def __init__(self) -> None:
-        self.time: float | None = None
-        self.last: float | None = None
-
-    def see(self, time: float | None) -> None:
-        """A line without a rule, before any run."""
-        if time is None:
-            return
-        if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
-            self.time = time
-        self.last = time
-
-    def start(self, time: float | None) -> float | None:
-        """When a run began whose first known line has this time."""
-        first, last = self.time, self.last
-        self.time = self.last = None
-        if time is None or first is None or last is None:
-            return time
-        return first if 0 <= time - last <= self.LIMIT_S else time
 
 
 class LineParser:
@@ -123,8 +67,8 @@ class LineParser:
         self._timezone = timezone
         self._splitter = RunSplitter()
         self._joiner = Joiner()
-        self._open: _Open | None = None
-        self._before = _Before()
+        self._open: OpenRun | None = None
+        self._before = BeforeRun()
         self._repeats = Repeats()
         self._out: list[tuple[int, Event]] = []
         self._line = 0
@@ -148,14 +92,40 @@ class LineParser:
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
+        if not self.feed_known(line, number):
+            self.feed_slowly(line, number)
+
+    def feed_known(self, line: str, number: int) -> bool:
+        """Read a line whose head was seen before; False when it needs a closer look.
+
+        It gives what `feed_slowly` would give, which a test compares.
+        """
         end = line.find("] ") + 2
         cut = line.find(" [", 0, end)
-        if cut >= STAMP:
-            head = self._repeats.heads.get(line[: cut - STAMP] + line[cut:end])
-            if head is not None:
-                stamp = line[cut - STAMP : cut]
-                if stamp[2] == "-" and self._quickly(head, stamp, line[end:], number):
-                    return
+        if cut < STAMP:
+            return False
+        head = self._repeats.heads.get(line[: cut - STAMP] + line[cut:end])
+        run = self._open
+        if head is None or run is None or not self._joiner.is_idle:
+            return False
+        if line[cut - STAMP + 2] != "-":  # whatever a clock could make of it
+            return False
+        stamp = line[cut - STAMP : cut]
+        last, time = run.last_time, self._clock.seconds(stamp)
+        if last is None or time is None or not -BACK_S <= time - last <= LEAP_S:
+            return False
+        message = line[end:]
+        known = head.messages.get(message) or self._make_quickly(head.level, message)
+        if known is None:
+            return False
+        self._count(run, known, time, message, number)
+        if known.made:
+            origin = Origin(time, head.rank, number)
+            self._emit_item(run, known.made[0], origin, 1)
+        return True
+
+    def feed_slowly(self, line: str, number: int) -> None:
+        """Read one physical line, whatever it is."""
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
@@ -168,31 +138,10 @@ class LineParser:
         if len(records) == 1:
             self._learn_head(line, records[0])
 
-    def _quickly(
-        self, head: KnownHead, stamp: str, message: str, number: int
-    ) -> bool:
-        """Read a line whose head is known; False when it needs a closer look."""
-        run = self._open
-        if run is None or not self._joiner.is_idle:
-            return False
-        last, time = run.last_time, self._clock.seconds(stamp)
-        if last is None or time is None or not -BACK_S <= time - last <= LEAP_S:
-            return False
-        known = head.messages.get(message)
-        if known is None:
-            if not is_plain(message):
-                return False
-            known = self._make_quickly(head.level, message)
-            if known is None:
-                return False
-        self._count(run, known, time, message, number)
-        for item in known.made:
-            if item is not None:
-                self._emit_item(run, item, Origin(time, head.rank, number), 1)
-        return True
-
     def _make_quickly(self, level: str | None, message: str) -> KnownMessage | None:
         """What a rule makes of a message; None when that is not all there is to do."""
+        if not is_plain(message):
+            return None
         try:
             known = self._make(level, message)
         except _Unreadable:
@@ -203,7 +152,7 @@ class LineParser:
 
     def _count(
         self,
-        run: _Open,
+        run: OpenRun,
         known: KnownMessage,
         time: float | None,
         message: str,
@@ -212,10 +161,14 @@ class LineParser:
         """Take notice of a line that a rule knows."""
         rule = known.rule
         known.counter[rule.name] += 1
-        self.report.keep(line, rule.name, message)
-        self._gap(run, time, line, message)
+        if not self.report.is_full:
+            self.report.keep(line, rule.name, message)
+        if run.is_ready:
+            run.lines += 1
+        else:
+            self._gap(run, time, line, message)
         if run.lines < CREDITED_LINES:
-            self._credit(run.run, rule)
+            run.run.credit(rule)
 
     def _learn_head(self, line: str, record: Record) -> None:
         """Remember who says what, if a rule knew the line."""
@@ -304,7 +257,7 @@ class LineParser:
 
     def _deliver(
         self,
-        run: _Open,
+        run: OpenRun,
         record: Record,
         made: list[Made],
         time: float | None,
@@ -318,12 +271,11 @@ class LineParser:
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         for item in made:
-            if item is not None and not isinstance(item, RankNamed):
-                self._emit_item(run, item, origin, record.count)
+            self._emit_item(run, item, origin, record.count)
 
-    def _emit_item(
-        self, run: _Open, item: Event | Signal, origin: Origin, count: int
-    ) -> None:
+    def _emit_item(self, run: OpenRun, item: Made, origin: Origin, count: int) -> None:
+        if item is None or type(item) is RankNamed:
+            return
         if isinstance(item, Event):
             item = stamped(item, origin)
             if type(item) is ServerReady:
@@ -332,7 +284,8 @@ class LineParser:
         if ready:
             ordinal = run.run.ordinal
             self.report.events += len(ready)
-            self._out += [(ordinal, event) for event in ready]
+            for event in ready:
+                self._out.append((ordinal, event))
         if count == 1:
             return
         # A collector folded equal lines of other ranks into this one.
@@ -340,7 +293,7 @@ class LineParser:
             if isinstance(item, Event):
                 self._emit(run, stamped(item, Origin(origin.time, other, origin.line)))
 
-    def _emit(self, run: _Open, event: Event) -> None:
+    def _emit(self, run: OpenRun, event: Event) -> None:
         self.report.events += 1
         self._out.append((run.run.ordinal, event))
 
@@ -363,7 +316,7 @@ class LineParser:
         time: float | None,
         line: int,
         made: Iterable[Made],
-    ) -> _Open:
+    ) -> OpenRun:
         if self._open is not None and self._splitter.goes_on(
             rule, record, time, self._open.last_time
         ):
@@ -379,7 +332,7 @@ class LineParser:
         self._repeats.forget_heads()
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
-        self._open = _Open(run)
+        self._open = OpenRun(run)
         started = RunStarted(
             time=self._before.start(time), line=line, timezone=self._timezone
         )
@@ -391,12 +344,12 @@ class LineParser:
             return
         for event in self._open.tracker.close():
             self._emit(self._open, event)
-        engine, device = _identified(self._open.run)
+        engine, device = self._open.run.identified()
         if engine is not None or device is not None:
             self._emit(self._open, ConfigRecorded(engine=engine, device_kind=device))
         self._open = None
 
-    def _gap(self, run: _Open, time: float | None, line: int, text: str) -> None:
+    def _gap(self, run: OpenRun, time: float | None, line: int, text: str) -> None:
         run.lines += 1
         if time is None or run.is_ready:
             return
@@ -413,27 +366,6 @@ class LineParser:
             )  # fmt: skip
         if last is None or time >= last:
             run.last_time, run.last_line, run.last_text = time, line, text
-
-    def _credit(self, run: ParsedRun, rule: LineRule) -> None:
-        if rule.engine is not None:
-            run.engines[rule.engine] = run.engines.get(rule.engine, 0) + 1
-        if rule.device is not None:
-            run.devices[rule.device] = run.devices.get(rule.device, 0) + 1
-
-
-def _identified(run: ParsedRun) -> tuple[str | None, str | None]:
-    """Engine and device by the lines that only one of them prints; a tie is None."""
-    if ENGINE in run.engines:
-        # It writes in the wording of others, of devices that were not there.
-        return ENGINE, None
-    device = None
-    if run.devices:
-        # Engines on HPU share lines of the upstream that speak of CUDA and GPU.
-        device = "hpu" if "hpu" in run.devices else max(run.devices)
-    names = sorted(run.engines, key=lambda name: -run.engines[name])
-    if len(names) == 1 or (names and run.engines[names[0]] > run.engines[names[1]]):
-        return names[0], device
-    return ("vllm" if device == "cuda" else None), device
 
 
 def _owner_of(piece: str) -> Record | None:

@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 from parsers import DIALECTS, all_rules
 from parsers.dispatch import Dispatcher
-from parsers.engine import LineParser, ParsedRun
+from parsers.engine import LineParser
 from parsers.notebook import MAX_BYTES, looks_like_notebook, text_of
+from parsers.open_run import ParsedRun
 from parsers.profiler_events import looks_like_events, read_events
 from parsers.report import ParseReport
 from parsers.select import Selector, make_selector
@@ -208,8 +209,12 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)
+    feed_known = parser.feed_known
     for index, line in _selector().lines(block):
-        parser.feed(line.decode("utf-8", "replace"), number + index + 1)
+        text = line.decode("utf-8", "replace")
+        if feed_known(text, number + index + 1):
+            continue
+        parser.feed_slowly(text, number + index + 1)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
             start = _offset(block, index + 1)

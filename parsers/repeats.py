@@ -105,6 +105,4 @@ class Repeats:
 
 def is_plain(message: str) -> bool:
     """Whether a message is one record and needs no cleaning."""
-    return not message.endswith("\\n") and not any(
-        text in message for text in _TROUBLE
-    )
+    return not message.endswith("\\n") and not any(text in message for text in _TROUBLE)

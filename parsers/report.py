@@ -38,9 +38,14 @@ class ParseReport:
     dialects: Counter[str] = field(default_factory=Counter)
     kept_lines: list[tuple[int, str | None, str]] = field(default_factory=list)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more lines are kept."""
+        return len(self.kept_lines) >= KEPT_LINES
+
     def keep(self, line: int, rule: str | None, text: str) -> None:
         """Remember a line for showing, within the limit."""
-        if len(self.kept_lines) < KEPT_LINES:
+        if not self.is_full:
             self.kept_lines.append((line, rule, shown_text(text)))
 
     def add_unknown(self, line: int, text: str) -> None:

@@ -39,6 +39,7 @@ from warmup_insights.events import (
     BucketsOmitted,
     CaptureProgress,
     ConfigRecorded,
+    DefragRan,
     Event,
     KVCacheAllocated,
     LazyCapture,
@@ -57,6 +58,8 @@ _STEP_BARS = {
     "Unified Attention warmup": "unified",
 }
 _LIST_LIMIT = 5000
+_PASSING = frozenset((BucketMiss, DefragRan, Note))
+"""Events of a server at work: they mean nothing to what comes after them."""
 
 
 @dataclass(slots=True)
@@ -94,6 +97,11 @@ class _RankState:
     omitted_phase: str = "prompt"
     is_validating: bool = False
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no step, configuration or list is waiting for its end."""
+        return not (self.step or self.settings or self.omitted)
+
 
 class RunTracker:
     """Keeps what has to be remembered between the lines of one run."""
@@ -123,7 +131,7 @@ class RunTracker:
         return events
 
     def _event(self, state: _RankState, event: Event, origin: Origin) -> list[Event]:
-        if type(event) is BucketMiss and state.step is None:
+        if type(event) in _PASSING and state.is_idle:
             return [event]
         events = self._flush(state, origin)
         if not isinstance(event, PhaseMarked) or event.edge == "end":
@@ -143,9 +151,9 @@ class RunTracker:
     def _signal(  # noqa: C901, PLR0912 - a table: one case for each kind
         self, state: _RankState, made: Signal, origin: Origin
     ) -> list[Event]:
+        if type(made) is StepLine:
+            return self._step(state, made, origin)
         match made:
-            case StepLine():
-                return self._step(state, made, origin)
             case BarUpdate():
                 return self._bar(state, made, origin)
             case ExecutedShape():

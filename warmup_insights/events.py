@@ -439,8 +439,11 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 }
 """Kind, as stored, to its class."""
 
-encode = msgspec.json.Encoder().encode
+_ENCODER = msgspec.json.Encoder()
+encode = _ENCODER.encode
 """An event as JSON bytes, defaults left out."""
+encode_lines = _ENCODER.encode_lines
+"""Events as lines of JSON bytes."""
 
 _DECODER: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 

@@ -75,14 +75,22 @@ class _PhaseFacts:
     saw_captures: bool = False
 
 
+@dataclass(slots=True)
+class _Miss:
+    """A shape that no bucket covered."""
+
+    fallback: Bucket | None = None
+    counts: dict[int, int] = field(default_factory=dict)
+    """How often, by rank."""
+
+
 class Coverage:
     """Collects the fates of buckets; `phase` gives a section of the summary."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[int, str], _PhaseFacts] = defaultdict(_PhaseFacts)
         self._budgets: dict[int, GraphBudgetSet] = {}
-        self._misses: dict[tuple[str, Bucket], dict[str, Any]] = {}
-        self._by_rank: dict[tuple[str, Bucket], dict[int, int]] = {}
+        self._misses: dict[tuple[str, Bucket], _Miss] = {}
         self._fallbacks: set[tuple[str, Bucket]] = set()
         self.is_finished = False
         self.is_elided = False
@@ -90,42 +98,48 @@ class Coverage:
 
     def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""
-        rank = -1 if event.rank is None else event.rank
-        kind = type(event)
-        if kind is BucketMiss:
-            self._missed(rank, event)  # type: ignore[arg-type]
-        elif kind in _OF_A_PHASE:
-            phase: str = event.phase  # type: ignore[attr-defined]
-            if kind is WarmupStep:
-                self.last_step = event  # type: ignore[assignment]
-            _OF_A_PHASE[kind](self._facts[rank, phase], event)
-        else:
-            self._of_the_run(rank, event)
+        self.route(type(event))(event)
 
-    def _of_the_run(self, rank: int, event: Event) -> None:
+    def route(self, kind: type[Event]) -> Callable[[Any], None]:
+        """What takes notice of the events of one class."""
+        if kind is BucketMiss:
+            return self._missed
+        if kind is WarmupStep:
+            return self._stepped
+        return self._of_a_phase if kind in _OF_A_PHASE else self._of_the_run
+
+    def _of_a_phase(self, event: Any) -> None:
+        rank = -1 if event.rank is None else event.rank
+        _OF_A_PHASE[type(event)](self._facts[rank, event.phase], event)
+
+    def _stepped(self, event: WarmupStep) -> None:
+        self.last_step = event
+        rank = -1 if event.rank is None else event.rank
+        _warmed(self._facts[rank, event.phase], event)
+
+    def _of_the_run(self, event: Event) -> None:
         match event:
             case GraphBudgetSet():
-                self._budgets[rank] = event
+                self._budgets[-1 if event.rank is None else event.rank] = event
             case WarmupFinished() if not event.skipped:
                 self.is_finished = True
             case Note() if event.topic == "elided":
                 self.is_elided = True
 
-    def _missed(self, rank: int, event: BucketMiss) -> None:
+    def _missed(self, event: BucketMiss) -> None:
         key = (event.phase, event.shape)
         if key in self._fallbacks:
             # The second warning about one step: its fallback bucket is new as well.
             return
-        if event.fallback is not None:
-            self._fallbacks.add((event.phase, event.fallback))
-        row = self._misses.setdefault(
-            key,
-            {"phase": event.phase, "shape": list(event.shape), "fallback": None},
-        )
-        if event.fallback is not None:
-            row["fallback"] = list(event.fallback)
-        counts = self._by_rank.setdefault(key, {})
-        counts[rank] = counts.get(rank, 0) + event.count
+        miss = self._misses.get(key)
+        if miss is None:
+            miss = self._misses[key] = _Miss()
+        fallback = event.fallback
+        if fallback is not None:
+            self._fallbacks.add((event.phase, fallback))
+            miss.fallback = fallback
+        rank = -1 if event.rank is None else event.rank
+        miss.counts[rank] = miss.counts.get(rank, 0) + event.count
 
     @property
     def ranks(self) -> set[int]:
@@ -135,8 +149,13 @@ class Coverage:
     def misses(self) -> list[dict[str, Any]]:
         """Distinct shapes that no bucket covered, with the lowest count of any rank."""
         return [
-            {**row, "count": min(self._by_rank[key].values())}
-            for key, row in self._misses.items()
+            {
+                "phase": phase,
+                "shape": list(shape),
+                "fallback": None if miss.fallback is None else list(miss.fallback),
+                "count": min(miss.counts.values()),
+            }
+            for (phase, shape), miss in self._misses.items()
         ]
 
     def phase(self, phase: str) -> dict[str, Any] | None:
@@ -209,14 +228,14 @@ class Coverage:
             facts = self._facts[ranks[0], phase]
             for bucket in facts.listed or []:
                 facts.fates[bucket].generated = True
-            for (name, shape), counts in self._by_rank.items():
+            for (name, shape), miss in self._misses.items():
                 if name == phase:
-                    facts.fates[shape].missed = min(counts.values())
+                    facts.fates[shape].missed = min(miss.counts.values())
             rows += [_row(phase, b, fate) for b, fate in sorted(facts.fates.items())]
         known = {(row["phase"], tuple(row["bucket"])) for row in rows}
-        for (phase, shape), counts in self._by_rank.items():
+        for (phase, shape), miss in self._misses.items():
             if (phase, shape) not in known:
-                rows.append(_row(phase, shape, _Fate(missed=min(counts.values()))))
+                rows.append(_row(phase, shape, _Fate(missed=min(miss.counts.values()))))
         return rows
 
 
@@ -240,14 +259,15 @@ def _omitted_count(facts: _PhaseFacts) -> int | None:
 
 
 def _warmed(facts: _PhaseFacts, event: WarmupStep) -> None:
+    index, mode = event.index, event.mode
     if event.total is not None:
         facts.total = event.total
-    key = (event.mode, event.index, event.bucket)
-    if event.index is not None and event.mode != "graph":
-        if event.index not in (facts.last_index, facts.last_index + 1, 1):
+    key = (mode, index, event.bucket)
+    if index is not None and mode != "graph":
+        if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
-        facts.last_index = event.index
-    if event.index == event.total:
+        facts.last_index = index
+    if index == event.total:
         facts.reached_end = True
     is_repeat = key in facts.steps
     if event.is_finished:
@@ -257,9 +277,9 @@ def _warmed(facts: _PhaseFacts, event: WarmupStep) -> None:
     fate = facts.fates[event.bucket]
     fate.warmed = fate.warmed or event.is_finished
     fate.executed = event.executed or fate.executed
-    fate.index = event.index if fate.index is None else fate.index
+    fate.index = index if fate.index is None else fate.index
     # A recorder says a capture as such and as a step in graph mode: one cost.
-    if not is_repeat and not (event.mode == "graph" and event.bucket in facts.captured):
+    if not is_repeat and not (mode == "graph" and event.bucket in facts.captured):
         fate.cost(event.duration_s, event.memory_bytes)
 
 

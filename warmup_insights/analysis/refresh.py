@@ -12,6 +12,21 @@ from warmup_insights.units import parse_isoformat
 if TYPE_CHECKING:
     from warmup_insights.storage import EventStore, RunRecord, Transaction
 
+SECTIONS = frozenset(
+    {
+        "run_id",
+        "label",
+        "status",
+        "engine",
+        "device",
+        "model",
+        "time",
+        "memory",
+        "buckets",
+    }
+)
+"""What a stored summary must have; one without is made anew from the events."""
+
 
 def refresh_summary(store: EventStore, run_id: str) -> dict[str, Any]:
     """Summarise a run from its events, store the result and return it."""
@@ -28,7 +43,8 @@ def current_summary(store: EventStore, run: RunRecord) -> dict[str, Any]:
     A recorder that fell silent in the middle shows as failed, killed.
     """
     stored = store.summary(run.run_id)
-    if stored is not None and run.run_id not in store.stale_runs():
+    is_whole = stored is not None and stored.keys() >= SECTIONS
+    if stored and is_whole and run.run_id not in store.stale_runs():
         summary = {**stored, "label": run.label}
     else:
         summary = summarize(run, store.events(run.run_id)).summary

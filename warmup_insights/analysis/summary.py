@@ -6,7 +6,7 @@ does not matter whether a recorder or a log gave them. Unknown is null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,36 +88,53 @@ class Summarizer:
         self._benchmarks: list[dict[str, Any]] = []
         self._notes: dict[tuple[str, str], int] = {}
         self._ranks: set[int | None] = set()
-        self._routes: dict[type[Event], tuple[Any, ...]] = {}
+        self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
 
     def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""
-        kind = type(event)
-        sections = self._routes.get(kind)
-        if sections is None:
-            sections = self._routes[kind] = tuple(self._sections_for(kind))
-        for section in sections:
-            section.add(event)
-        rank = event.rank
-        if rank not in self._ranks and (rank is not None or kind in _OF_A_RANK):
-            self._ranks.add(rank)
-        if kind is BenchmarkResult:
-            self._benchmarks.append(event.values)  # type: ignore[attr-defined]
-        elif isinstance(event, Note) and len(self._notes) < MAX_NOTES:
-            key = (event.topic, event.text)
-            self._notes[key] = self._notes.get(key, 0) + event.count
+        self.add_all((event,))
 
-    def _sections_for(self, kind: type[Event]) -> Iterable[Any]:
+    def add_all(self, events: Iterable[Event]) -> None:
+        """Take notice of events, in the order of the run."""
+        routes, ranks = self._routes, self._ranks
+        for event in events:
+            kind = type(event)
+            for take in routes.get(kind) or self._new_routes(kind):
+                take(event)
+            rank = event.rank
+            if rank not in ranks and (rank is not None or kind in _OF_A_RANK):
+                ranks.add(rank)
+
+    def _new_routes(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
+        """What takes notice of the events of one class."""
+        routes = self._routes[kind] = tuple(self._routes_for(kind))
+        return routes
+
+    def _routes_for(self, kind: type[Event]) -> Iterable[Callable[[Any], None]]:
         if kind in KINDS:
-            yield self.identity
-        yield self.timeline
+            yield self.identity.add
+        yield self.timeline.route(kind)
+        if kind in _COVERAGE:
+            yield self.coverage.route(kind)
         table = (
-            (_MEMORY, self.memory), (_COVERAGE, self.coverage), (_SAMPLER, self.sampler),
-            (_DEFRAG, self.defrag), (_GRAPHS, self.graphs),
+            (_MEMORY, self.memory), (_SAMPLER, self.sampler), (_DEFRAG, self.defrag),
+            (_GRAPHS, self.graphs),
         )  # fmt: skip
         for kinds, section in table:
             if kind in kinds:
-                yield section
+                yield section.add
+        if kind is BenchmarkResult:
+            yield self._measured
+        elif kind is Note:
+            yield self._noted
+
+    def _measured(self, event: BenchmarkResult) -> None:
+        self._benchmarks.append(event.values)
+
+    def _noted(self, event: Note) -> None:
+        if len(self._notes) < MAX_NOTES:
+            key = (event.topic, event.text)
+            self._notes[key] = self._notes.get(key, 0) + event.count
 
     def result(self, run: RunRecord) -> RunSummary:
         """The summary of what was seen so far."""
@@ -171,6 +188,5 @@ class Summarizer:
 def summarize(run: RunRecord, events: Iterable[Event]) -> RunSummary:
     """The summary of a run from its events, in one pass."""
     summarizer = Summarizer()
-    for event in events:
-        summarizer.add(event)
+    summarizer.add_all(events)
     return summarizer.result(run)

@@ -7,7 +7,7 @@ lowest rank and of the processes without one, and slower ranks explain what is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +134,16 @@ class Timeline:
         self.warmup_s: float | None = None
         self.timezone: str | None = None
         self._is_warm = False
+
+    def route(self, kind: type[Event]) -> Callable[[Event], None]:
+        """What takes notice of the events of one class."""
+        return self._while_serving if kind in _SERVING - _SPECIAL else self.add
+
+    def _while_serving(self, event: Event) -> None:
+        """It happens at any time and says nothing about the start-up."""
+        time = event.time
+        if time is not None and (self.started_at is None or time < self.started_at):
+            self.started_at = time
 
     def add(self, event: Event) -> None:
         """Take notice of an event, in the order of the run."""

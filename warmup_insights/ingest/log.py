@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 from parsers.files import Batch, LogReader
 from warmup_insights.analysis.summary import RunSummary, Summarizer
 from warmup_insights.storage.records import RunRecord
+
+
+_ordinal, _event = itemgetter(0), itemgetter(1)
 
 
 class Log(Protocol):
@@ -83,10 +88,10 @@ class ReadLog:
         """Events with the ordinals of their runs, in the order of the log; once."""
         summaries = self._summaries
         for batch in self._reader:
-            for ordinal, event in batch:
+            for ordinal, group in groupby(batch, _ordinal):
                 if ordinal not in summaries:
                     summaries[ordinal] = Summarizer()
-                summaries[ordinal].add(event)
+                summaries[ordinal].add_all(map(_event, group))
             yield batch
 
     def ordinals(self) -> list[int]:

@@ -14,6 +14,7 @@ from warmup_insights.events import (
     Event,
     decode,
     encode,
+    encode_lines,
     kind_of,
 )
 from warmup_insights.storage.text import clean, clean_text
@@ -29,20 +30,30 @@ _PLAIN = ("rank", "time", "line", "phase", "mode")
 _MEMORY = ("memory_bytes", "delta_bytes", "allocated_bytes")
 _BUCKET = ("bucket", "shape")
 _NO_BUCKET = (None, None, None, None)
+_NULL = (None,)
 
 
-def event_rows(run_id: str, first_seq: int, events: Iterable[Event]) -> list[Row]:
+def event_rows(run_id: str, first_seq: int, events: Sequence[Event]) -> list[Row]:
     """One row per event, numbered from `first_seq`.
 
     Quick, and trusts the events. A value that has another type than its field says, or
     that a column cannot hold, raises here or in the driver: see `careful_rows`.
     """
     rows = []
-    for seq, event in enumerate(events, first_seq):
-        kind, read, bucket_of, order = _PLANS[type(event)]
-        sizes = _NO_BUCKET if bucket_of is None else _dimensions(bucket_of(event))
-        values = order(read(event) + sizes)
-        rows.append((run_id, seq, kind, *values, encode(event).decode()))
+    plans = _PLANS
+    payloads = encode_lines(events).decode().split("\n")  # and nothing after the last
+    for seq, (event, payload) in enumerate(
+        zip(events, payloads, strict=False), first_seq
+    ):
+        kind, read, bucket_of, order = plans[type(event)]
+        bucket = None if bucket_of is None else bucket_of(event)
+        if bucket is None:
+            values = order(read(event) + _NO_BUCKET)
+        elif len(bucket) == 3:
+            values = order(read(event) + bucket + _NULL)
+        else:
+            values = order(read(event) + _dimensions(bucket))
+        rows.append((run_id, seq, kind, *values, payload))
     return rows
 
 
@@ -89,19 +100,17 @@ def bucket_text(bucket: Iterable[int]) -> str:
     return "x".join(str(number) for number in bucket)
 
 
-def _dimensions(bucket: tuple[int, ...] | None) -> tuple[int | None, ...]:
+def _dimensions(bucket: tuple[int, ...]) -> tuple[int | None, ...]:
     """Batch size, query length, blocks, and a null for fields that a class lacks.
 
     One dimension is a number of tokens; four mean something else and have no columns.
     """
-    size = 0 if bucket is None else len(bucket)
-    if bucket is None or size > 3 or size == 0:
+    size = len(bucket)
+    if size > 3 or size == 0:
         return _NO_BUCKET
-    if size == 3:
-        return (*bucket, None)
-    if size == 2:
-        return (*bucket, None, None)
-    return (None, *bucket, None, None)
+    if size == 1:
+        return (None, *bucket, None, None)
+    return (*bucket, *(None,) * (4 - size))
 
 
 def _fit(value: Any) -> Any:
