@@ -132,7 +132,9 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except WarmupInsightsError as error:
-        click.echo(f"Error: {error}", err=True)
+        from warmup_insights.cli.console import printable
+
+        click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -95,8 +95,9 @@ def print_runs(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         status = row["status"] + (" (synthetic)" if row["synthetic"] else "")
         table.add_row(
-            row["run_id"], status, row["engine"] or "?", row["device"] or "?",
-            (row["started_at"] or "?")[:19].replace("T", " "),
+            row["run_id"], escape(status), escape(row["engine"] or "?"),
+            escape(row["device"] or "?"),
+            escape((row["started_at"] or "?")[:19].replace("T", " ")),
             format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
             format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
             str(row["missed"]), escape(row["label"] or row["source"] or ""),

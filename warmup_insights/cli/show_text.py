@@ -317,7 +317,8 @@ def print_buckets(rows: list[dict[str, Any]], console: Console | None = None) ->
     for row in rows:
         executed = f" ran as {tuple(row['executed'])}" if row["executed"] else ""
         table.add_row(
-            row["phase"], str(tuple(row["bucket"])), row["state"] + executed,
+            escape(row["phase"]), str(tuple(row["bucket"])),
+            escape((row["state"] or "") + executed),
             format_duration(row["duration_s"]), format_bytes(row["memory_bytes"]),
             str(row["missed"] or 0),
         )  # fmt: skip

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from warmup_insights.errors import StoreError
@@ -53,6 +54,16 @@ _LOCKED = (
 )
 
 
+_FOREIGN = (
+    "The database {where} holds a value that this program would not have stored; restore "
+    "a copy, or start a new one with --db"
+)
+
+
+class ForeignValueError(Exception):
+    """A stored value has another type than its column."""
+
+
 @contextmanager
 def explained(where: str) -> Iterator[None]:
     """Turn errors of the driver into a StoreError that names the database."""
@@ -60,6 +71,8 @@ def explained(where: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise explanation(error, where) from error
+    except (ForeignValueError, msgspec.DecodeError, RecursionError) as error:
+        raise StoreError(_FOREIGN.format(where=where)) from error
 
 
 def explanation(error: Exception, where: str) -> StoreError:

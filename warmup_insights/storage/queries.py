@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection, Row
 
 from warmup_insights.errors import StoreError
 from warmup_insights.storage import schema
+from warmup_insights.storage.faults import ForeignValueError
 from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.summaries import read_bucket_row, read_summary
 
@@ -107,7 +108,7 @@ def run_table(
         .limit(limit)
         .offset(offset)
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [_plain(row) for row in connection.execute(query).mappings()]
 
 
 def newest_change(connection: Connection) -> tuple[int, float]:
@@ -291,4 +292,11 @@ def size_bytes(connection: Connection) -> int:
 
 
 def _run_record(row: Row[Any]) -> RunRecord:
-    return RunRecord(**row._mapping)
+    return RunRecord(**_plain(row._mapping))
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of which no value is bytes: no column of ours holds any."""
+    if any(type(value) is bytes for value in row.values()):
+        raise ForeignValueError("bytes")
+    return dict(row)

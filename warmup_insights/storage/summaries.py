@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from warmup_insights.storage.faults import ForeignValueError
 from warmup_insights.storage.rows import bucket_text
 from warmup_insights.storage.text import clean_text, from_json, to_json
 
@@ -47,7 +49,9 @@ def read_summary(text: str, *, with_lists: bool = True) -> dict[str, Any]:
     they are most of the text, and figures do not need them.
     """
     if with_lists:
-        known: dict[str, Any] = from_json(text)
+        known = from_json(text)
+        if not isinstance(known, dict):
+            raise ForeignValueError("a summary")
         return known
     sections = _SECTIONS.decode(text)
     phases = sections.pop("buckets", None)
@@ -92,10 +96,21 @@ def bucket_row(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
 def read_bucket_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A stored bucket, as it was given: dimensions are lists again."""
     known = {name: row[name] for name in ("phase", *_COUNTS, *_AS_IS, "state")}
-    known["bucket"] = [int(number) for number in row["bucket"].split("x") if number]
     executed = row["executed"]
-    known["executed"] = None if executed is None else from_json(executed)
+    try:
+        known["bucket"] = [int(number) for number in row["bucket"].split("x") if number]
+        known["executed"] = None if executed is None else [*from_json(executed)]
+        is_known = all(map(_is_number, (known[name] for name in (*_COUNTS, *_AS_IS))))
+    except (TypeError, ValueError, AttributeError):
+        is_known = False
+    texts = (known["phase"], known["state"] or "")
+    if not is_known or not all(isinstance(text, str) for text in texts):
+        raise ForeignValueError("a bucket")
     return known
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and math.isfinite(value))
 
 
 def _count(value: int | bool | None) -> int | None:
