@@ -78,6 +78,21 @@ def test_grown_file_is_continued_and_keeps_its_run_and_label(store, tmp_path):
     assert len(list(store.events(run.run_id))) == second.report["events"]
 
 
+def test_copy_from_before_a_file_grew_adds_nothing(store, tmp_path):
+    """A folder with both can be read again and again."""
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    short, longer, whole = (tmp_path / f"{n}.log" for n in range(3))
+    for path, count in ((short, 10), (longer, 20), (whole, None)):
+        path.write_bytes(b"".join(lines[:count]))
+    paths = [str(path) for path in (short, longer, whole)]
+    first = [ingest_path(store, path) for path in paths]
+    assert [outcome.state for outcome in first] == ["new", "continued", "continued"]
+    again = [ingest_path(store, path) for path in paths]
+    assert [outcome.state for outcome in again] == ["unchanged"] * 3
+    assert {tuple(outcome.run_ids) for outcome in again} == {tuple(first[2].run_ids)}
+    assert len(store.runs()) == 1
+
+
 def test_logs_that_begin_alike_and_differ_later_are_different_runs(store, tmp_path):
     lines = CAPTURE.read_bytes().splitlines(keepends=True)
     one, two = tmp_path / "one.log", tmp_path / "two.log"

@@ -18,6 +18,7 @@ from warmup_insights.ingest.messages import (
     read_answer,
 )
 from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.write import digests_in
 from warmup_insights.storage import EventStore
 
 ATTEMPTS = 2
@@ -102,4 +103,7 @@ class Lane:
 
     def _known(self, head: str) -> Known:
         sources = self._store.sources_with_head(head)
-        return Known([(source.digest, source.size_bytes) for source in sources])
+        return Known(
+            digests=sorted({d for source in sources for d in digests_in(source)}),
+            sizes=[source.size_bytes for source in sources],
+        )

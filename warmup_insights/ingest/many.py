@@ -25,7 +25,7 @@ from warmup_insights.ingest.opening import source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
 from warmup_insights.ingest.parsed import ParsedLog
 from warmup_insights.ingest.single import ingest_path, is_plain, unchanged
-from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
+from warmup_insights.ingest.write import AlreadyStoredError, LogWriter, digests_in
 from warmup_insights.storage import EventStore, SourceRecord
 
 _TICK_S = 1e-6
@@ -119,7 +119,7 @@ class _Ingest:
         answer = result.answer or self._parsed(result)
         sources = self._store.sources_with_head(result.head)
         for source in sources:
-            if source.digest == answer.digest:
+            if answer.digest in digests_in(source):
                 return unchanged(self._store, source, path, self._options)
         if not isinstance(answer, Parsed):
             # It was stored when it was read, and somebody removed it since.
@@ -135,7 +135,7 @@ class _Ingest:
             run_ids = writer.write()
         except AlreadyStoredError as stored:
             return unchanged(self._store, stored.source, path, self._options)
-        return Outcome(path, run_ids, "continued" if older else "new", log.report)
+        return Outcome(path, run_ids, "continued" if older else "new", writer.report)
 
     def _parsed(self, result: Result) -> Parsed:
         _, slip = result.frames.pop()

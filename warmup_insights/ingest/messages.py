@@ -28,9 +28,12 @@ class Read(msgspec.Struct, tag=True):
 
 
 class Known(msgspec.Struct, tag=True):
-    """The stored sources that begin like the file: digest and size of each."""
+    """The stored sources that begin like the file."""
 
-    sources: list[tuple[str, int]]
+    digests: list[str]
+    """What the whole file may be; then it is stored."""
+    sizes: list[int]
+    """How long the sources are, one of which the file may continue."""
 
 
 class Begun(msgspec.Struct, tag=True):
@@ -102,7 +105,14 @@ def read_frame(file: BinaryIO) -> tuple[bytes, bytes] | None:
 def send(file: BinaryIO, message: Question | Answer | Parsed) -> None:
     """Write one message."""
     kind = PARSED if isinstance(message, Parsed) else MESSAGE
-    write_frame(file, kind, to_json(message).encode())
+    write_frame(file, kind, _json(message))
+
+
+def _json(message: Question | Answer | Parsed) -> bytes:
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        return to_json(msgspec.to_builtins(message)).encode()
 
 
 def read_question(body: bytes) -> Question:

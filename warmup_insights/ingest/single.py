@@ -12,7 +12,7 @@ from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
 from warmup_insights.ingest.opening import Watched, open_log, source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
-from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
+from warmup_insights.ingest.write import AlreadyStoredError, LogWriter, digests_in
 from warmup_insights.storage import EventStore, SourceRecord
 from warmup_insights.storage.spill import ingest_spill, is_spill_file
 
@@ -87,7 +87,7 @@ def ingest_file(
         run_ids = writer.write()
     except AlreadyStoredError as stored:
         return unchanged(store, stored.source, path, options)
-    return Outcome(path, run_ids, "continued" if older else "new", log.report)
+    return Outcome(path, run_ids, "continued" if older else "new", writer.report)
 
 
 def unchanged(
@@ -112,7 +112,7 @@ def _stored_beginning(
     file.seek(0)
     whole, beginnings = digests(file, name, [c.size_bytes for c in candidates])
     for source in candidates:
-        if source.digest == whole:
+        if whole in digests_in(source):
             return source, True
     for source in candidates:
         if beginnings.get(source.size_bytes) == source.digest:

@@ -76,11 +76,10 @@ class Worker:
         self._say(Begun(head_digest(file, name)))
         known = self._next()
         beginnings: dict[int, str] = {}
-        if isinstance(known, Known) and known.sources:
+        if isinstance(known, Known) and known.sizes:
             file.seek(0)
-            sizes = [size for _, size in known.sources]
-            whole, beginnings = digests(file, name, sizes)
-            if any(whole == digest for digest, _ in known.sources):
+            whole, beginnings = digests(file, name, known.sizes)
+            if whole in known.digests:
                 return Same(whole)
         file.seek(0)
         watched, modified = Watched(file, self._tell), modified_at(Path(path))

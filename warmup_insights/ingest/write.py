@@ -18,6 +18,18 @@ from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transac
 BATCH = 10_000
 """Events held before the transaction begins; small logs never hold the lock long."""
 
+REMEMBERED = 64
+"""So many shorter versions of a source are known again, the last ones."""
+_SHORTER = "shorter_versions"
+
+
+def digests_in(source: SourceRecord) -> set[str]:
+    """Digests of the source and of the shorter versions of it that were stored before.
+
+    A copy of a file from before it grew adds nothing either.
+    """
+    return {source.digest, *source.report.get(_SHORTER, ())}
+
 
 class AlreadyStoredError(Exception):
     """Somebody else stored the same bytes while we read them."""
@@ -66,6 +78,8 @@ class LogWriter:
         self._replaced = replaced
         self._stored_at = stored_at
         self._records: dict[int, RunRecord] = {}
+        self.report: dict[str, Any] = {}
+        """The stored report, once it is written."""
 
     def write(self) -> list[str]:
         """Store everything; the ids of the runs. Raises AlreadyStoredError."""
@@ -139,6 +153,10 @@ class LogWriter:
 
     def _source(self) -> SourceRecord:
         log, report = self._log, self._log.report
+        if self._replaced is not None:
+            shorter = self._replaced.report.get(_SHORTER, [])
+            report[_SHORTER] = [*shorter, self._replaced.digest][-REMEMBERED:]
+        self.report = report
         return SourceRecord(
             source_id=log.digest[:16], name=self._name, digest=log.digest,
             head_digest=log.head_digest, size_bytes=log.size, lines=report["lines"],

@@ -1,0 +1,99 @@
+"""Whatever ends the command in the middle, nothing is half-way and a rerun completes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+from tests.ingest.builders import contents, processes_with, wait_until, write_logs
+from warmup_insights.ingest import ingest_files
+from warmup_insights.storage import EventStore
+
+COUNT = 80
+
+
+@pytest.fixture
+def logs(tmp_path):
+    return write_logs(tmp_path / "logs", COUNT, lines=300)
+
+
+def start(folder: Path, db: Path) -> subprocess.Popen[str]:
+    command = ["-m", "warmup_insights", "ingest", str(folder), "--jobs", "2"]
+    return subprocess.Popen(
+        [sys.executable, *command, "--db", str(db), "--label", str(db), "--json"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def num_stored(db: Path) -> int:
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as found,
+    ):
+        return found.execute("SELECT count(*) FROM sources").fetchone()[0]
+    return 0
+
+
+def break_off(process: subprocess.Popen[str], db: Path, number: int) -> tuple[str, str]:
+    """Send a signal once some files are stored and others are not."""
+    assert wait_until(lambda: num_stored(db) >= 5)
+    process.send_signal(number)
+    output = process.communicate(timeout=60)
+    assert 5 <= num_stored(db) < COUNT, "it was over before the signal came"
+    return output
+
+
+def assert_whole(db: Path) -> None:
+    """Every stored file has its one run, with all events and a summary."""
+    with EventStore(db) as store:
+        for source in store.sources():
+            (run,) = store.runs(source_id=source.source_id)
+            assert run.num_events == source.report["events"]
+            assert len(list(store.events(run.run_id))) == run.num_events
+            assert store.summary(run.run_id) is not None
+        assert len(store.runs()) == len(store.sources())
+
+
+def assert_rerun_completes(logs: list[str], db: Path, other: Path) -> None:
+    before = num_stored(db)
+    output, talk = start(Path(logs[0]).parent, db).communicate(timeout=120)
+    states = [answer["state"] for answer in json.loads(output)["files"]]
+    assert states.count("unchanged") == before
+    assert f"{before:,} of {COUNT:,} files were stored already" in talk
+    assert states.count("new") == COUNT - before
+    with EventStore(other) as store:
+        ingest_files(store, logs)
+        for run in store.runs():
+            store.set_label(run.run_id, str(db))
+    ours, whole = contents(db), contents(other)
+    summaries = [found.pop("run_summaries") for found in (ours, whole)]
+    assert ours == whole
+    assert len(summaries[0]) == len(summaries[1])
+
+
+def test_interrupt_leaves_nothing_half_way(tmp_path, logs):
+    db = tmp_path / "a.db"
+    _, talk = break_off(process := start(tmp_path / "logs", db), db, signal.SIGINT)
+    assert process.returncode == 1
+    assert f"stopped: {num_stored(db)} of {COUNT} files are done" in talk
+    assert "Traceback" not in talk
+    assert processes_with(str(db)) == []
+    assert_whole(db)
+    assert_rerun_completes(logs, db, tmp_path / "b.db")
+
+
+def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs):
+    db = tmp_path / "a.db"
+    _, talk = break_off(start(tmp_path / "logs", db), db, signal.SIGKILL)
+    assert "Traceback" not in talk
+    assert wait_until(lambda: processes_with(str(db)) == [], 20)
+    assert_whole(db)
+    assert_rerun_completes(logs, db, tmp_path / "b.db")

@@ -1,0 +1,69 @@
+"""What a person sees of many files."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from tests.ingest.builders import write_logs
+from warmup_insights.cli import cli
+from warmup_insights.cli.ingest_progress import BarWatcher, LineWatcher, watch
+from warmup_insights.ingest import Outcome
+
+
+@pytest.fixture
+def run(tmp_path):
+    def invoke(*args: str):
+        return CliRunner().invoke(
+            cli, ["ingest", *args, "--db", str(tmp_path / "a.db")]
+        )
+
+    return invoke
+
+
+def test_jobs_and_files_that_are_stored_already(run, tmp_path):
+    write_logs(tmp_path / "logs", 6)
+    first = run(str(tmp_path / "logs"), "--jobs", "2", "--json")
+    assert first.exit_code == 0
+    assert "stored already" not in first.stderr
+    again = run(str(tmp_path / "logs"), "--jobs", "2", "--json")
+    assert "6 of 6 files were stored already" in again.stderr
+    runs = [
+        [answer["runs"] for answer in json.loads(r.stdout)["files"]]
+        for r in (first, again)
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_no_jobs_is_a_usage_error(run, tmp_path):
+    assert run(str(tmp_path), "--jobs", "0").exit_code == 2
+
+
+def test_terminal_shows_a_bar_over_bytes_and_files(tmp_path):
+    (log := tmp_path / "a.log").write_bytes(b"\n" * (8 << 20))
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with watch([str(log), str(log)], console) as watcher:
+        assert isinstance(watcher, BarWatcher)
+        watcher.read(4 << 20)
+        watcher.done(Outcome("a", state="unchanged"))
+        watcher._bar.refresh()
+    shown = console.file.getvalue()
+    assert "1 of 2 files" in shown
+    assert "4.2/16.8 MB" in shown
+    assert (watcher.num_done, watcher.num_unchanged) == (1, 1)
+
+
+def test_elsewhere_a_line_now_and_then(tmp_path, capsys):
+    assert isinstance(watch([], Console(file=io.StringIO())), LineWatcher)
+    patient, eager = LineWatcher(2, 4096), LineWatcher(2, 4096, every_s=0)
+    for watcher in (patient, eager):
+        watcher.read(2048)
+        watcher.done(Outcome("a"))
+    assert capsys.readouterr().err.splitlines() == [
+        "read 2 KiB of 4 KiB, 0 of 2 files done",
+        "read 2 KiB of 4 KiB, 1 of 2 files done",
+    ]
