@@ -18,6 +18,9 @@ STATES = {
     "failed": "could not be read",
 }
 
+MAX_FILES = 100
+"""Uploads at once; all of them lie in the memory of the server."""
+
 
 def render() -> None:
     """Show the page."""
@@ -41,6 +44,12 @@ def render() -> None:
             "No file chosen yet",
             "Drag logs onto the field above. The command line does the same:",
             "warmup-insights ingest server.log",
+        )
+        return
+    if len(files) > MAX_FILES:
+        st.error(
+            f"At most {MAX_FILES} logs can be read at once, these are {len(files)}. "
+            "`warmup-insights ingest FOLDER` reads any number."
         )
         return
     outcomes = [_ingested(file, options) for file in files]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def _files_below(folder: Path) -> Iterator[str]:
         str(Path(root) / name)
         for root, _, names in os.walk(folder)
         for name in names
-        if name.endswith(SUFFIXES) and not (Path(root) / name).is_symlink()
+        if name.endswith(SUFFIXES) and _is_regular(Path(root) / name)
     ]
     if not found:
         raise InputError(
@@ -45,3 +46,11 @@ def _files_below(folder: Path) -> Iterator[str]:
             "name the files themselves"
         )
     yield from sorted(found)
+
+
+def _is_regular(path: Path) -> bool:
+    """Neither a link, nor a pipe that would never end, nor a device."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
