@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -30,6 +31,7 @@ def start(folder: Path, db: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, *command, "--db", str(db), "--label", str(db), "--json"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
     )  # fmt: skip
 
 
@@ -43,9 +45,12 @@ def num_stored(db: Path) -> int:
 
 
 def break_off(process: subprocess.Popen[str], db: Path, number: int) -> tuple[str, str]:
-    """Send a signal once some files are stored and others are not."""
+    """Send a signal once some files are stored and others are not.
+
+    To the whole group, as a terminal does it.
+    """
     assert wait_until(lambda: num_stored(db) >= 5)
-    process.send_signal(number)
+    os.killpg(process.pid, number)
     output = process.communicate(timeout=60)
     assert 5 <= num_stored(db) < COUNT, "it was over before the signal came"
     return output

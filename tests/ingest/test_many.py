@@ -316,7 +316,8 @@ def test_source_that_is_removed_meanwhile_is_read_again(tmp_path, threads, monke
 
 def test_readers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "parsers").mkdir()
-    (tmp_path / "parsers" / "__init__.py").write_text("raise SystemExit('imported')")
+    for name in ("parsers/__init__.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported')")
     files = write_logs(tmp_path / "logs", 4)
     monkeypatch.chdir(tmp_path)
     outcomes, _ = ingest(tmp_path / "a.db", files, 2)
