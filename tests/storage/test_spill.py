@@ -108,6 +108,20 @@ def test_a_run_id_is_no_path(tmp_path):
     assert read_spill(spill.path)[0].run_id == "../../etc/x" * 99
 
 
+def test_a_link_in_its_place_is_not_followed(tmp_path):
+    """Somebody else may have put it into a folder for temporary files."""
+    place, victim = tmp_path / "place", tmp_path / "victim"
+    place.mkdir()
+    victim.write_text("untouched")
+    run = make_run()
+    name = SpillFile(run, [tmp_path], "a.db")._name
+    (place / name).symlink_to(victim)
+    spill = SpillFile(run, [place, tmp_path], "a.db")
+    spill.append(make_steps(1))
+    assert spill.path.parent == tmp_path
+    assert victim.read_text() == "untouched"
+
+
 def test_its_end(spill):
     spill.append(make_steps(1))
     path = spill.path

@@ -92,7 +92,9 @@ class SpillFile:
 
 
 def _write_all(path: Path, text: str) -> None:
-    with path.open("ab") as file:
+    # Folders for temporary files belong to everybody: a link put there is not followed.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o666), "ab") as file:
         file.write(text.encode())
 
 
