@@ -8,13 +8,15 @@ goes through the tracker of the run it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import tzinfo
+
+from msgspec.structs import replace
 
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
 from parsers.open_run import BeforeRun, OpenRun, ParsedRun
+from parsers.pending import PASSING
 from parsers.repeats import STAMP, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
 from parsers.runs import BACK_S, LEAP_S, RunSplitter
@@ -70,6 +72,8 @@ class LineParser:
         self._open: OpenRun | None = None
         self._before = BeforeRun()
         self._repeats = Repeats()
+        self._heads = self._repeats.heads
+        self._stamps = self._clock.known
         self._out: list[tuple[int, Event]] = []
         self._line = 0
         self._known_line = -1
@@ -100,29 +104,38 @@ class LineParser:
 
         It gives what `feed_slowly` would give, which a test compares.
         """
+        # The hot path: calls that can be saved are saved.
         end = line.find("] ") + 2
         cut = line.find(" [", 0, end)
         if cut < STAMP:
             return False
-        head = self._repeats.heads.get(line[: cut - STAMP] + line[cut:end])
+        head = self._heads.get(line[: cut - STAMP] + line[cut:end])
         run = self._open
         if head is None or run is None or not self._joiner.is_idle:
             return False
-        if line[cut - STAMP + 2] != "-":  # whatever a clock could make of it
-            return False
         stamp = line[cut - STAMP : cut]
-        last, time = run.last_time, self._clock.seconds(stamp)
-        if last is None or time is None or not -BACK_S <= time - last <= LEAP_S:
+        time = self._stamps.get(stamp) or self._new_time(stamp)
+        if time is None or (
+            run.last_time is not None and not -BACK_S <= time - run.last_time <= LEAP_S
+        ):
             return False
         message = line[end:]
         known = head.messages.get(message) or self._make_quickly(head.level, message)
         if known is None:
             return False
         self._count(run, known, time, message, number)
-        if known.made:
+        if known.event is not None and head.state.is_idle:
+            self.report.events += 1
+            event = replace(known.event, time=time, rank=head.rank, line=number)
+            self._out.append((run.ordinal, event))
+        elif known.made:
             origin = Origin(time, head.rank, number)
             self._emit_item(run, known.made[0], origin, 1)
         return True
+
+    def _new_time(self, stamp: str) -> float | None:
+        """The time of `MM-DD HH:MM:SS`; None for any other text."""
+        return self._clock.seconds(stamp) if stamp[2] == "-" else None
 
     def feed_slowly(self, line: str, number: int) -> None:
         """Read one physical line, whatever it is."""
@@ -175,7 +188,8 @@ class LineParser:
         run = self._open
         if run is not None and self._known_line == self._line:
             rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
-            self._repeats.add_head(line, record, rank)
+            state = run.tracker.state_of(rank)
+            self._repeats.add_head(line, record, rank, state)
 
     def _pieces(self, line: str) -> None:
         """Read a physical line that was drawn over itself."""
@@ -210,7 +224,7 @@ class LineParser:
         known = self._repeats.message(record) or self._know(record, line, time)
         if known is None:
             return
-        rule, made, _ = known
+        rule, made = known.rule, known.made
         if record.is_json:
             self.report.dialects["json"] += 1
         self._known_line = line
@@ -243,7 +257,7 @@ class LineParser:
             raise _Unreadable(rule.name) from None
         report = self.report
         counter = report.matched if made or rule.starts else report.ignored
-        known = KnownMessage(rule, made, counter)
+        known = KnownMessage(rule, made, counter, _passing(made))
         self._repeats.add_message(level, message, known)
         return known
 
@@ -368,14 +382,13 @@ class LineParser:
             run.last_time, run.last_line, run.last_text = time, line, text
 
 
+def _passing(made: list[Made]) -> Event | None:
+    """The event, if that is all, and one that a server at work prints."""
+    item = made[0] if len(made) == 1 else None
+    return item if isinstance(item, Event) and type(item) in PASSING else None
+
+
 def _owner_of(piece: str) -> Record | None:
     """The process named in a piece that holds nothing but a process prefix."""
     records = peel(piece.rstrip() + " x")
     return records[0] if records and records[0].process is not None else None
-
-
-def parser_clock(
-    year: int | None, not_after: float | None, zone: tzinfo | None
-) -> Clock:
-    """A clock for one file."""
-    return Clock(year=year, not_after=not_after, zone=zone)

@@ -51,6 +51,7 @@ class OpenRun:
 
     def __init__(self, run: ParsedRun) -> None:
         self.run = run
+        self.ordinal = run.ordinal
         self.tracker = RunTracker()
         self.ranks = RankTable()
         self.last_time: float | None = None

@@ -9,10 +9,12 @@ tried. What is remembered depends on nothing but the text, and it is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from parsers.base import LineRule, Made
 from parsers.envelope import Record
+from parsers.pending import RankState
+from warmup_insights.events import Event
 
 MAX_HEADS = 4096
 MAX_MESSAGES = 32_768
@@ -28,20 +30,26 @@ _TROUBLE = (
 )  # fmt: skip
 
 
-class KnownMessage(NamedTuple):
+@dataclass(slots=True)
+class KnownMessage:
     """What a rule made of a message; the same for every line that has it."""
 
     rule: LineRule
     made: list[Made]
     counter: Counter[str]
     """Where lines of this rule are counted: matched or ignored."""
+    event: Event | None
+    """The only thing made, if it means nothing to what comes before and after it."""
 
 
-class KnownHead(NamedTuple):
+@dataclass(slots=True)
+class KnownHead:
     """What stands before a message, without the stamp."""
 
     level: str | None
     rank: int | None
+    state: RankState
+    """What is pending for that rank in the run."""
     messages: dict[str, KnownMessage]
     """Messages of this level: a rule may want a level."""
 
@@ -84,7 +92,9 @@ class Repeats:
         self._num_messages += 1
         self._messages.setdefault(level, {})[text] = known
 
-    def add_head(self, line: str, record: Record, rank: int | None) -> None:
+    def add_head(
+        self, line: str, record: Record, rank: int | None, state: RankState
+    ) -> None:
         """Remember the head of a line, if that and its message are all of the line."""
         end = line.find("] ") + 2
         cut = line.find(" [", 0, end)
@@ -100,7 +110,7 @@ class Repeats:
             self.heads.clear()
         messages = self._messages.setdefault(record.level, {})
         key = line[: cut - STAMP] + line[cut:end]
-        self.heads[key] = KnownHead(record.level, rank, messages)
+        self.heads[key] = KnownHead(record.level, rank, state, messages)
 
 
 def is_plain(message: str) -> bool:

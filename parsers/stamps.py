@@ -112,19 +112,20 @@ class Clock:
         self._not_after = not_after
         self._zone = zone or timezone.utc
         self._month = 0
-        self._cache: dict[str, float | None] = {}
+        self.known: dict[str, float] = {}
+        """Seconds of the stamps that were read last; for quick looks."""
         self._shift: float | None = None
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's stamp; None when it is not a time."""
-        cached = self._cache.get(stamp)
+        cached = self.known.get(stamp)
         if cached is not None:
             return cached
         seconds = self._read(stamp)
-        if len(self._cache) > 4096:
-            self._cache.clear()
+        if len(self.known) > 4096:
+            self.known.clear()
         if seconds is not None:
-            self._cache[stamp] = seconds
+            self.known[stamp] = seconds
         return seconds
 
     def outer(self, outer: Outer) -> float:
@@ -152,7 +153,7 @@ class Clock:
             self._year = self._first_year(month, day)
         elif self._month - month >= 6:
             self._year += 1
-            self._cache.clear()
+            self.known.clear()
         elif month - self._month >= 6 and self._month:
             # An interleaved line of the old year after the first of the new one.
             return self._stamp(self._year - 1, month, day, hour, minute, second)

@@ -8,13 +8,11 @@ every bucket and carry their own clock; their buckets run in reverse order of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import msgspec
 
 from parsers.bench import BenchCollector
 from parsers.failures import failure_of
+from parsers.pending import PASSING, BarClock, PendingStep, RankState
 from parsers.signals import (
     BarUpdate,
     BenchEdge,
@@ -34,12 +32,10 @@ from parsers.signals import (
 )
 from warmup_insights.events import (
     Bucket,
-    BucketMiss,
     BucketsGenerated,
     BucketsOmitted,
     CaptureProgress,
     ConfigRecorded,
-    DefragRan,
     Event,
     KVCacheAllocated,
     LazyCapture,
@@ -58,66 +54,28 @@ _STEP_BARS = {
     "Unified Attention warmup": "unified",
 }
 _LIST_LIMIT = 5000
-_PASSING = frozenset((BucketMiss, DefragRan, Note))
-"""Events of a server at work: they mean nothing to what comes after them."""
-
-
-@dataclass(slots=True)
-class _Step:
-    signal: StepLine
-    origin: Origin
-    bar_s: float | None = None
-    executed: Bucket | None = None
-
-
-@dataclass(slots=True)
-class _Clock:
-    """What a warm-up bar has told so far."""
-
-    total: int
-    done: int = 0
-    elapsed_s: float = 0.0
-    line: int = 0
-    has_lines: bool = False
-
-
-@dataclass(slots=True)
-class _RankState:
-    step: _Step | None = None
-    clocks: dict[str, _Clock] = field(default_factory=dict)
-    generated: dict[str, list[Bucket]] = field(default_factory=dict)
-    lazy_tokens: LazyCaptureStarted | None = None
-    lazy_origin: Origin | None = None
-    captures: dict[str, tuple[BarUpdate, Origin]] = field(default_factory=dict)
-    cache_bytes: list[int] = field(default_factory=list)
-    cache_booked: bool = False
-    section: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    omitted: list[OmittedBucket] = field(default_factory=list)
-    omitted_phase: str = "prompt"
-    is_validating: bool = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no step, configuration or list is waiting for its end."""
-        return not (self.step or self.settings or self.omitted)
 
 
 class RunTracker:
     """Keeps what has to be remembered between the lines of one run."""
 
     def __init__(self) -> None:
-        self._ranks: dict[Rank, _RankState] = {}
+        self._ranks: dict[Rank, RankState] = {}
         self._bench = BenchCollector()
 
     def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
         """The events that are complete now that this was seen."""
-        state = self._ranks.get(origin.rank)
-        if state is None:
-            state = self._ranks[origin.rank] = _RankState()
+        state = self.state_of(origin.rank)
         if isinstance(made, Event):
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
+
+    def state_of(self, rank: Rank) -> RankState:
+        """What is pending for a rank."""
+        state = self._ranks.get(rank)
+        if state is None:
+            state = self._ranks[rank] = RankState()
+        return state
 
     def close(self) -> list[Event]:
         """What is left when the run's lines are over."""
@@ -130,8 +88,8 @@ class RunTracker:
         events += self._bench.close()
         return events
 
-    def _event(self, state: _RankState, event: Event, origin: Origin) -> list[Event]:
-        if type(event) in _PASSING and state.is_idle:
+    def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
+        if type(event) in PASSING and state.is_idle:
             return [event]
         events = self._flush(state, origin)
         if not isinstance(event, PhaseMarked) or event.edge == "end":
@@ -149,7 +107,7 @@ class RunTracker:
         return events
 
     def _signal(  # noqa: C901, PLR0912 - a table: one case for each kind
-        self, state: _RankState, made: Signal, origin: Origin
+        self, state: RankState, made: Signal, origin: Origin
     ) -> list[Event]:
         if type(made) is StepLine:
             return self._step(state, made, origin)
@@ -190,7 +148,7 @@ class RunTracker:
                 return self._bench.take(made, origin.line)
         return []
 
-    def _step(self, state: _RankState, made: StepLine, origin: Origin) -> list[Event]:
+    def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
         events = _end_step(state, origin, following=made)
         if state.settings or state.omitted:
             events = self._flush(state, origin) + events
@@ -198,10 +156,10 @@ class RunTracker:
         if clock is not None:
             clock.has_lines = True
         if not state.is_validating:
-            state.step = _Step(made, origin)
+            state.step = PendingStep(made, origin)
         return events
 
-    def _bar(self, state: _RankState, made: BarUpdate, origin: Origin) -> list[Event]:
+    def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
         phase = _STEP_BARS.get(made.name)
         if origin.rank is None and self._is_redraw(made, phase):
             return []
@@ -221,7 +179,7 @@ class RunTracker:
             key.startswith(f"{made.name}/") for s in others for key in s.captures
         )
 
-    def _flush(self, state: _RankState, origin: Origin) -> list[Event]:
+    def _flush(self, state: RankState, origin: Origin) -> list[Event]:
         """Close a configuration dump or a list of omitted buckets."""
         events: list[Event] = []
         if state.settings:
@@ -242,11 +200,11 @@ class RunTracker:
 
 
 def _warmup_bar(
-    state: _RankState, phase: str, made: BarUpdate, origin: Origin
+    state: RankState, phase: str, made: BarUpdate, origin: Origin
 ) -> list[Event]:
     clock = state.clocks.get(phase)
     if clock is None or clock.total != made.total or made.done < clock.done:
-        clock = state.clocks[phase] = _Clock(total=made.total)
+        clock = state.clocks[phase] = BarClock(total=made.total)
         clock.has_lines = _steps_of(state, phase)
     if made.done <= clock.done:
         return []
@@ -272,7 +230,7 @@ def _warmup_bar(
     ]  # fmt: skip
 
 
-def _steps_of(state: _RankState, phase: str) -> bool:
+def _steps_of(state: RankState, phase: str) -> bool:
     return state.step is not None and state.step.signal.phase == phase
 
 
@@ -282,7 +240,7 @@ def _reversed_bucket(buckets: list[Bucket], index: int, total: int) -> Bucket | 
 
 
 def _end_step(
-    state: _RankState,
+    state: RankState,
     end: Origin | None,
     *,
     following: StepLine | None = None,
@@ -329,7 +287,7 @@ def _between(start: float | None, end: float | None) -> float | None:
     return end - start
 
 
-def _memory(state: _RankState, before: int | None, after: int | None) -> int | None:
+def _memory(state: RankState, before: int | None, after: int | None) -> int | None:
     """Difference of free memory; None for a first drop that is the KV cache itself."""
     if before is None or after is None:
         return None
@@ -342,7 +300,7 @@ def _memory(state: _RankState, before: int | None, after: int | None) -> int | N
 
 
 def _lazy_done(
-    state: _RankState, made: LazyCaptureFinished, origin: Origin
+    state: RankState, made: LazyCaptureFinished, origin: Origin
 ) -> list[Event]:
     started, first = state.lazy_tokens, state.lazy_origin or origin
     state.lazy_tokens = None
@@ -357,7 +315,7 @@ def _lazy_done(
     ]  # fmt: skip
 
 
-def _captures_done(state: _RankState) -> list[Event]:
+def _captures_done(state: RankState) -> list[Event]:
     """The last state of every capture bar."""
     return [
         CaptureProgress(
@@ -376,7 +334,7 @@ def _capture_mode(name: str) -> str:
     return inside or "graphs"
 
 
-def _omitted(state: _RankState, origin: Origin) -> list[Event]:
+def _omitted(state: RankState, origin: Origin) -> list[Event]:
     by_reason: dict[str, list[Bucket]] = {}
     for item in state.omitted:
         by_reason.setdefault(item.condition, []).append(item.bucket)
