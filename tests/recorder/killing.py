@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import sys
@@ -12,24 +13,26 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.recorder.programs import start_program
+from warmup_insights.analysis.refresh import current_summary
 from warmup_insights.events import WarmupStep
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import restore_spill
 
 PROGRAM = """
 recorder = Recorder(StoreSink(path, RunRecord(run_id="run1")))
-recorder.record(step(0))
+recorder.record(step(0, bucket=(1, 128, 0)))
 diary = os.open(path + ".diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 print("ready", flush=True)
 number = 0
 while True:
     for _ in range(20):
         number += 1
-        recorder.record(step(number))
+        recorder.record(step(number, bucket=(1, 128, number)))
         os.write(diary, f"recorded {number} {time.monotonic()}\\n".encode())
-    if number % 10_000 == 0 and recorder.flush():
+    if number % 2_000 == 0 and recorder.flush():
         os.write(diary, f"flushed {number}\\n".encode())
     time.sleep(0.002)
 """
@@ -48,6 +51,8 @@ class Aftermath:
     is_gapless: bool
     status: str | None
     """Of the run, six seconds later."""
+    names_last_bucket: bool
+    """Whether the summary says in which bucket the recording ended."""
 
 
 def kill_once(path, after_s):
@@ -61,7 +66,7 @@ def kill_once(path, after_s):
     lines = [line.split() for line in diary.splitlines()]
     recorded = {int(line[1]): float(line[2]) for line in lines if line[0] == "recorded"}
     flushed = [int(line[1]) for line in lines if line[0] == "flushed"]
-    stored, status = _look(path)
+    stored, status, last_bucket = _look(path)
     missing = [at for number, at in recorded.items() if number >= len(stored)]
     return Aftermath(
         num_recorded=1 + len(recorded),
@@ -70,43 +75,58 @@ def kill_once(path, after_s):
         missing_s=killed_at - min(missing) if missing else 0.0,
         is_gapless=stored == list(range(len(stored))),
         status=status,
+        names_last_bucket=last_bucket == ([1, 128, stored[-1]] if stored else None),
     )
 
 
 def _look(path):
     if not path.exists():
-        return [], None
+        return [], None, None
     with EventStore(path) as store:
         for spill in path.parent.glob(f"{path.name}.*.jsonl"):
             restore_spill(store, spill)
         found = store.runs()
         events = list(store.events("run1"))
-    status = found[0].status_at(time.time() + 6) if found else None
-    return [e.index for e in events if isinstance(e, WarmupStep)], status
+        later = time.time() + 6
+        status = found[0].status_at(later) if found else None
+        bucket = None
+        with patch("time.time", lambda: later):
+            if found and (failure := current_summary(store, found[0])["failure"]):
+                bucket = failure["bucket"]
+    return [e.index for e in events if isinstance(e, WarmupStep)], status, bucket
 
 
-def main(count):
+def kill_often(count):
+    """Kill recording processes at moments spread over their first 1.5 seconds."""
     chance = random.Random(20261120)
     with tempfile.TemporaryDirectory() as folder:
-        found = [
+        return [
             kill_once(Path(folder) / f"{number}.db", chance.uniform(0, 1.5))
             for number in range(count)
         ]
-    print(f"killed {len(found)} recording processes")
-    print(f"events recorded {sum(a.num_recorded for a in found):,}")
-    print(f"events stored {sum(a.num_stored for a in found):,}")
-    lost = sum(max(0, a.num_flushed - a.num_stored) for a in found)
-    print(
-        f"events acknowledged by flush {sum(a.num_flushed for a in found):,}, lost {lost}"
-    )
-    print(f"runs with gaps or doubles {sum(not a.is_gapless for a in found)}")
+
+
+def counts(found):
+    """What became of the recordings, by name."""
     ages = sorted(a.missing_s * 1000 for a in found)
-    print(f"oldest missing event at the kill: median {ages[len(ages) // 2]:.0f} ms, "
-          f"largest {ages[-1]:.0f} ms")  # fmt: skip
-    statuses = sorted({str(a.status) for a in found})
-    print(
-        "status shown:", {s: sum(str(a.status) == s for a in found) for s in statuses}
-    )
+    with_events = [a for a in found if a.num_stored]
+    return {
+        "recordings killed": len(found),
+        "events recorded": sum(a.num_recorded for a in found),
+        "events stored": sum(a.num_stored for a in found),
+        "events acknowledged by flush": sum(a.num_flushed for a in found),
+        "acknowledged events lost": sum(max(0, a.num_flushed - a.num_stored) for a in found),
+        "runs with gaps or doubles": sum(not a.is_gapless for a in found),
+        "oldest missing event at the kill, median ms": round(ages[len(ages) // 2]),
+        "oldest missing event at the kill, largest ms": round(ages[-1]),
+        "killed before the first event was stored": len(found) - len(with_events),
+        "shown as interrupted": sum(a.status == "interrupted" for a in with_events),
+        "that say in which bucket they ended": sum(a.names_last_bucket for a in with_events),
+    }  # fmt: skip
+
+
+def main(count):
+    print(json.dumps(counts(kill_often(count)), indent=1))
 
 
 if __name__ == "__main__":

@@ -253,6 +253,7 @@ def test_kill_at_random_moments_keeps_what_was_acknowledged(tmp_path):
         assert left.num_stored >= left.num_flushed
         assert left.missing_s < 0.8  # 0.25 s, and room for a busy machine
         assert left.status == ("interrupted" if left.num_stored else None)
+        assert left.names_last_bucket
 
 
 def test_a_living_recorder_is_not_interrupted(tmp_path):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -135,15 +136,26 @@ def count_wrong(database, processes, ranks, events):
     return wrong
 
 
+def counts(outcome, database, processes, ranks, events):
+    """What became of everything, by name."""
+    return {
+        "processes": processes,
+        "events recorded": processes * ranks * events,
+        "events dropped": outcome.dropped,
+        "ranks with lost or doubled events": count_wrong(database, processes, ranks, events),
+        "reads meanwhile": outcome.num_reads,
+        "ingests meanwhile": outcome.num_ingests,
+        "errors": outcome.errors,
+        "said": outcome.said,
+    }  # fmt: skip
+
+
 def main(database, processes=16, ranks=8, events=5000):
     start = time.monotonic()
     outcome = crowd(database, processes, ranks, events)
-    seconds = time.monotonic() - start
-    wrong = count_wrong(database, processes, ranks, events)
-    print(f"{processes} processes x {ranks} ranks x {events} events: {seconds:.1f} s")
-    print(f"meanwhile {outcome.num_reads} reads and {outcome.num_ingests} ingests")
-    print(f"dropped {outcome.dropped}, ranks with lost or doubled events {wrong}")
-    print(f"errors {outcome.errors}, said {outcome.said!r}")
+    seconds = round(time.monotonic() - start, 1)
+    found = counts(outcome, database, processes, ranks, events)
+    print(json.dumps({**found, "seconds": seconds}, indent=1))
 
 
 if __name__ == "__main__":
