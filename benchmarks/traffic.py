@@ -1,6 +1,6 @@
 """How long it takes to fit buckets to traffic, and what the fit wastes.
 
-    python benchmarks/traffic.py [--requests 1000000] [--buckets 256]
+    python benchmarks/traffic.py [--requests 1000000] [--buckets 256] [--json FILE]
 
 Request lengths are log-normal and made here; one line says so. The time is given in
 seconds and as a ratio to a plain count of the same lengths (`collections.Counter`), taken
@@ -10,8 +10,10 @@ in the same run, so that it can be compared between machines.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--buckets", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     draw = np.random.default_rng(options.seed)
     inputs = np.clip(draw.lognormal(6.5, 1.0, options.requests), 1, 30_000).astype(int)
@@ -69,6 +72,14 @@ def main() -> None:
     for result in report.strategies:
         waste = 100 * (result.waste_ratio or 0)
         print(f"{result.name}: {result.num_buckets} buckets waste {waste:.2f} %")
+    if options.json:
+        found = {
+            "requests": options.requests, "shapes": report.num_shapes,
+            "buckets": fit.usage.num_buckets, "steps_s": round(steps, 2),
+            "total_s": round(total, 2), "times_counting": round(total / plain, 1),
+            "gap_percent": round(fit.gap_percent, 2),
+        }  # fmt: skip
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":
