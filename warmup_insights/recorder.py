@@ -25,7 +25,6 @@ from warmup_insights.events import (
     Event,
     Failure,
     Note,
-    PhaseMarked,
     RunFinished,
     ServerReady,
     WarmupFinished,
@@ -59,8 +58,8 @@ A sink may have methods too: `heartbeat()`, called while there are no events; `h
 called from another thread when it must not wait any more; and `close()`.
 """
 
-_URGENT = frozenset({PhaseMarked, Failure, WarmupFinished, ServerReady, RunFinished})
-"""What is handed over at once; of phases only their end."""
+_URGENT = frozenset({Failure, WarmupFinished, ServerReady, RunFinished})
+"""What is handed over at once; everything else within `FLUSH_INTERVAL_S`."""
 
 
 class RecorderLike(Protocol):
@@ -137,7 +136,7 @@ class Recorder:
                 return
             queue.append((self._clock(), event))
             if waiting == WAKE_EVENTS or type(event) in _URGENT:
-                self._wake_for(event)
+                self._wake.set()
         except Exception:  # the recorder guard: the recorded program must not fail
             self._drop()
 
@@ -149,10 +148,6 @@ class Recorder:
         self._start()
         self._queue.append((self._clock(), event))
         self._wake.set()
-
-    def _wake_for(self, event: Event) -> None:
-        if not isinstance(event, PhaseMarked) or event.edge == "end":
-            self._wake.set()
 
     def _drop(self) -> None:
         with self._lock:
