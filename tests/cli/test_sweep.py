@@ -176,7 +176,23 @@ SERVER = """
         if mode in ("ready", "deaf"):
             events.append(WarmupFinished(duration_s=3.0, time=4.0))
             events.append(ServerReady(time=5.0))
+        if mode in ("dies", "refused"):
+            events.append(RunFinished(status="failed", time=3.0))
         t.append("srv", events)
+        if mode in ("dies", "refused"):
+            t.update_run("srv", status="failed")
+    if mode == "refused":
+        print("usage: vllm [-h]\\nvllm: error: unrecognized arguments: --x", file=sys.stderr)
+        sys.exit(2)
+    if mode == "dies":
+        print("(APIServer pid=1) Traceback (most recent call last):", file=sys.stderr)
+        print("(EngineCore pid=2) a.b.NoSuchModelError: no model at http://me:pw@host/m",
+              file=sys.stderr)
+        print("(APIServer pid=1) RuntimeError: Engine core initialization failed. See "
+              "root cause above.", file=sys.stderr)
+        print("nanobind: leaked 4 instances!", file=sys.stderr)
+        print("Recorded as run srv: warmup-insights show srv", file=sys.stderr)
+        sys.exit(1)
     print("Error: no such model" if mode == "fails" else "serving", file=sys.stderr)
     if mode == "fails":
         sys.exit(1)
@@ -228,6 +244,28 @@ def test_a_server_is_stopped_when_it_is_ready(tmp_path, monkeypatch, mode):
 def test_a_server_that_fails_is_a_result(tmp_path, monkeypatch):
     outcome = run_server(tmp_path, monkeypatch, "fails")
     assert (outcome.status, outcome.reason) == ("failed", "no such model")
+
+
+def test_why_a_server_died_unrecorded_is_its_last_error_and_is_kept(
+    tmp_path, monkeypatch
+):
+    """An engine may end before anything in it is watched."""
+    outcome = run_server(tmp_path, monkeypatch, "dies")
+    said = "a.b.NoSuchModelError: no model at http://***@host/m"
+    assert (outcome.status, outcome.reason) == ("failed", said)
+    with EventStore(tmp_path / "v.db") as store:
+        assert store.summary("srv")["failure"]["message"] == said
+        made = experiment()
+        found = sweep_runs.find_done(store, made, made.points[0], retry_failed=False)
+    assert (found.run_id, found.status, found.reason) == ("srv", "failed", said)
+
+
+def test_options_that_the_server_refuses_end_the_sweep(tmp_path, monkeypatch):
+    with pytest.raises(WarmupInsightsError) as caught:
+        run_server(tmp_path, monkeypatch, "refused")
+    assert str(caught.value) == (
+        "The run was refused: vllm: error: unrecognized arguments: --x"
+    )
 
 
 def test_a_server_that_is_never_ready_is_given_up(tmp_path, monkeypatch):

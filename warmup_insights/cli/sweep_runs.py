@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,10 @@ STOP_S = 60.0
 """How long a server has to stop after an interrupt before it is killed."""
 
 _DONE = ("finished", "failed", "skipped")
+_READY, _ENDED, _LATE = "ready", "ended", "late"
+_ERROR = re.compile(r"(?:\b[\w.]{0,200}(?:Error|Exception)|\b[\w.-]{1,100}: error): \S")
+_NOT_A_REASON = ("Recorded as run ", "Engine core initialization failed")
+"""Last lines of a server that say nothing of why it ended."""
 _REFERENCE_OPTIONS = {
     "VLLM_GRAPH_RESERVED_MEM": "--graph-reserved-mem",
     "VLLM_GRAPH_PROMPT_RATIO": "--graph-prompt-ratio",
@@ -57,11 +62,16 @@ def find_done(
     store: EventStore, experiment: Experiment, point: Point, *, retry_failed: bool
 ) -> PointOutcome | None:
     """The run of a point from an earlier start of the sweep; None if it is to run."""
+    from warmup_insights.analysis.refresh import current_summary
+
     wanted = ("finished", "skipped") if retry_failed else _DONE
     for record in store.runs(label=experiment.label(point)):
         status = record.status_at(time.time())
         if record.notes == experiment.note and status in wanted:
-            return PointOutcome(point, record.run_id, status, None)
+            failure = current_summary(store, record)["failure"] or {}
+            return PointOutcome(
+                point, record.run_id, status, None, failure.get("message")
+            )
     return None
 
 
@@ -130,36 +140,36 @@ def run_until_ready(
         errors="replace",
         start_new_session=True,
     )
-    with _LastLine(process) as last:
+    with _LastWords(process) as last:
         try:
-            late = _wait(process, is_ready if stays else None, timeout_s)
+            ending = _wait(process, is_ready if stays else None, timeout_s)
         finally:
             if process.poll() is None:
                 stop(process)
-    if late:
+    if ending == _LATE:
         return f"not ready within {timeout_s:g} s"
-    return None if stays else _reason(process.returncode, last.text)
+    return _reason(process.returncode, last.text) if ending == _ENDED else None
 
 
 def _wait(
     process: subprocess.Popen[str],
     is_ready: Callable[[], bool] | None,
     timeout_s: float | None,
-) -> bool:
-    """Until the process ended or is ready; True when the time ran out first."""
+) -> str:
+    """Until the process ended, is ready, or the time ran out; which of these it was."""
     began = time.monotonic()
     while process.poll() is None:
         if is_ready is not None and is_ready():
-            return False
+            return _READY
         left = None if timeout_s is None else timeout_s - (time.monotonic() - began)
         if left is not None and left <= 0:
-            return True
+            return _LATE
         pause = POLL_S if is_ready is not None else left
         try:
             process.wait(timeout=pause)
         except subprocess.TimeoutExpired:
             continue
-    return False
+    return _ENDED
 
 
 def stop(process: subprocess.Popen[str]) -> None:
@@ -198,23 +208,34 @@ def _reason(code: int, last_line: str) -> str | None:
     return text
 
 
-class _LastLine:
-    """Reads what a process says on stderr, and keeps the last line of it."""
+class _LastWords:
+    """Reads what a process says on stderr, and keeps why it ended.
+
+    That is the last line with an error, else the last line of all.
+    """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         import threading
 
         self.text = ""
+        self._has_error = False
         self._stream = process.stderr
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def _read(self) -> None:
         assert self._stream is not None, "stderr is a pipe"
         while line := self._stream.readline(10_000):
-            if line.strip():
-                self.text = line.strip()[:500]
+            self._weigh(line.strip())
 
-    def __enter__(self) -> _LastLine:
+    def _weigh(self, line: str) -> None:
+        if not line or any(words in line for words in _NOT_A_REASON):
+            return
+        error = _ERROR.search(line)
+        if error is not None or not self._has_error:
+            self.text = line[error.start() if error else 0 :][:500]
+        self._has_error = self._has_error or error is not None
+
+    def __enter__(self) -> _LastWords:
         self._thread.start()
         return self
 
@@ -225,7 +246,7 @@ class _LastLine:
 
 
 def _is_ready(db: str, label: str) -> bool:
-    """Whether the newest run of a label said that it is ready, or that it failed."""
+    """Whether the newest run of a label said that it is ready, or why it failed."""
     from warmup_insights.analysis.refresh import current_summary
     from warmup_insights.storage import EventStore
 
@@ -234,13 +255,16 @@ def _is_ready(db: str, label: str) -> bool:
         if not found:
             return False
         summary = current_summary(store, found[0])
-    return bool(summary["time"]["ready_at"]) or summary["status"] == "failed"
+    return bool(summary["time"]["ready_at"] or summary["failure"])
 
 
 def _outcome(
     db: str, experiment: Experiment, point: Point, seconds: float, reason: str | None
 ) -> PointOutcome:
-    """The stored run of a point that has just ended, with the sweep's note on it."""
+    """The stored run of a point that has just ended, with the sweep's note on it.
+
+    Why it failed is added to the run where that died before it could record it.
+    """
     from warmup_insights.analysis.refresh import refresh_summary
     from warmup_insights.storage import EventStore
 
@@ -250,10 +274,22 @@ def _outcome(
             return PointOutcome(point, None, "failed", seconds, reason)
         run_id = found[0].run_id
         summary = refresh_summary(store, run_id)
+        if reason and summary["status"] == "failed" and not summary["failure"]:
+            _note_failure(store, run_id, reason)
+            summary = refresh_summary(store, run_id)
         status = str(summary["status"])
         if status in _DONE:
             store.set_notes(run_id, experiment.note)
         failure = summary["failure"] or {}
         return PointOutcome(
-            point, run_id, status, seconds, reason or failure.get("message")
+            point, run_id, status, seconds, failure.get("message") or reason
         )
+
+
+def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
+    from warmup_insights.events import Failure
+    from warmup_insights.secrets import mask_text
+
+    with store.begin() as transaction:
+        event = Failure(failure="error", message=mask_text(reason), time=time.time())
+        transaction.append(run_id, [event])
