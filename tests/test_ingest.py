@@ -126,7 +126,7 @@ def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
     def broken(*args: object) -> None:
         raise RuntimeError("power is gone")
 
-    monkeypatch.setattr(write, "put", broken)
+    monkeypatch.setattr(write, "run_columns", broken)
     with pytest.raises(RuntimeError):
         ingest_path(store, str(CAPTURE))
     assert store.runs() == []

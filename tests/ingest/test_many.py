@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsers.files import head_digest
 from tests.ingest.builders import (
     CAPTURE,
     SAMPLES,
@@ -28,8 +27,9 @@ from tests.ingest.builders import (
 from warmup_insights.errors import StoreError
 from warmup_insights.events import Note
 from warmup_insights.ingest import Options, ingest_files, lane, many, worker
+from warmup_insights.ingest.child import Child
 from warmup_insights.ingest.held import Held
-from warmup_insights.ingest.lane import Lane
+from warmup_insights.ingest.messages import Read
 from warmup_insights.ingest.worker import Worker
 from warmup_insights.storage import EventStore, RunRecord
 from warmup_insights.storage.spill import SpillFile
@@ -155,18 +155,19 @@ def test_pipes_and_events_of_a_recorder_are_stored_in_their_place(tmp_path, thre
 
 def kill_readers_of(monkeypatch, path: str, times: int) -> list[int]:
     """Whoever has opened that file is killed, so many times; the ids of the dead."""
-    with Path(path).open("rb") as file:
-        head = head_digest(file, path)
     killed: list[int] = []
-    honest = Lane._known
+    reading: dict[int, str] = {}
+    honest = Child.send
 
-    def known(self, found):
-        if found == head and len(killed) < times:
-            killed.append(self._child.pid)
-            os.kill(self._child.pid, signal.SIGKILL)
-        return honest(self, found)
+    def send(self, question):
+        if isinstance(question, Read):
+            reading[self.pid] = question.path
+        elif reading[self.pid] == path and len(killed) < times:
+            killed.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+        honest(self, question)
 
-    monkeypatch.setattr(Lane, "_known", known)
+    monkeypatch.setattr(Child, "send", send)
     return killed
 
 
@@ -277,6 +278,25 @@ def test_progress_adds_up_to_every_byte(tmp_path, threads):
             assert watcher.read_bytes == total
             assert {outcome.state for outcome in watcher.outcomes} == {state}
             assert sorted(outcome.path for outcome in watcher.outcomes) == files
+
+
+def test_a_file_that_continues_a_pipe_before_it_is_recognised(tmp_path, threads):
+    """It is opened while the pipe is not yet stored."""
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    pipe, whole = tmp_path / "pipe", tmp_path / "whole.log"
+    os.mkfifo(pipe)
+    whole.write_bytes(b"".join(lines))
+
+    def fill():
+        time.sleep(0.3)
+        pipe.write_bytes(b"".join(lines[:14]))
+
+    (writer := threading.Thread(target=fill)).start()
+    files = [str(pipe), str(whole), *write_logs(tmp_path / "logs", 2)]
+    outcomes, (runs, _) = ingest(tmp_path / "a.db", files, 2)
+    writer.join()
+    assert [o[2] for o in outcomes] == ["new", "continued", "new", "new"]
+    assert len(runs) == 3
 
 
 def test_failing_database_ends_the_work_at_once(tmp_path, threads, monkeypatch):

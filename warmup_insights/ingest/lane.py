@@ -19,7 +19,7 @@ from warmup_insights.ingest.messages import (
 )
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.write import digests_in
-from warmup_insights.storage import EventStore
+from warmup_insights.storage import EventStore, SourceRecord
 
 ATTEMPTS = 2
 
@@ -82,28 +82,30 @@ class Lane:
         self, index: int, path: str, child: Child, frames: list[tuple[bytes, Slip]]
     ) -> Result:
         """Have a file read; the frames of its events go to the list."""
-        head = ""
+        result = Result(frames=frames)
         child.send(Read(path))
         while True:
             kind, body = child.receive()
             if kind != MESSAGE:
                 frames.append((kind, self._board.held.add(body)))
                 if kind == PARSED:
-                    return Result(None, head, frames)
+                    return result
                 continue
             answer = read_answer(body)
             if isinstance(answer, Begun):
-                head = answer.head
-                self._board.begins(index, head)
-                child.send(self._known(head))
+                result.head = answer.head
+                self._board.begins(index, answer.head)
+                result.alike = self._store.sources_with_head(answer.head)
+                child.send(_known(result.alike))
             elif isinstance(answer, Advanced):
                 self._board.advance(index, answer.count)
             else:
-                return Result(answer, head, frames)
+                result.answer = answer
+                return result
 
-    def _known(self, head: str) -> Known:
-        sources = self._store.sources_with_head(head)
-        return Known(
-            digests=sorted({d for source in sources for d in digests_in(source)}),
-            sizes=[source.size_bytes for source in sources],
-        )
+
+def _known(sources: list[SourceRecord]) -> Known:
+    return Known(
+        digests=sorted({d for source in sources for d in digests_in(source)}),
+        sizes=[source.size_bytes for source in sources],
+    )

@@ -11,7 +11,6 @@ from parsers.files import Batch, LogReader
 from warmup_insights.analysis.summary import RunSummary, Summarizer
 from warmup_insights.storage.records import RunRecord
 
-
 _ordinal, _event = itemgetter(0), itemgetter(1)
 
 

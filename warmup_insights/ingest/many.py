@@ -25,7 +25,12 @@ from warmup_insights.ingest.opening import source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
 from warmup_insights.ingest.parsed import ParsedLog
 from warmup_insights.ingest.single import ingest_path, is_plain, unchanged
-from warmup_insights.ingest.write import AlreadyStoredError, LogWriter, digests_in
+from warmup_insights.ingest.write import (
+    AlreadyStoredError,
+    LogWriter,
+    digests_in,
+    rare_collections,
+)
 from warmup_insights.storage import EventStore, SourceRecord
 
 _TICK_S = 1e-6
@@ -81,6 +86,8 @@ class _Ingest:
         self._files = files
         self._options = options
         self._began_at = time.time()
+        self._heads: set[str] = set()
+        self._has_stored_apart = False
         apart = {n for n, path in enumerate(files) if not is_plain(path)}
         sizes = [_size(path) for path in files]
         self._board = Board(sizes, apart, watcher)
@@ -89,6 +96,7 @@ class _Ingest:
         """Read and store everything; the outcomes in the order of the files."""
         outcomes: dict[int, Outcome] = {}
         with ExitStack() as stack:
+            stack.enter_context(rare_collections())
             stack.callback(self._board.held.close)
             threads = stack.enter_context(ThreadPoolExecutor(jobs, "ingest"))
             stack.callback(self._board.close)
@@ -105,6 +113,7 @@ class _Ingest:
         path = self._files[index]
         try:
             if result is None:
+                self._has_stored_apart = True
                 return ingest_path(self._store, path, self._options)
             return self._store_file(index, path, result)
         except InputError as error:
@@ -117,7 +126,7 @@ class _Ingest:
         if isinstance(result.answer, Refused):
             return Outcome(path, state="failed", error=result.answer.error)
         answer = result.answer or self._parsed(result)
-        sources = self._store.sources_with_head(result.head)
+        sources = self._alike(result)
         for source in sources:
             if answer.digest in digests_in(source):
                 return unchanged(self._store, source, path, self._options)
@@ -136,6 +145,16 @@ class _Ingest:
         except AlreadyStoredError as stored:
             return unchanged(self._store, stored.source, path, self._options)
         return Outcome(path, run_ids, "continued" if older else "new", writer.report)
+
+    def _alike(self, result: Result) -> list[SourceRecord]:
+        """The stored sources that begin like a file, the longest first."""
+        is_parsed = result.answer is None
+        if result.head in self._heads or self._has_stored_apart or not is_parsed:
+            return self._store.sources_with_head(result.head)
+        # Nobody here stored one since the file was opened; what others did in the
+        # meantime is seen in the transaction.
+        self._heads.add(result.head)
+        return result.alike
 
     def _parsed(self, result: Result) -> Parsed:
         _, slip = result.frames.pop()

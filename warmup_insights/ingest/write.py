@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parsers.files import Batch
-from warmup_insights.analysis.refresh import put
+from warmup_insights.analysis.refresh import run_columns
 from warmup_insights.ingest.log import Log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transaction
@@ -39,7 +39,7 @@ class AlreadyStoredError(Exception):
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Let the garbage collector look seldom: nothing here is part of a cycle."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
@@ -83,7 +83,7 @@ class LogWriter:
 
     def write(self) -> list[str]:
         """Store everything; the ids of the runs. Raises AlreadyStoredError."""
-        with _rare_collections():
+        with rare_collections():
             return self._write()
 
     def _write(self) -> list[str]:
@@ -167,13 +167,15 @@ class LogWriter:
     def _finish_run(
         self, transaction: Transaction, ordinal: int, run: RunRecord
     ) -> None:
+        result = self._log.summary(ordinal, run)
+        summary = result.summary
+        if self._options.is_growing and summary["status"] == "unknown":
+            summary["status"] = "running"
+        transaction.put_summary(run.run_id, summary, result.bucket_rows)
         transaction.update_run(
-            run.run_id, source_id=run.source_id, label=run.label, notes=run.notes
-        )
-        summary = self._log.summary(ordinal, run)
-        if self._options.is_growing and summary.summary["status"] == "unknown":
-            summary.summary["status"] = "running"
-        put(transaction, run, summary)
+            run.run_id, source_id=run.source_id, label=run.label, notes=run.notes,
+            **run_columns(summary),
+        )  # fmt: skip
 
 
 def _run_id(key: str) -> str:
