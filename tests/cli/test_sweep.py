@@ -284,6 +284,39 @@ def test_a_command_that_records_nothing_is_a_failure(tmp_path, monkeypatch):
     assert (outcome.run_id, outcome.status, outcome.reason) == (None, "failed", "boom")
 
 
+SWEEPER = """
+    import sys
+    from warmup_insights.cli import sweep_runs
+    program, db, label = sys.argv[1:]
+    command = [sys.executable, program, db, label, "slow"]
+    with sweep_runs.endings_as_interrupts():
+        sweep_runs.run_until_ready(
+            command, {}, lambda: False, stays=True, timeout_s=None
+        )
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_sweep_that_is_ended_takes_its_server_with_it(tmp_path, number):
+    """By Ctrl-C, by a scheduler, by a closed terminal."""
+    program, sweeper = tmp_path / "server.py", tmp_path / "sweeper.py"
+    program.write_text(textwrap.dedent(SERVER))
+    sweeper.write_text(textwrap.dedent(SWEEPER))
+    process = subprocess.Popen(
+        [sys.executable, sweeper, program, tmp_path / "v.db", "x"],
+        stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(children_of(program)) < 3:
+        time.sleep(0.1)
+    assert len(children_of(program)) == 3  # the sweep, the server and its worker
+    process.send_signal(number)
+    assert process.wait(timeout=60) != 0
+    assert children_of(program) == []
+
+
 def test_an_interrupted_sweep_leaves_no_process_and_goes_on_later(tmp_path):
     """Ctrl-C in the middle of a point: the point is run again, the others are not."""
     db = tmp_path / "s.db"

@@ -137,7 +137,12 @@ def run_experiment(
 ) -> list[PointOutcome]:
     """Run what is not done yet, one point after the other, and say how far it is."""
     from warmup_insights.analysis.sweep import time_left_s
-    from warmup_insights.cli.sweep_runs import check_base, find_done, run_point
+    from warmup_insights.cli.sweep_runs import (
+        check_base,
+        endings_as_interrupts,
+        find_done,
+        run_point,
+    )
     from warmup_insights.storage import EventStore
     from warmup_insights.units import format_duration
 
@@ -155,7 +160,8 @@ def run_experiment(
     )
     for number, point in enumerate(left, start=1):
         place = f"[{total - len(left) + number}/{total}]"
-        outcome = run_point(db, experiment, point, timeout_s)
+        with endings_as_interrupts():
+            outcome = run_point(db, experiment, point, timeout_s)
         done[point] = outcome
         took.append(outcome.seconds or 0.0)
         rest = time_left_s(took, len(left) - number)

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -172,18 +173,45 @@ def _wait(
     return _ENDED
 
 
+@contextmanager
+def endings_as_interrupts() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a sweep like Ctrl-C does, so that no server outlives it."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 def stop(process: subprocess.Popen[str]) -> None:
-    """Interrupt a process and its children; kill them when they do not end."""
+    """Interrupt a process; end it and its children when that does not.
+
+    Another Ctrl-C meanwhile does not wait any longer, and counts afterwards.
+    """
+    interrupted = None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         try:
-            os.killpg(process.pid, number)
+            # The first one is passed on: a server that got it twice would not clean up.
+            send = os.kill if number == signal.SIGINT else os.killpg
+            send(process.pid, number)
             process.wait(timeout=STOP_S if number != signal.SIGKILL else None)
         except ProcessLookupError:
-            return
+            break
         except subprocess.TimeoutExpired:
+            continue
+        except KeyboardInterrupt as error:
+            interrupted = error
             continue
         break
     _end_workers(process.pid)
+    if interrupted is not None:
+        raise interrupted
 
 
 def _end_workers(group: int) -> None:
