@@ -27,7 +27,7 @@ PAGE = DOCS / "reliability.md"
 TEXT = DOCS / "reliability.md.in"
 RESULTS = DOCS / "reliability.json"
 QUICK = (
-    "\n**Quick: so marked checks were done a few times only, to see that they work.**\n"
+    "**Quick: so marked checks were done a few times only, to see that they work.**\n\n"
 )
 COLUMNS = ("what was done", "how often", "what came of it", "command")
 
@@ -68,7 +68,7 @@ def _kills(counts: Counts) -> str:
         f"(median), {counts['oldest missing event at the kill, largest ms']} ms (largest); "
         f"{counts['shown as interrupted']} shown as interrupted, "
         f"{counts['that say in which bucket they ended']} with their last bucket; "
-        f"{counts['killed before the first event was stored']} had stored nothing yet"
+        f"{counts['killed before the first event was stored'] or 'none'} had stored nothing"
     )
 
 
@@ -191,9 +191,10 @@ def page(results: dict[str, Any]) -> str:
     note = QUICK if any(found["is_quick"] for found in results.values()) else ""
     text = TEXT.read_text("utf-8")
     table = "\n".join(lines)
-    return text.replace("{table}", table).replace("{machine}", "; ".join(machines)).replace(
-        "{note}\n", note
-    )  # fmt: skip
+    values = {"table": table, "machine": "; ".join(machines), "note": note}
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def run(check: Check, *, is_quick: bool) -> dict[str, Any]:
