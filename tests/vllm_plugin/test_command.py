@@ -94,10 +94,10 @@ def test_a_filter_of_plugins_lets_ours_in(tmp_path):
     assert any(type(event).__name__ == "WarmupStep" for event in stored(tmp_path)[1])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_are_passed_on(number, tmp_path):
+def stop_when_it_sleeps(folder, number, *arguments):
+    """Start a command that says `sleeping`, send it a signal: exit code and stderr."""
     process = subprocess.Popen(
-        [*COMMAND, "--db", str(tmp_path / "runs.db"), "sleep"],
+        [*COMMAND, "--db", str(folder / "runs.db"), *arguments],
         env=environment("v0_26"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -108,13 +108,27 @@ def test_signals_are_passed_on(number, tmp_path):
     assert process.stdout.readline() == "sleeping\n"
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
+    return process.returncode, stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on(number, tmp_path):
+    exit_code, stderr = stop_when_it_sleeps(tmp_path, number, "sleep")
     assert (
-        process.returncode == 128 + signal.SIGTERM
+        exit_code == 128 + signal.SIGTERM
         if number == signal.SIGTERM
-        else (process.returncode in (1, 130))
+        else (exit_code in (1, 130))
     )
     assert "Recorded as run" in stderr
     assert stored(tmp_path)[0].status == "finished"
+
+
+def test_a_server_that_was_stopped_before_it_was_ready_did_not_finish(tmp_path):
+    stop_when_it_sleeps(tmp_path, signal.SIGINT, "serve", "org/model", "--hang")
+    run, _, summary = stored(tmp_path)
+    assert (run.status, summary["status"]) == ("failed", "failed")
+    assert summary["failure"]["kind"] == "killed"
+    assert "before it was ready" in summary["failure"]["message"]
 
 
 def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):

@@ -114,7 +114,8 @@ def _run(
     )
     _begin(db, run_id, label, source)
     ending = launch.run_command(command, environ)
-    _end(db, run_id, is_failure=ending.is_failure)
+    is_stopped_server = ending.was_stopped and arguments[0] == "serve"
+    _end(db, run_id, is_failure=ending.is_failure, is_stopped_server=is_stopped_server)
     click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
     return ending.exit_code
 
@@ -159,19 +160,24 @@ def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
         click.echo(f"Warning: {error}", err=True)
 
 
-def _end(db: str, run_id: str, *, is_failure: bool) -> None:
+def _end(db: str, run_id: str, *, is_failure: bool, is_stopped_server: bool) -> None:
     """Close the run and refresh its summary."""
     from warmup_insights.analysis.refresh import refresh_summary
-    from warmup_insights.events import RunFinished
+    from warmup_insights.events import Event, Failure, RunFinished
     from warmup_insights.storage.store import EventStore
 
     try:
         with EventStore(db) as store:
             _settle(store, run_id)
+            events: list[Event] = []
+            if is_stopped_server and not _was_ready(store, run_id):
+                is_failure = True
+                text = "stopped by a signal before it was ready"
+                events.append(Failure(failure="killed", message=text, time=time.time()))
             status = _final_status(store, run_id, is_failure=is_failure)
+            events.append(RunFinished(status=status, time=time.time()))
             with store.begin() as transaction:
-                event = RunFinished(status=status, time=time.time())
-                transaction.append(run_id, [event])
+                transaction.append(run_id, events)
                 transaction.update_run(run_id, status=status)
             refresh_summary(store, run_id)
     except StoreError as error:
@@ -188,6 +194,10 @@ def _settle(store: EventStore, run_id: str) -> None:
             return
         before = count
         time.sleep(0.3)
+
+
+def _was_ready(store: EventStore, run_id: str) -> bool:
+    return any(True for _ in store.events(run_id, kinds=["server_ready"]))
 
 
 def _final_status(store: EventStore, run_id: str, *, is_failure: bool) -> str:

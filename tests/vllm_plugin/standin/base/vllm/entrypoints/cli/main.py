@@ -27,6 +27,9 @@ def _serve(arguments):
 
     config = VllmConfig()
     config.model_config.model = arguments[0]
+    if "--hang" in arguments:
+        print("sleeping", flush=True)
+        time.sleep(60)
     llm = LLM(config)
     print("tokens", llm.generate([[(100, 0)], [(1, 1)]]))
     llm.shutdown()
