@@ -107,12 +107,12 @@ def run_program(chosen, program, asked, case, log, *, records):
 
 
 def run_engine(chosen, case, folder, *, records):
-    """Start the engine and let it generate: its tokens; the log is in the folder."""
+    """Start the engine and let it generate: its result; the log is in the folder."""
     log = folder / ("recorded.log" if records else "plain.log")
-    tokens = log.with_suffix(".json")
-    asked = {"batches": case.batches, "tokens": str(tokens)}
+    result = log.with_suffix(".json")
+    asked = {"batches": case.batches, "result": str(result)}
     run_program(chosen, HERE / "lab_engine.py", asked, case, log, records=records)
-    return json.loads(tokens.read_text(encoding="utf-8"))
+    return json.loads(result.read_text(encoding="utf-8"))
 
 
 def compare_times(chosen, folder):
@@ -123,15 +123,22 @@ def compare_times(chosen, folder):
     run_program(
         chosen, HERE / "lab_alternate.py", asked, CASES["lazy"], log, records=True
     )
-    found = json.loads(log.with_suffix(".json").read_text(encoding="utf-8"))
-    for place, what in enumerate(("clock", "processor")):
-        off, on = ([pair[place] for pair in found[name]] for name in ("off", "on"))
+    rows = json.loads(log.with_suffix(".json").read_text(encoding="utf-8"))
+    for place, what in ((1, "clock"), (2, "processor")):
+        off, on = ([row[place] for row in rows if row[0] == is_on] for is_on in (0, 1))
         pairs = sorted(watched / plain for plain, watched in zip(off, on, strict=True))
         print(
             f"{what}: {statistics.median(off):.3f} s with the hooks off, "
             f"{statistics.median(on):.3f} s on; median ratio of {len(pairs)} pairs "
             f"{statistics.median(pairs):.4f} ({pairs[0]:.4f} to {pairs[-1]:.4f})"
         )
+    watched = [row for row in rows if row[0]]
+    shares = [own / total for _, _, total, own, _ in watched]
+    print(
+        f"of it in the plugin: {1000 * statistics.median(r[3] for r in watched):.1f} ms, "
+        f"{statistics.median(shares):.2%} (at most {max(shares):.2%}); and in its own "
+        f"thread {1000 * statistics.median(r[4] for r in watched):.1f} ms"
+    )
 
 
 def examine(chosen, name, folder):
@@ -144,8 +151,8 @@ def examine(chosen, name, folder):
         log=read_log(folder / "recorded.log", folder / "parsed.db"),
         recorded=read_recorded(folder / "recorded.db"),
         text=(folder / "recorded.log").read_text(encoding="utf-8", errors="replace"),
-        tokens=watched,
-        plain_tokens=plain,
+        watched=watched,
+        plain=plain,
         skips="VLLM_SKIP_WARMUP" in case.environment,
         defragments="VLLM_DEFRAG_THRESHOLD" in case.environment,
         num_ranks=case.engine.get("tensor_parallel_size", 1),

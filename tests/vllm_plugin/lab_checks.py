@@ -28,6 +28,8 @@ ROUNDED_S = 0.5
 """`Warmup finished in` has whole seconds, rounded."""
 MEASURED_S = 0.05
 """What the recorder's own reading of the clock may be away from the engine's."""
+MORE_OBJECTS = 0.01
+"""Share of the objects of a process that the plugin may add."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ class Seen:
     log: Side
     recorded: Side
     text: str
-    tokens: list[list[int]]
-    plain_tokens: list[list[int]]
+    watched: dict[str, Any]
+    """What the recorded engine left: its tokens, and how many objects it had."""
+    plain: dict[str, Any]
+    """The same without the plugin."""
     skips: bool
     defragments: bool
     num_ranks: int
@@ -212,10 +216,20 @@ def _moves(side):
 
 def same_tokens(seen):
     """With and without the plugin."""
-    count = sum(map(len, seen.tokens))
+    tokens = seen.watched["tokens"]
+    count = sum(map(len, tokens))
     return Verdict(
-        seen.tokens == seen.plain_tokens and count > 0,
-        f"{count} tokens for {len(seen.tokens)} requests",
+        tokens == seen.plain["tokens"] and count > 0,
+        f"{count} tokens for {len(tokens)} requests",
+    )
+
+
+def few_objects(seen):
+    """Every collection visits what the plugin has loaded, too."""
+    before, after = seen.plain["objects"], seen.watched["objects"]
+    return Verdict(
+        after <= before * (1 + MORE_OBJECTS),
+        f"{before} without the plugin, {after / before - 1:+.2%} with it",
     )
 
 
@@ -232,5 +246,6 @@ CHECKS = {
     "misses are the log's": same_misses,
     "moves of the defragmenter are the log's": same_moves,
     "tokens are those without the plugin": same_tokens,
+    "objects for the collector": few_objects,
     "summaries are equal": same_summaries,
 }

@@ -2,11 +2,13 @@
 
 Runs in the environment of the engine, so it uses nothing of this project. Its argument
 is JSON: `engine` (arguments of `LLM`), `batches` (lists of [prompt length, tokens to
-generate]), `tokens` (the file).
+generate]), `result` (a file for the tokens, and for the number of objects that the
+garbage collector of this process knows).
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -43,7 +45,9 @@ def main():
         ]
         outputs = llm.generate(prompts, sampling, use_tqdm=False)
         tokens += [list(output.outputs[0].token_ids) for output in outputs]
-    Path(asked["tokens"]).write_text(json.dumps(tokens), encoding="utf-8")
+    gc.unfreeze()  # vLLM has frozen everything when it was ready
+    result = {"tokens": tokens, "objects": len(gc.get_objects())}
+    Path(asked["result"]).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":
