@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from rich.table import Table
 from rich.text import Text
 
+from tests.dashboard.test_pages import open_page
+from tests.helpers import ROOT
 from tests.safety.hostile import (
     HOSTILE,
     MARKUP,
@@ -166,3 +168,42 @@ def test_a_name_does_not_steer_the_terminal(capsys):
     assert [part for part in ("\x1b[2J", "\x07", "\r", "\u202e", "\x9b", "\x1b]") if part in printed] == []  # fmt: skip
     print_notes(["\x1b[2Jnote"])
     assert capsys.readouterr().out == "Note: \ufffd[2Jnote\n"
+
+
+PAGES_OF_ROWS = [
+    ("runs", "label", "runs"), ("runs", "model", "run"), ("runs", "notes", "run"),
+    ("runs", "engine", "runs"), ("run_summaries", "summary", "run"),
+    ("run_summaries", "summary", "runs"), ("run_summaries", "warmup_s", "runs"),
+    ("bucket_summaries", "duration_s", "run"), ("bucket_summaries", "bucket", "memory"),
+    ("events", "payload", "run"), ("sources", "report", "run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "page"), PAGES_OF_ROWS, ids=map(".".join, PAGES_OF_ROWS)
+)
+def test_the_dashboard_shows_hostile_rows_or_a_sentence(
+    table, column, page, template, database, monkeypatch
+):
+    path, run_id = template
+    for value in (MARKUP, b"\xff\xfe", "[" * 5000, "1"):
+        shutil.copy(path, database)
+        assert poison(database, table, column, value)
+        app = open_page(monkeypatch, database, page, run=run_id)
+        assert not app.exception, (value, app.exception[0].message)
+
+
+def test_no_page_lets_html_through():
+    """Whatever a row holds is shown by widgets that escape it."""
+    sources = {
+        path: path.read_text("utf-8") for path in (ROOT / "dashboard").rglob("*.py")
+    }
+    assert len(sources) > 20
+    for word in (
+        "unsafe_allow_html",
+        "st.html(",
+        "components.v1",
+        "allow_dangerous",
+        "st.iframe",
+    ):
+        assert [path.name for path, text in sources.items() if word in text] == []

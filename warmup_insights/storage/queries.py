@@ -48,6 +48,16 @@ _LISTED = (
     "process",
 )
 _FIGURES = ("ready_s", "warmup_s", "captured_percent", "num_kv_blocks", "missed")
+_NUMBERS = (
+    *_FIGURES,
+    "started_at",
+    "created_at",
+    "updated_at",
+    "heartbeat_at",
+    "num_events",
+)
+_NUMERIC = {int, float, bool, type(None)}
+_INFINITE = frozenset({float("inf"), float("-inf")})
 _started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
 
 
@@ -296,7 +306,12 @@ def _run_record(row: Row[Any]) -> RunRecord:
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row of which no value is bytes: no column of ours holds any."""
-    if any(type(value) is bytes for value in row.values()):
+    """A row without bytes, which no column of ours holds, and with figures for figures."""
+    found = dict(row)
+    if bytes in map(type, found.values()):
         raise ForeignValueError("bytes")
-    return dict(row)
+    if not {type(found.get(name)) for name in _NUMBERS} <= _NUMERIC:
+        raise ForeignValueError("a text for a number")
+    if not _INFINITE.isdisjoint(found.values()):
+        raise ForeignValueError("a number that is none")
+    return found
