@@ -165,6 +165,14 @@ SERVER = """
     from warmup_insights.events import *
     from warmup_insights.storage import EventStore, RunRecord
     db, label, mode = sys.argv[1:4]
+    def record_stop():
+        with EventStore(db) as store, store.begin() as t:
+            t.append("srv", [
+                Failure(failure="killed", message="stopped by a signal", time=6.0),
+                RunFinished(status="failed", time=6.0),
+            ])
+            t.update_run("srv", status="failed")
+        sys.exit(130)
     if mode == "deaf":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -196,6 +204,8 @@ SERVER = """
     print("Error: no such model" if mode == "fails" else "serving", file=sys.stderr)
     if mode == "fails":
         sys.exit(1)
+    if mode == "stopped":
+        signal.signal(signal.SIGINT, lambda *_: record_stop())
     if os.fork() == 0:
         time.sleep(300)  # a worker, which has to end with its parent
     try:
@@ -268,9 +278,11 @@ def test_options_that_the_server_refuses_end_the_sweep(tmp_path, monkeypatch):
     )
 
 
-def test_a_server_that_is_never_ready_is_given_up(tmp_path, monkeypatch):
-    outcome = run_server(tmp_path, monkeypatch, "slow", timeout_s=2.0)
-    assert outcome.reason == "not ready within 2 s"
+@pytest.mark.parametrize("mode", ["slow", "stopped"])
+def test_a_server_that_is_never_ready_is_given_up(tmp_path, monkeypatch, mode):
+    limit_s = {"slow": 2.0, "stopped": 6.0}[mode]
+    outcome = run_server(tmp_path, monkeypatch, mode, timeout_s=limit_s)
+    assert outcome.reason == f"not ready within {limit_s:g} s"
     assert children_of(tmp_path / "server.py") == []
 
 

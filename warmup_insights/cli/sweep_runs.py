@@ -309,9 +309,10 @@ def _outcome(
         if status in _DONE:
             store.set_notes(run_id, experiment.note)
         failure = summary["failure"] or {}
-        return PointOutcome(
-            point, run_id, status, seconds, failure.get("message") or reason
-        )
+        # The run of a server that was stopped only knows that it was.
+        if failure.get("kind") != "killed":
+            reason = failure.get("message") or reason
+        return PointOutcome(point, run_id, status, seconds, reason)
 
 
 def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
