@@ -89,6 +89,11 @@ class LineParser:
         """What a line must hold to matter once ordinary lines do not."""
         return self._dispatch.literals
 
+    @property
+    def num_waiting(self) -> int:
+        """How many events `take` would give."""
+        return len(self._out)
+
     def take(self) -> list[tuple[int, Event]]:
         """The events since the last call, with the ordinal of their run."""
         out, self._out = self._out, []

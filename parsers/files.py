@@ -24,6 +24,8 @@ Batch = list[tuple[int, Event]]
 """Events with the ordinal of the run they belong to."""
 
 HEAD_LIMIT = 4096
+BATCH = 5000
+"""Events that are given at once."""
 
 
 @lru_cache(maxsize=1)
@@ -78,7 +80,7 @@ class LogReader:
         self._blocks = TextBlocks(file, name, self.report)
         self._clock = Clock(year=year, not_after=not_after, zone=zone)
         self._timezone = timezone
-        self._hash = hashlib.blake2b(digest_size=20)
+        self._hash = hashlib.sha256()
 
     @property
     def digest(self) -> str:
@@ -127,9 +129,8 @@ class LogReader:
         number = 0
         for block in _whole_lines(blocks):
             number = _feed(parser, block, number)
-            batch = parser.take()
-            if batch:
-                yield batch
+            if parser.num_waiting >= BATCH:
+                yield parser.take()
         parser.close()
         self.report.lines = number
         batch = parser.take()
@@ -158,7 +159,7 @@ class LogReader:
         for event in read_events(blocks, self.report):
             batch.append((0, event))
             self.report.events += 1
-            if len(batch) >= 5000:
+            if len(batch) >= BATCH:
                 yield batch
                 batch = []
         self.report.dialects["server-events"] += 1
@@ -210,16 +211,18 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     if parser.wants_all:
         return _feed_all(parser, block, number)
     feed_known = parser.feed_known
-    for index, line in _selector().lines(block):
-        text = line.decode("utf-8", "replace")
-        if feed_known(text, number + index + 1):
+    counted = 0
+    for start, end in _selector().spans(block):
+        number += block.count(b"\n", counted, start)
+        counted = start
+        text = block[start:end].decode("utf-8", "replace")
+        if feed_known(text, number + 1):
             continue
-        parser.feed_slowly(text, number + index + 1)
+        parser.feed_slowly(text, number + 1)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
-            start = _offset(block, index + 1)
-            return _feed_all(parser, block[start:], number + index + 1)
-    return number + _count(block)
+            return _feed_all(parser, block[end + 1 :], number + 1)
+    return number + block.count(b"\n", counted) + (not block.endswith(b"\n"))
 
 
 def _feed_all(parser: LineParser, block: bytes, number: int) -> int:
@@ -230,21 +233,6 @@ def _feed_all(parser: LineParser, block: bytes, number: int) -> int:
     for index, line in enumerate(lines, number + 1):
         feed(line, index)
     return number + len(lines)
-
-
-def _offset(block: bytes, lines: int) -> int:
-    """Where the line with this index begins."""
-    position = 0
-    for _ in range(lines):
-        following = block.find(b"\n", position)
-        if following < 0:
-            return len(block)
-        position = following + 1
-    return position
-
-
-def _count(block: bytes) -> int:
-    return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
 def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
@@ -266,7 +254,7 @@ def digests(
     file: BinaryIO, name: str, sizes: Sequence[int] = ()
 ) -> tuple[str, dict[int, str]]:
     """Hash of a whole source, and of its beginnings of these sizes."""
-    whole = hashlib.blake2b(digest_size=20)
+    whole = hashlib.sha256()
     found: dict[int, str] = {}
     wanted = sorted(sizes)
     done = 0

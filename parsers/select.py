@@ -16,8 +16,8 @@ from parsers.literals import any_of
 class Selector(Protocol):
     """Finds candidate lines in blocks of whole lines."""
 
-    def lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """`(index, line)` of every line with a literal; the index counts from 0."""
+    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
+        """Start and end of every line with a literal, in order."""
         ...
 
 
@@ -36,16 +36,14 @@ class RegexSelector:
     def __init__(self, literals: Sequence[str]) -> None:
         self._search = re.compile(any_of(literals).encode()).search
 
-    def lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """Candidate lines of a block, in order."""
-        index = counted = position = 0
+    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
+        """Start and end of every candidate line of a block, in order."""
+        position = 0
         while (match := self._search(block, position)) is not None:
             start = block.rfind(b"\n", 0, match.start()) + 1
             end = block.find(b"\n", match.end())
             end = len(block) if end < 0 else end
-            index += block.count(b"\n", counted, start)
-            counted = start
-            yield index, block[start:end]
+            yield start, end
             position = end + 1
             if position > len(block):
                 return
@@ -65,19 +63,16 @@ class HyperscanSelector:
             literal=True,
         )
 
-    def lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """Candidate lines of a block, in order."""
+    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
+        """Start and end of every candidate line of a block, in order."""
         ends: list[int] = []
         self._database.scan(
             block, match_event_handler=lambda _i, _s, end, _f, _c: ends.append(end)
         )
-        index = counted = done = 0
+        done = 0
         for position in ends:
-            if position <= done:
-                continue
-            start = block.rfind(b"\n", 0, position - 1) + 1
-            stop = block.find(b"\n", position - 1)
-            stop = len(block) if stop < 0 else stop
-            index += block.count(b"\n", counted, start)
-            counted, done = start, stop
-            yield index, block[start:stop]
+            if position > done:
+                start = block.rfind(b"\n", 0, position - 1) + 1
+                done = block.find(b"\n", position - 1)
+                done = len(block) if done < 0 else done
+                yield start, done

@@ -20,7 +20,8 @@ import zstandard
 from parsers.report import ParseReport
 from warmup_insights.errors import InputError
 
-CHUNK = 1 << 20
+CHUNK = 1 << 17
+"""Larger blocks go back to the system each time, which costs more than reading."""
 MAX_LINE = 4 << 20
 """A longer line is cut there; no engine prints one."""
 MAX_UNPACKED = 16 << 30
@@ -68,13 +69,48 @@ class TextBlocks:
     def __init__(self, file: BinaryIO, name: str, report: ParseReport) -> None:
         self._name = name
         self._report = report
-        self._counter = _Counting(file)
-        self._file = _unpacked(io.BufferedReader(self._counter, CHUNK))
-        self._unpacked = 0
         self._is_broken = False
+        self._unpacked = 0
+        # Without a buffer a line would be read byte by byte.
+        is_raw = isinstance(file, io.RawIOBase)
+        self._file: BinaryIO = io.BufferedReader(file, CHUNK) if is_raw else file  # type: ignore[type-var]
+        self._head = self._read_plainly()
+        self._counter = _Counting(self._head, self._file)
+        self._packed = _unpacked(self._head, self._counter)
 
     def __iter__(self) -> Iterator[bytes]:
         """Blocks of whole lines, UTF-8."""
+        if self._packed is None and not self._head.startswith(_UTF16):
+            return self._plain_blocks()
+        return self._whole_lines()
+
+    def _plain_blocks(self) -> Iterator[bytes]:
+        """The same for text as it is: nothing is copied that need not be."""
+        block = self._head.removeprefix(codecs.BOM_UTF8)
+        self._head = b""
+        while block:
+            if not block.endswith(b"\n"):
+                rest = self._read_rest()
+                if len(rest) == MAX_LINE and not rest.endswith(b"\n"):
+                    self._say_long()
+                block += rest
+            yield block
+            block = self._read_plainly()
+
+    def _read_plainly(self) -> bytes:
+        try:
+            return self._file.read(CHUNK)
+        except OSError as error:
+            return self._broken(f"could not be read to its end ({error})")
+
+    def _read_rest(self) -> bytes:
+        """The rest of a line."""
+        try:
+            return self._file.readline(MAX_LINE)
+        except OSError as error:
+            return self._broken(f"could not be read to its end ({error})")
+
+    def _whole_lines(self) -> Iterator[bytes]:
         rest = b""
         for chunk in self._chunks():
             block = rest + chunk if rest else chunk
@@ -83,15 +119,18 @@ class TextBlocks:
                 rest = block
                 continue
             if cut == 0:
-                self._report.add_problem(
-                    f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
-                    "only its beginning is read"
-                )
+                self._say_long()
                 cut = len(block)
             yield block[:cut]
             rest = block[cut:]
         if rest:
             yield rest
+
+    def _say_long(self) -> None:
+        self._report.add_problem(
+            f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
+            "only its beginning is read"
+        )
 
     def _chunks(self) -> Iterator[bytes]:
         decoder = None
@@ -125,12 +164,16 @@ class TextBlocks:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _read_piece(self) -> bytes:
+        source = self._packed or self._counter
         try:
-            return self._file.read1(CHUNK)
+            return source.read1(CHUNK)
         except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
             problem = f"is damaged ({error}); what could be unpacked was read"
         except OSError as error:
             problem = f"could not be read to its end ({error})"
+        return self._broken(problem)
+
+    def _broken(self, problem: str) -> bytes:
         self._is_broken = True
         self._report.add_problem(f"{self._name} {problem}")
         return b""
@@ -150,9 +193,10 @@ class TextBlocks:
 
 
 class _Counting(io.RawIOBase):
-    """Counts the bytes that are read from a file."""
+    """A file whose beginning was read already, and how many of its bytes were taken."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head = head
         self._file = file
         self.count = 0
 
@@ -160,23 +204,30 @@ class _Counting(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(len(buffer))
+        data = self.read1(len(buffer))
         buffer[: len(data)] = data
-        self.count += len(data)
         return len(data)
 
+    def read1(self, size: int) -> bytes:
+        """Some bytes, at most `size`; none at the end."""
+        if self._head:
+            data, self._head = self._head[:size], self._head[size:]
+        else:
+            data = self._file.read(size)
+        self.count += len(data)
+        return data
 
-def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """The file, decompressed when its first bytes say that it is compressed."""
-    head = file.peek(4)[:4]
+
+def _unpacked(head: bytes, file: _Counting) -> io.BufferedIOBase | None:
+    """The file unpacked, if its first bytes say that it is packed."""
     if head.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=file)
+        return gzip.GzipFile(fileobj=io.BufferedReader(file, CHUNK))
     if head.startswith(_ZSTD):
         reader = zstandard.ZstdDecompressor().stream_reader(
-            file, read_across_frames=True
+            io.BufferedReader(file, CHUNK), read_across_frames=True
         )
         return io.BufferedReader(reader, CHUNK)
-    return file
+    return None
 
 
 def looks_binary(block: bytes) -> bool:

@@ -16,15 +16,13 @@ from tests.helpers import ROOT
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
 
 
-def naive(block: bytes, literals: list[str]) -> list[tuple[int, bytes]]:
-    lines = block.split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    return [
-        (n, line)
-        for n, line in enumerate(lines)
-        if any(literal.encode() in line for literal in literals)
-    ]
+def naive(block: bytes, literals: list[str]) -> list[tuple[int, int]]:
+    found, start = [], 0
+    for line in block.split(b"\n"):
+        if any(literal.encode() in line for literal in literals):
+            found.append((start, start + len(line)))
+        start += len(line) + 1
+    return found
 
 
 @given(words, st.text("abcx\n", max_size=60))
@@ -32,7 +30,7 @@ def test_selectors_find_what_a_plain_search_finds(literals, text):
     block = text.encode()
     expected = naive(block, literals)
     for selector in (RegexSelector(literals), make_selector(literals)):
-        assert list(selector.lines(block)) == expected
+        assert list(selector.spans(block)) == expected
 
 
 @given(words, st.text("abcx", max_size=40))

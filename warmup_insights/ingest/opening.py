@@ -19,7 +19,13 @@ class Watched:
 
     def read(self, size: int = -1) -> bytes:
         """Read from the file, and tell."""
-        data = self._file.read(size)
+        return self._tell(self._file.read(size))
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read to the end of the line, and tell."""
+        return self._tell(self._file.readline(size))
+
+    def _tell(self, data: bytes) -> bytes:
         self._progress(len(data))
         return data
 
