@@ -33,6 +33,7 @@ def warnings(caplog):
 def impatient(monkeypatch):
     monkeypatch.setattr(sink_module, "PATIENCE_S", 0.15)
     monkeypatch.setattr(sink_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(sink_module, "LOCKED_S", 0.0)
 
 
 def events_of(location, run_id="run1"):
@@ -132,6 +133,35 @@ def test_a_locked_database_loses_nothing(tmp_path, impatient, warnings):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.db"]
     assert len(warnings()) == 2
     assert "stayed locked" in warnings()[0]
+
+
+def test_a_lock_that_passes_is_not_worth_a_word(
+    tmp_path, impatient, monkeypatch, warnings
+):
+    """Many programs write; that some batch has to wait is nobody's trouble."""
+    monkeypatch.setattr(sink_module, "LOCKED_S", 30.0)
+    path = tmp_path / "a.db"
+    sink = StoreSink(path, make_run())
+    steps = make_steps(6)
+    sink(steps[:1])
+    with EventStore(path) as other, other.begin():
+        sink(steps[1:3])
+        assert sink.spill_path is not None
+    sink(steps[3:])
+    sink.close()
+    assert events_of(path) == steps
+    assert warnings() == []
+    later = time.monotonic() + 31
+    sink = StoreSink(path, make_run("run2"))
+    sink(steps[:1])
+    with EventStore(path) as other, other.begin():
+        sink(steps[1:2])
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        sink._is_hurried = True
+        sink._has_stored(steps[2:3])
+    assert len(warnings()) == 1
+    assert "stayed locked" in warnings()[0]
+    sink.close()
 
 
 def test_a_sign_of_life_empties_the_file(tmp_path, impatient):

@@ -35,6 +35,8 @@ PATIENCE_S = 2.0
 """How long a batch waits for other writers before it goes to the spill file."""
 RETRY_S = 5.0
 """How long a database that failed is left alone."""
+LOCKED_S = 30.0
+"""A database that is locked for longer is worth a warning: others only take turns."""
 _STEP_S = 0.1
 _LEARNED = ("engine", "version", "model", "device_kind", "device_name")
 _TELLING = frozenset({RunStarted, ConfigRecorded, ServerReady, Failure, RunFinished})
@@ -76,6 +78,7 @@ class StoreSink:
         self._num_stored = 0
         self._retry_at = 0.0
         self._is_hurried = False
+        self._locked_since: float | None = None
         self._said: set[str] = set()
         self._spill = self._new_spill()
         _sinks.add(self)
@@ -103,9 +106,10 @@ class StoreSink:
         """Store a batch. Raises StoreError when neither database nor file takes it."""
         if self._is_hurried or not self._has_stored(events):
             self._spill.append(events)
-            self._say(
-                "Events wait in %s until the database takes them", self._spill.path
-            )
+            if self._is_worth_saying():
+                self._say(
+                    "Events wait in %s until the database takes them", self._spill.path
+                )
 
     def heartbeat(self) -> None:
         """Say that the recorder is alive, and retry what waits in the spill file."""
@@ -143,12 +147,23 @@ class StoreSink:
             return False
         try:
             self._write_patiently(events)
+        except StoreBusyError as error:
+            self._locked_since = self._locked_since or time.monotonic()
+            if self._is_worth_saying():
+                self._say("%s", error)
+            return False
         except StoreError as error:
-            if not isinstance(error, StoreBusyError):
-                self._retry_at = time.monotonic() + RETRY_S
+            self._locked_since = None
+            self._retry_at = time.monotonic() + RETRY_S
             self._say("%s", error)
             return False
+        self._locked_since = None
         return True
+
+    def _is_worth_saying(self) -> bool:
+        """False while other writers only have their turn."""
+        since = self._locked_since
+        return since is None or time.monotonic() - since >= LOCKED_S
 
     def _write_patiently(self, events: Sequence[Event]) -> None:
         """Write, waiting for other writers in small steps so that `hurry` is heard."""
