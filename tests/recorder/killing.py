@@ -119,6 +119,7 @@ def counts(found):
         "runs with gaps or doubles": sum(not a.is_gapless for a in found),
         "oldest missing event at the kill, median ms": round(ages[len(ages) // 2]),
         "oldest missing event at the kill, largest ms": round(ages[-1]),
+        "kills that lost events older than 250 ms": sum(age > 250 for age in ages),
         "killed before the first event was stored": len(found) - len(with_events),
         "shown as interrupted": sum(a.status == "interrupted" for a in with_events),
         "that say in which bucket they ended": sum(a.names_last_bucket for a in with_events),
