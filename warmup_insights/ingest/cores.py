@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+STREAM_BYTES = 32 << 20
+"""A single log of this size is read by another process while this one stores."""
 MIN_WORK_S = 2.0
 """Reading that takes less is done before other processes have started."""
 WORK_PER_JOB_S = 1.0
@@ -53,6 +55,8 @@ def choose_jobs(files: Sequence[str], cores: int | None = None) -> int:
     """Processes that pay for reading these files; 1 means none beside this one."""
     sizes = [os.path.getsize(path) for path in files if os.path.isfile(path)]
     work = expected_s(sizes)
+    if len(sizes) == 1 and sizes[0] >= STREAM_BYTES:
+        return min(2, usable_cores() if cores is None else cores)
     if len(sizes) < 2 or work < MIN_WORK_S:
         return 1
     cores = usable_cores() if cores is None else cores

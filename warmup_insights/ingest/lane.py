@@ -15,6 +15,7 @@ from warmup_insights.ingest.messages import (
     Known,
     Read,
     Refused,
+    Started,
     read_answer,
 )
 from warmup_insights.ingest.outcome import Options
@@ -99,7 +100,7 @@ class Lane:
                 child.send(_known(result.alike))
             elif isinstance(answer, Advanced):
                 self._board.advance(index, answer.count)
-            else:
+            elif not isinstance(answer, Started):  # `Parsed` says it, too
                 result.answer = answer
                 return result
 

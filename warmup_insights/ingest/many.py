@@ -19,12 +19,14 @@ from parsers.files import digests
 from parsers.source import open_path
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.board import Board, Result
+from warmup_insights.ingest.cores import STREAM_BYTES
 from warmup_insights.ingest.lane import Lane
 from warmup_insights.ingest.messages import Parsed, Refused, read_parsed
 from warmup_insights.ingest.opening import source_name
-from warmup_insights.ingest.outcome import Options, Outcome, Watcher
+from warmup_insights.ingest.outcome import Options, Outcome, Progress, Watcher
 from warmup_insights.ingest.parsed import ParsedLog
 from warmup_insights.ingest.single import ingest_path, is_plain, unchanged
+from warmup_insights.ingest.streamed import ingest_streamed
 from warmup_insights.ingest.write import (
     AlreadyStoredError,
     LogWriter,
@@ -53,12 +55,12 @@ def ingest_files(
     options, watcher = options or Options(), watcher or Watcher()
     is_shared = store.location.path is not None or store.location.url is not None
     if jobs < 2 or len(files) < 2 or not is_shared or not sys.executable:
-        return [_ingest_one(store, path, options, watcher) for path in files]
+        return [_ingest_one(store, path, options, watcher, jobs) for path in files]
     return _Ingest(store, list(files), options, watcher).run(min(jobs, len(files)))
 
 
 def _ingest_one(
-    store: EventStore, path: str, options: Options, watcher: Watcher
+    store: EventStore, path: str, options: Options, watcher: Watcher, jobs: int
 ) -> Outcome:
     unread = _size(path)
 
@@ -68,12 +70,26 @@ def _ingest_one(
         watcher.read(count)
 
     try:
-        outcome = ingest_path(store, path, options, advance)
+        outcome = _with_help(store, path, options, advance) if jobs > 1 else None
+        if outcome is None:
+            outcome = ingest_path(store, path, options, advance)
     except InputError as error:
         outcome = Outcome(path, state="failed", error=str(error))
     watcher.read(max(0, unread))
     watcher.done(outcome)
     return outcome
+
+
+def _with_help(
+    store: EventStore, path: str, options: Options, progress: Progress
+) -> Outcome | None:
+    """Read a large file with another process; None when it must be read here."""
+    if _size(path) < STREAM_BYTES or not is_plain(path) or not sys.executable:
+        return None
+    found = ingest_streamed(store, path, options, progress)
+    if isinstance(found, SourceRecord):
+        return unchanged(store, found, path, options)
+    return found
 
 
 class _Ingest:
@@ -129,7 +145,9 @@ class _Ingest:
         sources = self._alike(result)
         for source in sources:
             if answer.digest in digests_in(source):
-                return unchanged(self._store, source, path, self._options)
+                known = unchanged(self._store, source, path, self._options)
+                if known.run_ids or self._store.source_with_digest(source.digest):
+                    return known
         if not isinstance(answer, Parsed):
             # It was stored when it was read, and somebody removed it since.
             return ingest_path(self._store, path, self._options)
@@ -148,8 +166,7 @@ class _Ingest:
 
     def _alike(self, result: Result) -> list[SourceRecord]:
         """The stored sources that begin like a file, the longest first."""
-        is_parsed = result.answer is None
-        if result.head in self._heads or self._has_stored_apart or not is_parsed:
+        if result.head in self._heads or self._has_stored_apart:
             return self._store.sources_with_head(result.head)
         # Nobody here stored one since the file was opened; what others did in the
         # meantime is seen in the transaction.

@@ -12,7 +12,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from parsers.files import Batch
+from warmup_insights.analysis.summary import RunSummary
 from warmup_insights.events import AnyEvent
+from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.rows import event_payload, read_payload
 from warmup_insights.storage.text import to_json
 
@@ -42,6 +44,14 @@ class Begun(msgspec.Struct, tag=True):
     head: str
 
 
+class Started(msgspec.Struct, tag=True):
+    """A run of which the next events are the first."""
+
+    ordinal: int
+    first_line: int
+    key: str
+
+
 class Advanced(msgspec.Struct, tag=True):
     """So many bytes more were read."""
 
@@ -63,6 +73,13 @@ class Parsed(msgspec.Struct):
     report: dict[str, Any]
     kept_lines: list[tuple[int, str | None, str]]
 
+    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
+        """The summary of a run, with the id and the label that it has by now."""
+        summary, bucket_rows = self.summaries[ordinal]
+        return RunSummary(
+            {**summary, "run_id": run.run_id, "label": run.label}, bucket_rows
+        )
+
 
 class Same(msgspec.Struct, tag=True):
     """The file has the bytes of a known source."""
@@ -77,7 +94,7 @@ class Refused(msgspec.Struct, tag=True):
 
 
 Question = Read | Known
-Answer = Begun | Advanced | Same | Refused
+Answer = Begun | Started | Advanced | Same | Refused
 _questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 _answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _parsed = msgspec.json.Decoder(Parsed)

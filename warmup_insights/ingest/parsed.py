@@ -58,6 +58,4 @@ class ParsedLog:
 
     def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
         """The summary of a run, with the id and the label that it has by now."""
-        summary, bucket_rows = self._parsed.summaries[ordinal]
-        mine = {"run_id": run.run_id, "label": run.label}
-        return RunSummary({**summary, **mine}, bucket_rows)
+        return self._parsed.summary(ordinal, run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +29,7 @@ from warmup_insights.ingest.messages import (
     Read,
     Refused,
     Same,
+    Started,
     pack_batch,
     read_frame,
     read_question,
@@ -84,7 +86,11 @@ class Worker:
         file.seek(0)
         watched, modified = Watched(file, self._tell), modified_at(Path(path))
         log = open_log(watched, name, self._options, not_after=modified)
+        started: set[int] = set()
         for batch in log.batches():
+            for ordinal in sorted(set(map(itemgetter(0), batch)) - started):
+                started.add(ordinal)
+                self._say(Started(ordinal, *log.start_of(ordinal)))
             write_frame(self._out, *pack_batch(batch))
         return self._parsed(log, beginnings)
 
