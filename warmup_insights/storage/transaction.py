@@ -202,7 +202,8 @@ class Transaction:
         )
         rows = [bucket_row(run_id, row) for row in bucket_rows]
         if rows:
-            self._connection.execute(sa.insert(bucket_summaries), rows)
+            insert = _insert_sql(bucket_summaries.name, list(rows[0]), self._mark)
+            self._connection.exec_driver_sql(insert, [(*row.values(),) for row in rows])
 
     def delete_run(self, run_id: str) -> None:
         """Remove a run with all that belongs to it, and its source if it was the last.
