@@ -115,4 +115,7 @@ class Repeats:
 
 def is_plain(message: str) -> bool:
     """Whether a message is one record and needs no cleaning."""
-    return not message.endswith("\\n") and not any(text in message for text in _TROUBLE)
+    for text in _TROUBLE:  # noqa: SIM110 - a generator takes twice as long
+        if text in message:
+            return False
+    return not message.endswith("\\n")
