@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
     return min(os.cpu_count() or 1, 4)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share something slow stay in one process."""
+    from tests.grouping import Grouping
+
+    return Grouping(config, log)
 
 
 @pytest.fixture
