@@ -28,7 +28,7 @@ def declared() -> list[Requirement]:
     """The requirements of pyproject.toml: the core's, and those of the extras."""
     assert ALL is not None
     found = []
-    for name in ("dependencies", *ALL[1].split(","), "dev"):
+    for name in ("dependencies", *ALL[1].split(","), "ray", "dev"):
         block = re.search(rf"^{name} = \[\n(.*?)^\]", PROJECT, re.M | re.DOTALL)
         assert block is not None, name
         found += re.findall(r'^\s*"([^"]+)"', block[1], re.MULTILINE)

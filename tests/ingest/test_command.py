@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tests.ingest.builders import write_logs
 from warmup_insights.cli import cli
-from warmup_insights.cli.ingest_progress import BarWatcher, LineWatcher, watch
+from warmup_insights.cli.ingest_progress import BarWatcher, LineWatcher, sizes_of, watch
 from warmup_insights.ingest import Outcome
 
 
@@ -46,7 +46,7 @@ def test_no_jobs_is_a_usage_error(run, tmp_path):
 def test_terminal_shows_a_bar_over_bytes_and_files(tmp_path):
     (log := tmp_path / "a.log").write_bytes(b"\n" * (8 << 20))
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with watch([str(log), str(log)], console) as watcher:
+    with watch(sizes_of([str(log), str(log), "-"])[:2], console) as watcher:
         assert isinstance(watcher, BarWatcher)
         watcher.read(4 << 20)
         watcher.done(Outcome("a", state="unchanged"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.errors import InputError, WarmupInsightsError
 
 if TYPE_CHECKING:
+    from warmup_insights.cli.ingest_progress import IngestWatcher
     from warmup_insights.ingest import Options, Outcome
     from warmup_insights.storage import EventStore
 
@@ -40,6 +43,12 @@ QUIET_AFTER_S = 3600.0
     help="Processes that read. Without it as many as pay: one for a few small files, "
     "at most one for each core.",
 )
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Read on a Ray cluster, such as auto or host:6379, into a PostgreSQL database. "
+    "PATH may be an address of fsspec then, such as s3://bucket/logs.",
+)
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
@@ -55,6 +64,7 @@ def ingest(
     year: int | None,
     timezone: str | None,
     jobs: int | None,
+    ray: str | None,
     follow: bool,
     strict: bool,
     synthetic: bool,
@@ -68,47 +78,66 @@ def ingest(
     where it stopped when it is given again.
     """
     from warmup_insights.ingest import Options, find_files
-    from warmup_insights.storage import EventStore
 
     options = Options(
         year=year, timezone=timezone, label=label, synthetic=synthetic,
         is_growing=follow,
     )  # fmt: skip
     options.zone  # noqa: B018 - raises on an unknown zone before anything is read
-    files = list(find_files(paths))
-    with EventStore(db) as store:
-        if follow:
-            outcomes = [_follow(store, files, options)]
-        else:
-            outcomes = _ingest_all(store, files, options, jobs)
+    if ray is not None:
+        if follow or jobs is not None:
+            raise click.UsageError("--ray goes with neither --follow nor --jobs.")
+        outcomes = _ingest_on_ray(db, paths, options, ray)
+    else:
+        outcomes = _ingest_here(db, list(find_files(paths)), options, jobs)
     _print(outcomes, as_json)
     _exit(outcomes, strict)
 
 
-def _ingest_all(
-    store: EventStore, files: list[str], options: Options, jobs: int | None
+def _ingest_here(
+    db: str, files: list[str], options: Options, jobs: int | None
+) -> list[Outcome]:
+    from warmup_insights.cli.ingest_progress import sizes_of, watch
+    from warmup_insights.ingest import choose_jobs, ingest_files
+    from warmup_insights.storage import EventStore
+
+    with EventStore(db) as store:
+        if options.is_growing:
+            return [_follow(store, files, options)]
+        jobs = choose_jobs(files) if jobs is None else jobs
+        with _watched(watch(sizes_of(files))) as watcher:
+            return ingest_files(store, files, options, jobs=jobs, watcher=watcher)
+
+
+def _ingest_on_ray(
+    db: str, paths: tuple[str, ...], options: Options, address: str
 ) -> list[Outcome]:
     from warmup_insights.cli.ingest_progress import watch
-    from warmup_insights.ingest import choose_jobs, ingest_files
+    from warmup_insights.ingest import find_remote, ingest_on_ray
 
-    jobs = choose_jobs(files) if jobs is None else jobs
-    watcher = watch(files)
+    files = find_remote(paths)
+    with _watched(watch([file.size_bytes for file in files])) as watcher:
+        return ingest_on_ray(db, files, options, address=address, watcher=watcher)
+
+
+@contextmanager
+def _watched(watcher: IngestWatcher) -> Iterator[IngestWatcher]:
+    """Show the progress; say what was skipped, or how far it came before Ctrl-C."""
     try:
         with watcher:
-            outcomes = ingest_files(store, files, options, jobs=jobs, watcher=watcher)
+            yield watcher
     except KeyboardInterrupt:
         click.echo(
-            f"stopped: {watcher.num_done:,} of {len(files):,} files are done and nothing "
-            "is half-way; the same command goes on from here",
+            f"stopped: {watcher.num_done:,} of {watcher.num_files:,} files are done and "
+            "nothing is half-way; the same command goes on from here",
             err=True,
         )
         sys.exit(1)
-    if watcher.num_unchanged and len(files) > 1:
+    if watcher.num_unchanged and watcher.num_files > 1:
         click.echo(
-            f"{watcher.num_unchanged:,} of {len(files):,} files were stored already",
+            f"{watcher.num_unchanged:,} of {watcher.num_files:,} files were stored already",
             err=True,
         )
-    return outcomes
 
 
 def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:

@@ -26,13 +26,17 @@ MIN_BYTES = 4 << 20
 LINE_EVERY_S = 10.0
 
 
-def watch(files: Sequence[str], console: Console | None = None) -> IngestWatcher:
-    """The watcher for these files, to be used as a context manager."""
+def sizes_of(files: Sequence[str]) -> list[int]:
+    """Bytes of each file; 0 for what is none."""
+    return [os.path.getsize(path) if os.path.isfile(path) else 0 for path in files]
+
+
+def watch(sizes: Sequence[int], console: Console | None = None) -> IngestWatcher:
+    """The watcher for files of these sizes, to be used as a context manager."""
     console = console or Console(stderr=True)
-    total = sum(os.path.getsize(path) for path in files if os.path.isfile(path))
-    if console.is_terminal and total >= MIN_BYTES:
-        return BarWatcher(len(files), total, console)
-    return LineWatcher(len(files), total)
+    if console.is_terminal and sum(sizes) >= MIN_BYTES:
+        return BarWatcher(len(sizes), sum(sizes), console)
+    return LineWatcher(len(sizes), sum(sizes))
 
 
 class IngestWatcher(Watcher):
@@ -64,6 +68,10 @@ class IngestWatcher(Watcher):
         """One file more is done."""
         self.num_done += 1
         self.num_unchanged += outcome.state == "unchanged"
+
+    def again(self, path: str, problem: str) -> None:
+        """Say that a file is tried again."""
+        click.echo(f"trying {path} again: {problem}", err=True)
 
 
 class BarWatcher(IngestWatcher):

@@ -10,21 +10,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warmup_insights.ingest.cluster import ingest_on_ray
     from warmup_insights.ingest.cores import choose_jobs
     from warmup_insights.ingest.find import find_files
     from warmup_insights.ingest.many import ingest_files
     from warmup_insights.ingest.outcome import Options, Outcome, Progress, Watcher
+    from warmup_insights.ingest.remote import find_remote
     from warmup_insights.ingest.single import ingest_file, ingest_path
 
 _MODULES = {
     "choose_jobs": "cores",
     "find_files": "find",
+    "find_remote": "remote",
     "ingest_files": "many",
     "Options": "outcome",
     "Outcome": "outcome",
     "Progress": "outcome",
     "Watcher": "outcome",
     "ingest_file": "single",
+    "ingest_on_ray": "cluster",
     "ingest_path": "single",
 }
 
@@ -35,8 +39,10 @@ __all__ = [
     "Watcher",
     "choose_jobs",
     "find_files",
+    "find_remote",
     "ingest_file",
     "ingest_files",
+    "ingest_on_ray",
     "ingest_path",
 ]
 

@@ -66,3 +66,6 @@ class Watcher:
 
     def done(self, outcome: Outcome) -> None:
         """One file more is done, in whatever order."""
+
+    def again(self, path: str, problem: str) -> None:
+        """A file could not be read and is tried again."""

@@ -1,0 +1,196 @@
+"""Reads logs on a Ray cluster: one task per file, into one PostgreSQL database.
+
+Files that begin alike are read one after the other, in their order, because one may
+continue another; all others at the same time. A task that dies with its machine is
+given to another one. The database is the only state: a rerun completes what is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from warmup_insights.errors import InputError
+from warmup_insights.ingest.outcome import Options, Outcome, Watcher
+from warmup_insights.ingest.remote import INSTALL, RemoteFile
+from warmup_insights.ingest.tasks import Answer, heads, read
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.engine import Location
+
+ATTEMPTS = 3
+HEADS_PER_TASK = 100
+KNOCK_S = 10.0
+PER_CORE = 2
+"""Tasks given to the cluster ahead of its cores, so that none of them waits."""
+
+
+def ingest_on_ray(
+    database: str,
+    files: Sequence[RemoteFile],
+    options: Options | None = None,
+    *,
+    address: str,
+    watcher: Watcher | None = None,
+) -> list[Outcome]:
+    """Read files with the machines of a cluster; what came of each, in their order.
+
+    Raises InputError when the database is a file, Ray is not there, or the cluster does
+    not answer; StoreError when the database does not.
+    """
+    ray = _connect(database, address)
+    try:
+        return _Work(ray, database, files, options or Options(), watcher).run()
+    finally:
+        ray.shutdown()
+
+
+def _connect(database: str, address: str) -> Any:
+    """Ray, connected to a cluster. The database is ready then."""
+    location = Location(database)
+    if location.url is None:
+        raise InputError(
+            f"Other machines cannot write the SQLite database {location}; "
+            "give a PostgreSQL one: --db postgresql://user@host/name"
+        )
+    EventStore(database).close()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError(f"Reading on a Ray cluster needs Ray: {INSTALL}") from None
+    _knock(address)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"The Ray cluster {address} cannot be used: {reason}; check the address, "
+            "and that Ray and Python have the same versions there"
+        ) from None
+    return ray
+
+
+def _knock(address: str) -> None:
+    """Raise InputError when nobody answers at `host:port`: Ray would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"The Ray cluster {address} does not answer ({error}); check the address, "
+            "and that the cluster runs"
+        ) from None
+
+
+class _Work:
+    """One work of a cluster; files are numbers."""
+
+    def __init__(
+        self,
+        ray: Any,
+        database: str,
+        files: Sequence[RemoteFile],
+        options: Options,
+        watcher: Watcher | None,
+    ) -> None:
+        self._ray = ray
+        self._files = list(files)
+        self._database = database
+        self._options = msgspec.json.encode(options)
+        self._watcher = watcher or Watcher()
+        # We try again ourselves, so that every attempt is counted and told.
+        remote = ray.remote(max_retries=0)
+        self._heads, self._read = remote(heads), remote(read)
+        self._lines: deque[deque[int]] = deque()
+        self._running: dict[Any, deque[int]] = {}
+        self._attempts: Counter[int] = Counter()
+        self._outcomes: dict[int, Outcome] = {}
+
+    def run(self) -> list[Outcome]:
+        """Read everything; the outcomes in the order of the files."""
+        self._lines.extend(self._line_up())
+        try:
+            while self._lines or self._running:
+                self._hand_out()
+                done, _ = self._ray.wait(list(self._running))
+                for task in done:
+                    self._take(task)
+        finally:
+            for task in self._running:
+                with suppress(self._ray.exceptions.RayError):
+                    self._ray.cancel(task, force=True)
+        return [self._outcomes[index] for index in range(len(self._files))]
+
+    def _line_up(self) -> list[deque[int]]:
+        """Files that begin alike, in their order, line by line."""
+        starts = range(0, len(self._files), HEADS_PER_TASK)
+        parts = [self._files[n : n + HEADS_PER_TASK] for n in starts]
+        tasks = [self._heads.remote(msgspec.json.encode(part)) for part in parts]
+        lines: dict[str, deque[int]] = {}
+        index = 0
+        for part, task in zip(parts, tasks, strict=True):
+            for head in self._heads_of(part, task):
+                lines.setdefault(head or f"file {index}", deque()).append(index)
+                index += 1
+        return list(lines.values())
+
+    def _heads_of(self, part: list[RemoteFile], task: Any) -> list[str | None]:
+        for _ in range(ATTEMPTS):
+            with suppress(self._ray.exceptions.RayError):
+                found: list[str | None] = self._ray.get(task)
+                return found
+            task = self._heads.remote(msgspec.json.encode(part))
+        raise InputError(
+            f"The machines of the cluster could not open {part[0].shown} and the files "
+            "after it; check that each has this version of warmup-insights"
+        )
+
+    def _hand_out(self) -> None:
+        """Give out as much as keeps the cluster busy."""
+        cores = int(self._ray.cluster_resources().get("CPU", 1))
+        while self._lines and len(self._running) < PER_CORE * max(1, cores):
+            line = self._lines.popleft()
+            file = msgspec.json.encode(self._files[line[0]])
+            task = self._read.remote(file, self._database, self._options)
+            self._running[task] = line
+
+    def _take(self, task: Any) -> None:
+        line = self._running.pop(task)
+        index = line[0]
+        try:
+            answer = msgspec.json.decode(self._ray.get(task), type=Answer)
+        except self._ray.exceptions.RayError as error:
+            answer = Answer(problem=self._reason(error))
+        self._attempts[index] += 1
+        outcome = answer.outcome or self._failed(index, answer.problem)
+        if outcome is not None:
+            self._outcomes[index] = outcome
+            self._watcher.read(self._files[index].size_bytes)
+            self._watcher.done(outcome)
+            line.popleft()
+        if line:
+            self._lines.append(line)
+
+    def _reason(self, error: Exception) -> str:
+        """What Ray says about a task, in a line."""
+        lines = str(error).strip().splitlines() or [""]
+        is_ours = isinstance(error, self._ray.exceptions.RayTaskError)
+        return f"{type(error).__name__}: {lines[-1 if is_ours else 0][:300]}"
+
+    def _failed(self, index: int, problem: str) -> Outcome | None:
+        """The outcome of a file whose task failed; None when it is tried again."""
+        path = self._files[index].shown
+        if self._attempts[index] < ATTEMPTS:
+            self._watcher.again(path, problem)
+            return None
+        error = f"{path} could not be read, {ATTEMPTS} times; the last time: {problem}"
+        return Outcome(path, state="failed", error=error)
