@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -141,8 +142,10 @@ def compare_standin(rounds, step_s):
             env=env, cwd=folder, capture_output=True, text=True, check=True,
         )  # fmt: skip
     found = json.loads(done.stdout)
-    plain, watched = ([pair[0] for pair in found[name]] for name in ("off", "on"))
-    return ratios(plain, watched)
+    return {
+        what: ratios(*([pair[place] for pair in found[name]] for name in ("off", "on")))
+        for place, what in enumerate(("clock", "processor"))
+    }
 
 
 def ratios(plain, watched):
@@ -159,18 +162,26 @@ def ratios(plain, watched):
 
 
 def run_engine(folder, records, command):
-    """Seconds that a real engine says its initialisation took."""
+    """Seconds that a real engine says its initialisation took, and of the processor."""
     env = dict(os.environ)
     env.pop("WARMUP_INSIGHTS_DB", None)
     if records:
         env["WARMUP_INSIGHTS_DB"] = str(Path(folder) / "runs.db")
+    before = children_cpu_s()
     done = subprocess.run(
         command, shell=True, env=env, capture_output=True, text=True, check=True
     )
+    cpu_s = children_cpu_s() - before
     found = _INIT.search(done.stdout + done.stderr)
     if found is None:
         raise SystemExit("the command did not print `init engine (...) took N s`")
-    return float(found[1])
+    return float(found[1]), cpu_s
+
+
+def children_cpu_s():
+    """Processor time of every child that has ended; the plugin's writer is none."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def compare_engine(rounds, command):
@@ -180,7 +191,10 @@ def compare_engine(rounds, command):
         for _ in range(rounds):
             for records in (False, True):
                 seconds[records].append(run_engine(folder, records, command))
-    return ratios(seconds[False], seconds[True])
+    return {
+        what: ratios(*([pair[place] for pair in seconds[on]] for on in (False, True)))
+        for place, what in enumerate(("clock", "processor, whole command"))
+    }
 
 
 def main():
@@ -201,11 +215,10 @@ def main():
     for title, cost in result["added_us_per_call"].items():
         print(f"{cost:8.2f} us added: {title}")
     for name in ("standin", "engine"):
-        if name in result:
-            found = result[name]
+        for what, found in result.get(name, {}).items():
             low, high = found["quartiles"]
             print(
-                f"{name}: {found['plain_s']:.3f} s without, {found['watched_s']:.3f} s "
+                f"{name}, {what}: {found['plain_s']:.3f} s without, {found['watched_s']:.3f} s "
                 f"with the plugin; ratio within a round {found['ratio']:.4f} (half of "
                 f"the {found['rounds']} rounds between {low:.4f} and {high:.4f})"
             )
