@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 
 import pytest
@@ -162,6 +163,25 @@ def test_a_lock_that_passes_is_not_worth_a_word(
     assert len(warnings()) == 1
     assert "stayed locked" in warnings()[0]
     sink.close()
+
+
+def test_the_end_waits_longer_for_others(tmp_path, impatient, monkeypatch, warnings):
+    """No file is left for the user because many programs end at the same moment."""
+    monkeypatch.setattr(sink_module, "LOCKED_S", 30.0)
+    path = tmp_path / "a.db"
+    sink = StoreSink(path, make_run())
+    sink.open()
+    with EventStore(path) as other:
+        with other.begin():
+            sink(make_steps(2))
+            closing = threading.Thread(target=sink.close)
+            closing.start()
+            closing.join(1.0)  # longer than the patience of a batch
+            assert closing.is_alive()
+        closing.join(20)
+    assert warnings() == []
+    assert sink.spill_path is None
+    assert events_of(path) == make_steps(2)
 
 
 def test_a_sign_of_life_empties_the_file(tmp_path, impatient):

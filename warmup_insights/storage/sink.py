@@ -120,10 +120,13 @@ class StoreSink:
         self._is_hurried = True
 
     def close(self) -> None:
-        """Try once more to empty the spill file, then close the database."""
+        """Try once more to empty the spill file, then close the database.
+
+        Others may have their turn as long as nobody calls `hurry`.
+        """
         self._retry_at = 0.0
         if self._spill.path is not None and not self._is_hurried:
-            self._has_stored(())
+            self._has_stored((), patience_s=LOCKED_S)
         if self._spill.path is not None:
             self._say(
                 "%d events of run %s wait in a file; add them with "
@@ -141,12 +144,16 @@ class StoreSink:
         finally:
             store.close()
 
-    def _has_stored(self, events: Sequence[Event]) -> bool:
+    def _has_stored(
+        self, events: Sequence[Event], patience_s: float | None = None
+    ) -> bool:
         """True when the database took the events and what waited before them."""
         if time.monotonic() < self._retry_at:
             return False
         try:
-            self._write_patiently(events)
+            self._write_patiently(
+                events, PATIENCE_S if patience_s is None else patience_s
+            )
         except StoreBusyError as error:
             self._locked_since = self._locked_since or time.monotonic()
             if self._is_worth_saying():
@@ -165,9 +172,9 @@ class StoreSink:
         since = self._locked_since
         return since is None or time.monotonic() - since >= LOCKED_S
 
-    def _write_patiently(self, events: Sequence[Event]) -> None:
+    def _write_patiently(self, events: Sequence[Event], patience_s: float) -> None:
         """Write, waiting for other writers in small steps so that `hurry` is heard."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while True:
             try:
                 self._write(events)
