@@ -12,7 +12,16 @@ from click.testing import CliRunner
 
 from warmup_insights.cli import COMMANDS, cli
 
-EXTRAS = ("torch", "safetensors", "streamlit", "plotly", "psycopg", "vllm")
+EXTRAS = (
+    "torch",
+    "safetensors",
+    "streamlit",
+    "plotly",
+    "psycopg",
+    "vllm",
+    "ray",
+    "fsspec",
+)
 
 LOADED_BY_HELP = """
 import json, sys

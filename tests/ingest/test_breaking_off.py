@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -88,7 +89,9 @@ def test_interrupt_leaves_nothing_half_way(tmp_path, logs):
     db = tmp_path / "a.db"
     _, talk = break_off(process := start(tmp_path / "logs", db), db, signal.SIGINT)
     assert process.returncode == 1
-    assert f"stopped: {num_stored(db)} of {COUNT} files are done" in talk
+    (said,) = re.findall(rf"stopped: (\d+) of {COUNT} files are done", talk)
+    # The signal may come between the end of a transaction and the count.
+    assert num_stored(db) - int(said) in (0, 1)
     assert "Traceback" not in talk
     assert processes_with(str(db)) == []
     assert_whole(db)

@@ -13,7 +13,6 @@ from warmup_insights.ingest.held import Held, Slip
 from warmup_insights.ingest.messages import Refused, Same
 from warmup_insights.ingest.outcome import Outcome, Watcher
 from warmup_insights.ingest.turns import Turns
-from warmup_insights.storage import SourceRecord
 
 LARGE_BYTES = 32 << 20
 """Larger files are read first, so that none is left to a single process at the end."""
@@ -30,8 +29,6 @@ class Result:
     answer: Same | Refused | None = None
     """None when it was parsed; then it waits in frames, its events first."""
     head: str = ""
-    alike: list[SourceRecord] = field(default_factory=list)
-    """The sources that began like it when it was opened."""
     frames: list[tuple[bytes, Slip]] = field(default_factory=list)
 
 

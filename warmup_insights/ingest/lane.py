@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from warmup_insights.ingest.alike import Alike
 from warmup_insights.ingest.board import Board, ClosedError, Result
 from warmup_insights.ingest.child import Child, ChildDiedError
 from warmup_insights.ingest.held import Slip
@@ -20,7 +21,7 @@ from warmup_insights.ingest.messages import (
 )
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.write import digests_in
-from warmup_insights.storage import EventStore, SourceRecord
+from warmup_insights.storage import SourceRecord
 
 ATTEMPTS = 2
 
@@ -29,10 +30,10 @@ class Lane:
     """Reads files of the board, one after the other, until there is none."""
 
     def __init__(
-        self, board: Board, store: EventStore, files: list[str], options: Options
+        self, board: Board, alike: Alike, files: list[str], options: Options
     ) -> None:
         self._board = board
-        self._store = store
+        self._alike = alike
         self._files = files
         self._options = options
         self._child: Child | None = None
@@ -96,8 +97,7 @@ class Lane:
             if isinstance(answer, Begun):
                 result.head = answer.head
                 self._board.begins(index, answer.head)
-                result.alike = self._store.sources_with_head(answer.head)
-                child.send(_known(result.alike))
+                child.send(_known(self._alike.sources(answer.head)))
             elif isinstance(answer, Advanced):
                 self._board.advance(index, answer.count)
             elif not isinstance(answer, Started):  # `Parsed` says it, too

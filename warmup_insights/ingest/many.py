@@ -18,6 +18,7 @@ from pathlib import Path
 from parsers.files import digests
 from parsers.source import open_path
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.alike import Alike
 from warmup_insights.ingest.board import Board, Result
 from warmup_insights.ingest.cores import STREAM_BYTES
 from warmup_insights.ingest.lane import Lane
@@ -102,8 +103,8 @@ class _Ingest:
         self._files = files
         self._options = options
         self._began_at = time.time()
-        self._heads: set[str] = set()
-        self._has_stored_apart = False
+        self._alike = Alike(store)
+        self._salts: dict[str, int] = {}
         apart = {n for n, path in enumerate(files) if not is_plain(path)}
         sizes = [_size(path) for path in files]
         self._board = Board(sizes, apart, watcher)
@@ -117,7 +118,7 @@ class _Ingest:
             threads = stack.enter_context(ThreadPoolExecutor(jobs, "ingest"))
             stack.callback(self._board.close)
             for _ in range(jobs):
-                lane = Lane(self._board, self._store, self._files, self._options)
+                lane = Lane(self._board, self._alike, self._files, self._options)
                 threads.submit(lane.run).add_done_callback(self._board.end_of)
             while (found := self._board.next_result()) is not None:
                 index, result = found
@@ -129,8 +130,7 @@ class _Ingest:
         path = self._files[index]
         try:
             if result is None:
-                self._has_stored_apart = True
-                return ingest_path(self._store, path, self._options)
+                return self._read_here(path)
             return self._store_file(index, path, result)
         except InputError as error:
             return Outcome(path, state="failed", error=str(error))
@@ -142,7 +142,7 @@ class _Ingest:
         if isinstance(result.answer, Refused):
             return Outcome(path, state="failed", error=result.answer.error)
         answer = result.answer or self._parsed(result)
-        sources = self._alike(result)
+        sources = self._alike.sources(result.head)
         for source in sources:
             if answer.digest in digests_in(source):
                 known = unchanged(self._store, source, path, self._options)
@@ -150,28 +150,28 @@ class _Ingest:
                     return known
         if not isinstance(answer, Parsed):
             # It was stored when it was read, and somebody removed it since.
-            return ingest_path(self._store, path, self._options)
+            return self._read_here(path)
         older = _continued(path, sources, answer)
         log = ParsedLog(answer, result.frames, self._board.held)
         writer = LogWriter(
             self._store, log, source_name(path), self._options, replaced=older,
             # Lists that go by time shall not depend on who was read first either.
-            stored_at=self._began_at + index * _TICK_S,
+            stored_at=self._began_at + index * _TICK_S, salts=self._salts,
         )  # fmt: skip
         try:
             run_ids = writer.write()
         except AlreadyStoredError as stored:
             return unchanged(self._store, stored.source, path, self._options)
+        assert writer.source is not None
+        self._alike.add(result.head, writer.source, older)
         return Outcome(path, run_ids, "continued" if older else "new", writer.report)
 
-    def _alike(self, result: Result) -> list[SourceRecord]:
-        """The stored sources that begin like a file, the longest first."""
-        if result.head in self._heads or self._has_stored_apart:
-            return self._store.sources_with_head(result.head)
-        # Nobody here stored one since the file was opened; what others did in the
-        # meantime is seen in the transaction.
-        self._heads.add(result.head)
-        return result.alike
+    def _read_here(self, path: str) -> Outcome:
+        self._alike.forget()
+        try:
+            return ingest_path(self._store, path, self._options)
+        finally:
+            self._alike.forget()
 
     def _parsed(self, result: Result) -> Parsed:
         _, slip = result.frames.pop()

@@ -59,6 +59,7 @@ class LogWriter:
         options: what else is said about the runs.
         replaced: the stored source that this one continues.
         stored_at: when to say it was stored, seconds since the epoch; None for now.
+        salts: how often each key of a run was used in this work; saves the search.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class LogWriter:
         *,
         replaced: SourceRecord | None = None,
         stored_at: float | None = None,
+        salts: dict[str, int] | None = None,
     ) -> None:
         self._store = store
         self._log = log
@@ -77,9 +79,16 @@ class LogWriter:
         self._options = options
         self._replaced = replaced
         self._stored_at = stored_at
+        self._salts = {} if salts is None else salts
+        self._used: dict[str, int] = {}
         self._records: dict[int, RunRecord] = {}
-        self.report: dict[str, Any] = {}
-        """The stored report, once it is written."""
+        self.source: SourceRecord | None = None
+        """The source, once it is stored."""
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The stored report, once the source is stored."""
+        return {} if self.source is None else dict(self.source.report)
 
     def write(self) -> list[str]:
         """Store everything; the ids of the runs. Raises AlreadyStoredError."""
@@ -100,7 +109,9 @@ class LogWriter:
             self._append(transaction, held)
             for batch in batches:
                 self._append(transaction, batch)
-            self._finish(transaction, labels)
+            source = self._finish(transaction, labels)
+        self.source = source
+        self._salts.update(self._used)
         return [self._records[n].run_id for n in sorted(self._records)]
 
     def _labels(self) -> dict[str, tuple[str | None, str | None]]:
@@ -122,21 +133,24 @@ class LogWriter:
         first_line, run_key = self._log.start_of(ordinal)
         key = f"{self._log.head_digest}/{first_line}/{run_key}"
         record = RunRecord(
-            run_id=_run_id(key), source_kind="log", source_name=self._name,
+            run_id="", source_kind="log", source_name=self._name,
             ordinal=ordinal, label=self._options.label,
             synthetic=self._options.synthetic, created_at=self._stored_at,
         )  # fmt: skip
-        salt = 0
+        # What it continues has given its ids free: it takes the first free one again.
+        salt = 0 if self._replaced is not None else self._salts.get(key, 0)
+        record = dataclasses.replace(record, run_id=_run_id(key, salt))
         while not transaction.ensure_run(record):
             # Another file begins in the same way and went on differently.
             salt += 1
-            record = dataclasses.replace(record, run_id=_run_id(f"{key}/{salt}"))
+            record = dataclasses.replace(record, run_id=_run_id(key, salt))
+        self._used[key] = salt + 1
         self._records[ordinal] = record
         return record
 
     def _finish(
         self, transaction: Transaction, labels: dict[str, tuple[str | None, str | None]]
-    ) -> None:
+    ) -> SourceRecord:
         stored = transaction.source_with_digest(self._log.digest)
         if stored is not None:
             raise AlreadyStoredError(stored)
@@ -150,13 +164,13 @@ class LogWriter:
                 label=self._options.label or label,
             )  # fmt: skip
             self._finish_run(transaction, ordinal, run)
+        return source
 
     def _source(self) -> SourceRecord:
         log, report = self._log, self._log.report
         if self._replaced is not None:
             shorter = self._replaced.report.get(_SHORTER, [])
             report[_SHORTER] = [*shorter, self._replaced.digest][-REMEMBERED:]
-        self.report = report
         return SourceRecord(
             source_id=log.digest[:16], name=self._name, digest=log.digest,
             head_digest=log.head_digest, size_bytes=log.size, lines=report["lines"],
@@ -178,5 +192,6 @@ class LogWriter:
         )  # fmt: skip
 
 
-def _run_id(key: str) -> str:
-    return hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
+def _run_id(key: str, salt: int) -> str:
+    text = f"{key}/{salt}" if salt else key
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
