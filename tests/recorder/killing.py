@@ -22,7 +22,9 @@ from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import restore_spill
 
 PROGRAM = """
-recorder = Recorder(StoreSink(path, RunRecord(run_id="run1")))
+sink = StoreSink(path, RunRecord(run_id="run1"))
+sink.open()      # as the `run` command does; the plugin has a process that outlives it
+recorder = Recorder(sink)
 recorder.record(step(0, bucket=(1, 128, 0)))
 diary = os.open(path + ".diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 print("ready", flush=True)
