@@ -60,7 +60,6 @@ class Repeats:
     def __init__(self) -> None:
         self.heads: dict[str, KnownHead] = {}
         self._messages: dict[str | None, dict[str, KnownMessage]] = {}
-        self._once: set[str] = set()
         self._num_messages = 0
 
     def forget_heads(self) -> None:
@@ -73,17 +72,16 @@ class Repeats:
         return None if messages is None else messages.get(record.message)
 
     def add_message(self, level: str | None, text: str, known: KnownMessage) -> None:
-        """Remember what a rule made of a message, from the second time on.
+        """Remember what a rule made of a message.
 
         Not of lines that may open a run, nor of lists, which can go on in other lines.
         """
-        if text not in self._once:
-            if len(self._once) >= MAX_MESSAGES:
-                self._once.clear()
-            if len(text) <= LONGEST:
-                self._once.add(text)
-            return
-        if len(known.made) > 1 or known.rule.starts or "[(" in text:
+        if (
+            len(text) > LONGEST
+            or len(known.made) > 1
+            or known.rule.starts
+            or "[(" in text
+        ):
             return
         if self._num_messages >= MAX_MESSAGES:
             for messages in self._messages.values():

@@ -124,4 +124,3 @@ def test_what_is_remembered_is_bounded():
     parser, known = in_passing(lines)
     assert known > 1.9 * MAX_MESSAGES
     assert sum(map(len, parser._repeats._messages.values())) <= MAX_MESSAGES
-    assert len(parser._repeats._once) <= MAX_MESSAGES
