@@ -334,6 +334,22 @@ def test_source_that_is_removed_meanwhile_is_read_again(tmp_path, threads, monke
     assert len(runs) == 2
 
 
+def test_what_is_stored_is_hashed_and_not_parsed(tmp_path, threads, monkeypatch):
+    parsed: list[str] = []
+
+    class Noting(Worker):
+        def _parsed(self, log, beginnings):
+            parsed.append(log.name)
+            return super()._parsed(log, beginnings)
+
+    monkeypatch.setattr(ThreadChild, "worker", Noting)
+    files = write_logs(tmp_path / "logs", 5)
+    ingest(tmp_path / "a.db", files, 2)
+    assert len(parsed) == 5
+    ingest(tmp_path / "a.db", files, 2)
+    assert len(parsed) == 5
+
+
 def test_readers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "parsers").mkdir()
     for name in ("parsers/__init__.py", "json.py"):

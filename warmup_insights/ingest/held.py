@@ -9,7 +9,7 @@ from typing import IO
 
 from warmup_insights.errors import InputError
 
-MEMORY_BYTES = 48 << 20
+MEMORY_BYTES = 24 << 20
 """Held in memory; more goes to a temporary file that nobody else sees."""
 
 
