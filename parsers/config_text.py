@@ -21,6 +21,7 @@ LIMIT = 200_000
 MAX_KEYS = 500
 
 _OPEN, _CLOSE = "([{<", ")]}>"
+_TELLING = re.compile(r"[\\'\"(\[{<)\]}>,]")
 _KEY = re.compile(r"\s{0,8}['\"]?(\w[\w.-]{0,80})['\"]?\s{0,2}([:=])\s?")
 
 
@@ -60,13 +61,13 @@ def _is_plain(value: Any) -> bool:
 
 def _top_level_parts(text: str) -> Iterator[str]:
     """The text between commas that stand outside brackets and quotes; linear."""
-    depth, start, quote, index = 0, 0, "", 0
-    while index < len(text):
-        char = text[index]
+    depth, start, quote, escaped = 0, 0, "", -1
+    for match in _TELLING.finditer(text):
+        char, index = match[0], match.start()
         if quote:
-            if char == "\\":
-                index += 1
-            elif char == quote:
+            if char == "\\" and index != escaped:
+                escaped = index + 1
+            elif char == quote and index != escaped:
                 quote = ""
         elif char in "'\"" and (index == 0 or not text[index - 1].isalnum()):
             quote = char
@@ -75,9 +76,9 @@ def _top_level_parts(text: str) -> Iterator[str]:
         elif char in _CLOSE:
             depth -= 1
             if depth < 0:
-                break
+                yield text[start:index]
+                return
         elif char == "," and depth == 0:
             yield text[start:index]
             start = index + 1
-        index += 1
-    yield text[start:index]
+    yield text[start:]

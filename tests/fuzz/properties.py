@@ -22,7 +22,7 @@ from warmup_insights.storage.rows import EVENT_COLUMNS, careful_rows, event_rows
 LINE_LIMIT_S = 0.010
 """Processor time that a line of up to `LINE_BYTES` may take."""
 LINE_BYTES = 16_384
-REPEATS = 5
+REPEATS = 20
 """A slow line is slow every time; the fastest of so many counts."""
 BYTES_PER_BYTE = 2000
 """A byte of a log makes no more than so many bytes of events, their sum bounded."""
