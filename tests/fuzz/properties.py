@@ -21,7 +21,7 @@ from warmup_insights.storage.rows import EVENT_COLUMNS, careful_rows, event_rows
 
 LINE_LIMIT_S = 0.010
 """Processor time that a line of up to `LINE_BYTES` may take."""
-LINE_BYTES = 16_384
+LINE_BYTES = 8192
 REPEATS = 20
 """A slow line is slow every time; the fastest of so many counts."""
 BYTES_PER_BYTE = 2000
