@@ -121,7 +121,7 @@ def test_runs_lists_newest_first_and_says_what_to_do_when_empty(run):
     run("ingest", str(CAPTURE), str(BARS), "--year", "2025")
     rows = json.loads(run("runs", "--json").stdout)["runs"]
     assert [row["source"] for row in rows] == [CAPTURE.name, BARS.name]
-    assert rows[0]["capture_percent"] == 62.5
+    assert rows[0]["capture_percent"] == 100 * (15 + 48) / (24 + 48)
     assert "vllm-fork" in run("runs").stdout
     assert (
         json.loads(run("runs", "--search", "bars", "--json").stdout)["runs"][0][

@@ -50,12 +50,10 @@ def table_rows(store: EventStore, records: list[RunRecord]) -> list[dict[str, An
 def _row(
     record: RunRecord, summary: dict[str, Any] | None, now: float
 ) -> dict[str, Any]:
+    from warmup_insights.analysis.figures import captured_percent
+
     summary = summary or {}
     times, memory = summary.get("time") or {}, summary.get("memory") or {}
-    buckets = [part for part in (summary.get("buckets") or {}).values() if part]
-    captured = [
-        p["capture_percent"] for p in buckets if p["capture_percent"] is not None
-    ]
     return {
         "run_id": record.run_id,
         "label": record.label,
@@ -69,7 +67,7 @@ def _row(
         "started_at": times.get("started_at"),
         "wall_s": times.get("wall_s"),
         "warmup_s": times.get("warmup_s"),
-        "capture_percent": min(captured) if captured else None,
+        "capture_percent": captured_percent(summary),
         "num_kv_blocks": memory.get("num_kv_blocks"),
         "missed": len(summary.get("misses") or []),
     }

@@ -22,7 +22,8 @@ def summary_row(
 ) -> dict[str, Any]:
     """The row of a run summary: all of it as JSON, and what the runs page sorts by."""
     time = summary.get("time") or {}
-    buckets = [part for part in (summary.get("buckets") or {}).values() if part]
+    phases = summary.get("buckets") or {}
+    buckets = [phases[name] for name in ("prompt", "decode") if phases.get(name)]
     return {
         "run_id": run_id,
         "schema": summary.get("schema", 1),
@@ -135,11 +136,10 @@ def _sum(values: Any) -> int | None:
 
 
 def _captured_percent(parts: list[Mapping[str, Any]]) -> float | None:
-    """Share of the generated buckets that were captured, over phases that say both."""
-    known = [
-        (part["captured"], part["generated"])
-        for part in parts
-        if part.get("captured") is not None and part.get("generated")
-    ]
-    generated = sum(pair[1] for pair in known)
-    return 100.0 * sum(pair[0] for pair in known) / generated if generated else None
+    """Share of the generated buckets that were captured; None if a phase does not know."""
+    pairs = [(part.get("captured"), part.get("generated")) for part in parts]
+    known = [(c, g) for c, g in pairs if c is not None and g is not None]
+    generated = sum(g for _, g in known)
+    if len(known) < len(pairs) or not generated:
+        return None
+    return float(100.0 * sum(c for c, _ in known) / generated)
