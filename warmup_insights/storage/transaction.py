@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,6 +28,8 @@ from warmup_insights.storage.schema import (
 from warmup_insights.storage.summaries import bucket_row, summary_row
 from warmup_insights.storage.text import clean_text, to_json
 
+AT_ONCE = 70
+"""So many rows go in one statement; an older SQLite takes 999 values in all."""
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 
@@ -127,6 +130,10 @@ class Transaction:
         return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
+        if self._mark == "?" and len(block) <= AT_ONCE:
+            # One statement, which SQLite does as a whole or not at all.
+            self._insert_small(run_id, first, block)
+            return
         self._connection.exec_driver_sql("SAVEPOINT append_block")
         try:
             self._insert_rows(event_rows(run_id, first, block))
@@ -135,9 +142,22 @@ class Transaction:
             self._insert_rows(careful_rows(run_id, first, block))
         self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
 
+    def _insert_small(self, run_id: str, first: int, block: Sequence[Event]) -> None:
+        try:
+            self._insert_rows(event_rows(run_id, first, block))
+        except _REFUSED:
+            self._insert_rows(careful_rows(run_id, first, block))
+
     def _insert_rows(self, rows: list[Row]) -> None:
         insert = _insert_sql(events.name, EVENT_COLUMNS, self._mark)
-        self._connection.exec_driver_sql(insert, rows)
+        if 1 < len(rows) <= AT_ONCE:
+            # One step of the driver, which lets go of the interpreter at every step:
+            # a program that is recorded would be held up once per row.
+            values = insert[insert.rindex("(") :]
+            insert += f", {values}" * (len(rows) - 1)
+            self._connection.exec_driver_sql(insert, tuple(chain.from_iterable(rows)))
+        else:
+            self._connection.exec_driver_sql(insert, rows)
 
     def clear_events(self, run_id: str) -> None:
         """Remove the events of a run, which then starts from number 0 again."""
