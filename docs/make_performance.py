@@ -71,12 +71,12 @@ class Benchmark:
 
 BENCHMARKS = {
     "ingest": Benchmark(
-        ("--size-mib", "1024", "--events-mib", "200", "--runs", "3"),
+        ("--size-mib", "1024", "--events-mib", "200", "--runs", "2"),
         ("--size-mib", "16", "--events-mib", "8", "--runs", "1"),
         has_json=False,
     ),
     "folder": Benchmark(
-        ("--files", "2000", "--runs", "3"),
+        ("--files", "2000", "--runs", "1"),
         ("--files", "40", "--runs", "1"),
         has_json=False,
     ),
