@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -314,23 +314,43 @@ def json_values(text: str) -> Iterator[Any]:
         yield value
 
 
-def main() -> int:
-    """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def write_page(
+    results_file: Path,
+    page_file: Path,
+    page: Callable[[dict[str, Any]], str],
+    names: Sequence[str],
+    measure: Callable[[str, bool], dict[str, Any]],
+) -> int:
+    """The command of a page of results: write it, compare it, or measure first.
+
+    `measure` takes a name and whether to be quick. Results of names are kept one by one.
+    """
+    parser = argparse.ArgumentParser(description="Write the page, or compare it.")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--run", nargs="*", choices=list(BENCHMARKS), metavar="NAME")
+    parser.add_argument("--run", nargs="*", choices=names, metavar="NAME")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    results = (
+        json.loads(results_file.read_text("utf-8")) if results_file.exists() else {}
+    )
     if options.check:
-        return int(not PAGE.exists() or PAGE.read_text("utf-8") != page(results))
+        written = page_file.read_text("utf-8") if page_file.exists() else None
+        return int(written != page(results))
     if options.run is not None or options.quick:
-        for name in options.run or BENCHMARKS:
-            results[name] = measure(name, is_quick=options.quick)
-            ordered = {key: results[key] for key in BENCHMARKS if key in results}
-            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
-    PAGE.write_text(page(results), "utf-8")
+        for name in options.run or names:
+            results[name] = measure(name, options.quick)
+            ordered = {key: results[key] for key in names if key in results}
+            results_file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    page_file.write_text(page(results), "utf-8")
     return 0
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    return write_page(
+        RESULTS, PAGE, page, list(BENCHMARKS),
+        lambda name, is_quick: measure(name, is_quick=is_quick),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ not agree with the results. `--run` does the checks first, all or those named af
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import subprocess
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from make_performance import json_values, machine
+from make_performance import json_values, machine, write_page
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -240,21 +238,10 @@ def tests_of(said: str) -> Counts:
 
 def main() -> int:
     """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--run", nargs="*", choices=list(CHECKS), metavar="NAME")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    if options.check:
-        return int(not PAGE.exists() or PAGE.read_text("utf-8") != page(results))
-    if options.run is not None or options.quick:
-        for name in options.run or CHECKS:
-            results[name] = run(CHECKS[name], is_quick=options.quick)
-            ordered = {key: results[key] for key in CHECKS if key in results}
-            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
-    PAGE.write_text(page(results), "utf-8")
-    return 0
+    return write_page(
+        RESULTS, PAGE, page, list(CHECKS),
+        lambda name, is_quick: run(CHECKS[name], is_quick=is_quick),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ class ParsedRun:
     """Text of the first record: names the run however the file grows."""
     engines: dict[str, int] = field(default_factory=dict)
     devices: dict[str, int] = field(default_factory=dict)
-    is_synthetic: bool = False
 
     def credit(self, rule: LineRule) -> None:
         """Count a line that only one engine, or one kind of device, prints."""

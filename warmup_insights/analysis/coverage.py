@@ -96,10 +96,6 @@ class Coverage:
         self.is_elided = False
         self.last_step: WarmupStep | None = None
 
-    def add(self, event: Event) -> None:
-        """Take notice of an event, in the order of the run."""
-        self.route(type(event))(event)
-
     def route(self, kind: type[Event]) -> Callable[[Any], None]:
         """What takes notice of the events of one class."""
         if kind is BucketMiss:

@@ -73,12 +73,15 @@ class Lane:
         if self._child is None:
             self._child = self._board.hire(lambda: Child(self._options))
         frames: list[tuple[bytes, Slip]] = []
-        try:
-            return self._listen(index, path, self._child, frames)
-        except BaseException:
-            for _, slip in frames:
-                self._board.held.drop(slip)
-            raise
+        with contextlib.ExitStack() as unless_done:
+            unless_done.callback(self._drop, frames)
+            result = self._listen(index, path, self._child, frames)
+            unless_done.pop_all()
+            return result
+
+    def _drop(self, frames: list[tuple[bytes, Slip]]) -> None:
+        for _, slip in frames:
+            self._board.held.drop(slip)
 
     def _listen(
         self, index: int, path: str, child: Child, frames: list[tuple[bytes, Slip]]

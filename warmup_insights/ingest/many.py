@@ -87,10 +87,7 @@ def _with_help(
     """Read a large file with another process; None when it must be read here."""
     if _size(path) < STREAM_BYTES or not is_plain(path) or not sys.executable:
         return None
-    found = ingest_streamed(store, path, options, progress)
-    if isinstance(found, SourceRecord):
-        return unchanged(store, found, path, options)
-    return found
+    return ingest_streamed(store, path, options, progress)
 
 
 class _Ingest:

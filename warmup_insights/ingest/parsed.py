@@ -12,40 +12,51 @@ from warmup_insights.ingest.messages import Parsed, unpack_batch
 from warmup_insights.storage.records import RunRecord
 
 
-class ParsedLog:
-    """What the other process said, in the shape that the writer wants."""
+class ToldLog:
+    """What is known of a log once all was said."""
 
-    def __init__(
-        self, parsed: Parsed, frames: list[tuple[bytes, Slip]], held: Held
-    ) -> None:
-        self._parsed = parsed
-        self._frames = frames
-        self._held = held
+    _parsed: Parsed | None = None
 
     @property
-    def head_digest(self) -> str:
-        """Hash of its first line."""
-        return self._parsed.head_digest
+    def _all(self) -> Parsed:
+        assert self._parsed is not None, "known after the last batch"
+        return self._parsed
 
     @property
     def digest(self) -> str:
         """Hash of all its text."""
-        return self._parsed.digest
+        return self._all.digest
 
     @property
     def size(self) -> int:
         """Bytes of its text, uncompressed."""
-        return self._parsed.size
+        return self._all.size
 
     @property
     def report(self) -> dict[str, Any]:
         """The report of its parsing, plain JSON values."""
-        return self._parsed.report
+        return self._all.report
 
     @property
     def kept_lines(self) -> list[tuple[int, str | None, str]]:
         """Lines to keep: `(line, rule or None, text)`."""
-        return self._parsed.kept_lines
+        return self._all.kept_lines
+
+    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
+        """The summary of a run, with the id and the label that it has by now."""
+        return self._all.summary(ordinal, run)
+
+
+class ParsedLog(ToldLog):
+    """A log that was read before it is stored; its events wait in frames."""
+
+    def __init__(
+        self, parsed: Parsed, frames: list[tuple[bytes, Slip]], held: Held
+    ) -> None:
+        self.head_digest = parsed.head_digest
+        self._parsed = parsed
+        self._frames = frames
+        self._held = held
 
     def batches(self) -> Iterator[Batch]:
         """Events with the ordinals of their runs, in the order of the log."""
@@ -54,8 +65,4 @@ class ParsedLog:
 
     def start_of(self, ordinal: int) -> tuple[int, str]:
         """First line and key of a run."""
-        return self._parsed.starts[ordinal]
-
-    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
-        """The summary of a run, with the id and the label that it has by now."""
-        return self._parsed.summary(ordinal, run)
+        return self._all.starts[ordinal]

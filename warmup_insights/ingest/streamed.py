@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from parsers.files import Batch
-from warmup_insights.analysis.summary import RunSummary
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.child import Child, ChildDiedError
 from warmup_insights.ingest.messages import (
@@ -15,7 +13,6 @@ from warmup_insights.ingest.messages import (
     Advanced,
     Begun,
     Known,
-    Parsed,
     Read,
     Refused,
     Started,
@@ -25,18 +22,19 @@ from warmup_insights.ingest.messages import (
 )
 from warmup_insights.ingest.opening import source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
+from warmup_insights.ingest.parsed import ToldLog
+from warmup_insights.ingest.single import unchanged
 from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
-from warmup_insights.storage import EventStore, SourceRecord
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.storage import EventStore
 
 
 def ingest_streamed(
     store: EventStore, path: str, options: Options, progress: Progress
-) -> Outcome | SourceRecord | None:
+) -> Outcome | None:
     """Read a file with the help of another process; one transaction or nothing.
 
-    Gives the source if its bytes were stored meanwhile, and None when the file must be
-    read here: a source that begins like it is stored, or the other process died.
+    None when the file must be read here: a source that begins like it is stored, or the
+    other process died.
     """
     child = Child(options)
     try:
@@ -50,7 +48,7 @@ def ingest_streamed(
         run_ids = writer.write()
         return Outcome(path, run_ids, "new", writer.report)
     except AlreadyStoredError as stored:
-        return stored.source
+        return unchanged(store, stored.source, path, options)
     except ChildDiedError:
         return None
     finally:
@@ -65,7 +63,7 @@ def _head_of(child: Child) -> str:
     raise InputError(answer.error if isinstance(answer, Refused) else "not a log")
 
 
-class StreamedLog:
+class StreamedLog(ToldLog):
     """What the other process says, in the shape that the writer wants, as it comes."""
 
     def __init__(self, child: Child, head_digest: str, progress: Progress) -> None:
@@ -73,32 +71,6 @@ class StreamedLog:
         self._child = child
         self._progress = progress
         self._starts: dict[int, tuple[int, str]] = {}
-        self._parsed: Parsed | None = None
-
-    @property
-    def _all(self) -> Parsed:
-        assert self._parsed is not None, "known after the last batch"
-        return self._parsed
-
-    @property
-    def digest(self) -> str:
-        """Hash of all its text."""
-        return self._all.digest
-
-    @property
-    def size(self) -> int:
-        """Bytes of its text, uncompressed."""
-        return self._all.size
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """The report of its parsing, plain JSON values."""
-        return self._all.report
-
-    @property
-    def kept_lines(self) -> list[tuple[int, str | None, str]]:
-        """Lines to keep: `(line, rule or None, text)`."""
-        return self._all.kept_lines
 
     def batches(self) -> Iterator[Batch]:
         """Events with the ordinals of their runs, in the order of the log; once.
@@ -127,7 +99,3 @@ class StreamedLog:
     def start_of(self, ordinal: int) -> tuple[int, str]:
         """First line and key of a run."""
         return self._starts[ordinal]
-
-    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
-        """The summary of a run, with the id and the label that it has by now."""
-        return self._all.summary(ordinal, run)

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -72,12 +72,11 @@ class EventStore:
         self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._engine = self._make_engine()
-        try:
+        with ExitStack() as unless_done:
+            unless_done.callback(self._engine.dispose)
             with explained(str(self.location)):
                 self._prepare()
-        except BaseException:
-            self._engine.dispose()
-            raise
+            unless_done.pop_all()
         _open_stores.add(self)
 
     def _prepare(self) -> None:
