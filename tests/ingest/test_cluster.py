@@ -133,7 +133,7 @@ def test_node_that_is_killed_costs_nothing_and_a_rerun_adds_nothing(
     """The last test: the cluster has one node afterwards."""
     import ray
 
-    write_logs(tmp_path / "logs", 30, lines=1000)
+    write_logs(tmp_path / "logs", 30, lines=3000)
     files = find_remote([str(tmp_path / "logs")])
     here, there = postgres_server.new_database(), postgres_server.new_database()
 
