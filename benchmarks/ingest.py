@@ -143,14 +143,14 @@ def blocks_of(path: Path) -> Iterator[bytes]:
 
 def select_lines(path: Path, selector: object) -> int:
     """Candidate lines, each with its number, as `ingest` needs them."""
+    from parsers.select import Lines
+
     number = found = 0
     for block in blocks_of(path):
-        counted = 0
-        for start, end in selector.spans(block):  # type: ignore[attr-defined]
-            number += block.count(b"\n", counted, start)
-            counted = start
-            found += bool(block[start:end])
-        number += block.count(b"\n", counted)
+        lines = Lines(block)
+        for _number, text in lines.with_any(selector.ends(block)):  # type: ignore[attr-defined]
+            found += bool(text)
+        number += len(lines)
     return found
 
 

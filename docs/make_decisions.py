@@ -79,7 +79,8 @@ def _planner() -> Planner:
     events = [
         event
         for batch in LogReader(io.BytesIO(LOG.read_bytes()), LOG.name, year=2026)
-        for _, event in batch
+        for _, group in batch
+        for event in group
     ]
     return Planner(collect_evidence(events, is_log=True))
 

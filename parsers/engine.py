@@ -74,7 +74,8 @@ class LineParser:
         self._repeats = Repeats()
         self._heads = self._repeats.heads
         self._stamps = self._clock.known
-        self._out: list[tuple[int, Event]] = []
+        self._groups: list[tuple[int, list[Event]]] = []
+        self._out: list[Event] = []
         self._line = 0
         self._known_line = -1
 
@@ -92,12 +93,20 @@ class LineParser:
     @property
     def num_waiting(self) -> int:
         """How many events `take` would give."""
-        return len(self._out)
+        return sum(len(events) for _, events in self._groups)
 
-    def take(self) -> list[tuple[int, Event]]:
-        """The events since the last call, with the ordinal of their run."""
-        out, self._out = self._out, []
-        return out
+    def take(self) -> list[tuple[int, list[Event]]]:
+        """The events since the last call, by the ordinal of their run."""
+        groups = [group for group in self._groups if group[1]]
+        self._groups = []
+        if self._open is not None:
+            self._collect_for(self._open.ordinal)
+        return groups
+
+    def _collect_for(self, ordinal: int) -> None:
+        """From here on events belong to this run."""
+        self._out = []
+        self._groups.append((ordinal, self._out))
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
@@ -132,7 +141,7 @@ class LineParser:
         if known.event is not None and head.state.is_idle:
             self.report.events += 1
             event = replace(known.event, time=time, rank=head.rank, line=number)
-            self._out.append((run.ordinal, event))
+            self._out.append(event)
         elif known.made:
             origin = Origin(time, head.rank, number)
             self._emit_item(run, known.made[0], origin, 1)
@@ -301,20 +310,18 @@ class LineParser:
                 run.is_ready = True
         ready = run.tracker.take(item, origin)
         if ready:
-            ordinal = run.run.ordinal
             self.report.events += len(ready)
-            for event in ready:
-                self._out.append((ordinal, event))
+            self._out += ready
         if count == 1:
             return
         # A collector folded equal lines of other ranks into this one.
         for other in run.ranks.folded(origin.rank, count):
             if isinstance(item, Event):
-                self._emit(run, stamped(item, Origin(origin.time, other, origin.line)))
+                self._emit(stamped(item, Origin(origin.time, other, origin.line)))
 
-    def _emit(self, run: OpenRun, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self.report.events += 1
-        self._out.append((run.run.ordinal, event))
+        self._out.append(event)
 
     def _time(self, record: Record) -> float | None:
         outer = record.outer
@@ -352,20 +359,21 @@ class LineParser:
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
         self._open = OpenRun(run)
+        self._collect_for(run.ordinal)
         started = RunStarted(
             time=self._before.start(time), line=line, timezone=self._timezone
         )
-        self._emit(self._open, started)
+        self._emit(started)
         return self._open
 
     def _close_run(self) -> None:
         if self._open is None:
             return
         for event in self._open.tracker.close():
-            self._emit(self._open, event)
+            self._emit(event)
         engine, device = self._open.run.identified()
         if engine is not None or device is not None:
-            self._emit(self._open, ConfigRecorded(engine=engine, device_kind=device))
+            self._emit(ConfigRecorded(engine=engine, device_kind=device))
         self._open = None
 
     def _gap(self, run: OpenRun, time: float | None, line: int, text: str) -> None:
@@ -376,12 +384,11 @@ class LineParser:
         if last is not None and time - last >= GAP_S and run.gaps < MAX_GAPS:
             run.gaps += 1
             self._emit(
-                run,
                 GapSeen(
                     time=last, line=run.last_line, duration_s=time - last,
                     next_line=line, before=shown_text(run.last_text, GAP_TEXT),
                     after=shown_text(text, GAP_TEXT),
-                ),
+                )
             )  # fmt: skip
         if last is None or time >= last:
             run.last_time, run.last_line, run.last_text = time, line, text

@@ -15,13 +15,13 @@ from parsers.notebook import MAX_BYTES, looks_like_notebook, text_of
 from parsers.open_run import ParsedRun
 from parsers.profiler_events import looks_like_events, read_events
 from parsers.report import ParseReport
-from parsers.select import Selector, make_selector
+from parsers.select import Lines, Selector, make_selector
 from parsers.source import TextBlocks, looks_binary
 from parsers.stamps import Clock
 from warmup_insights.events import Event
 
-Batch = list[tuple[int, Event]]
-"""Events with the ordinal of the run they belong to."""
+Batch = list[tuple[int, list[Event]]]
+"""Ordinals of runs with their events, in the order of the source."""
 
 HEAD_LIMIT = 4096
 BATCH = 5000
@@ -154,18 +154,18 @@ class LogReader:
         yield from self._lines([text.encode()])
 
     def _profile(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
-        batch: Batch = []
+        events: list[Event] = []
         self.runs.append(ParsedRun(0, 1, "server events"))
         for event in read_events(blocks, self.report):
-            batch.append((0, event))
+            events.append(event)
             self.report.events += 1
-            if len(batch) >= BATCH:
-                yield batch
-                batch = []
+            if len(events) >= BATCH:
+                yield [(0, events)]
+                events = []
         self.report.dialects["server-events"] += 1
         self.report.lines = 1
-        if batch:
-            yield batch
+        if events:
+            yield [(0, events)]
 
     def _finish(self) -> None:
         self.report.dialects.update(_dialects_of(self.report))
@@ -210,19 +210,17 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)
-    feed_known = parser.feed_known
-    counted = 0
-    for start, end in _selector().spans(block):
-        number += block.count(b"\n", counted, start)
-        counted = start
-        text = block[start:end].decode("utf-8", "replace")
-        if feed_known(text, number + 1):
+    feed_known, feed_slowly = parser.feed_known, parser.feed_slowly
+    lines = Lines(block)
+    for index, text in lines.with_any(_selector().ends(block)):
+        line = number + index + 1
+        if feed_known(text, line):
             continue
-        parser.feed_slowly(text, number + 1)
+        feed_slowly(text, line)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
-            return _feed_all(parser, block[end + 1 :], number + 1)
-    return number + block.count(b"\n", counted) + (not block.endswith(b"\n"))
+            return _feed_all(parser, lines.after(index), line)
+    return number + len(lines)
 
 
 def _feed_all(parser: LineParser, block: bytes, number: int) -> int:

@@ -1,7 +1,7 @@
 """Which lines of a block hold one of the literals, as fast as can be had.
 
 With hyperscan (an extra, made for many patterns at once) or, without it, one compiled
-alternation. Both give the same lines; a test compares them.
+alternation. Both find the same lines; a test compares them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 from parsers.literals import any_of
 
+DENSE = 4
+"""From one candidate in so many lines on, all lines are decoded at once."""
+
 
 class Selector(Protocol):
     """Finds candidate lines in blocks of whole lines."""
 
-    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Start and end of every line with a literal, in order."""
+    def ends(self, block: bytes) -> list[int]:
+        """Where literals end, in order; at least one of every line that holds one."""
         ...
 
 
@@ -36,17 +39,14 @@ class RegexSelector:
     def __init__(self, literals: Sequence[str]) -> None:
         self._search = re.compile(any_of(literals).encode()).search
 
-    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Start and end of every candidate line of a block, in order."""
+    def ends(self, block: bytes) -> list[int]:
+        """Where the first literal of every candidate line ends."""
+        ends: list[int] = []
         position = 0
-        while (match := self._search(block, position)) is not None:
-            start = block.rfind(b"\n", 0, match.start()) + 1
-            end = block.find(b"\n", match.end())
-            end = len(block) if end < 0 else end
-            yield start, end
-            position = end + 1
-            if position > len(block):
-                return
+        while position >= 0 and (match := self._search(block, position)) is not None:
+            ends.append(match.end())
+            position = block.find(b"\n", match.end())
+        return ends
 
 
 class HyperscanSelector:
@@ -63,16 +63,48 @@ class HyperscanSelector:
             literal=True,
         )
 
-    def spans(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Start and end of every candidate line of a block, in order."""
+    def ends(self, block: bytes) -> list[int]:
+        """Where every literal in the block ends."""
         ends: list[int] = []
         self._database.scan(
             block, match_event_handler=lambda _i, _s, end, _f, _c: ends.append(end)
         )
-        done = 0
-        for position in ends:
-            if position > done:
-                start = block.rfind(b"\n", 0, position - 1) + 1
-                done = block.find(b"\n", position - 1)
-                done = len(block) if done < 0 else done
-                yield start, done
+        return ends
+
+
+class Lines:
+    """The lines of a block, numbered from 0; its length is their number."""
+
+    def __init__(self, block: bytes) -> None:
+        import numpy as np  # a tenth of a second, which small logs need not wait
+
+        self._block = block
+        self._breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+
+    def __len__(self) -> int:
+        return len(self._breaks) + (not self._block.endswith(b"\n"))
+
+    def with_any(self, ends: list[int]) -> Iterator[tuple[int, str]]:
+        """Number and text of the lines in which something ends, in order."""
+        if not ends:
+            return iter(())
+        breaks, block = self._breaks, self._block
+        found = breaks.searchsorted(ends)
+        # What ends with the line ends where the break is.
+        numbers = sorted(set(found.tolist()))
+        if len(numbers) * DENSE > len(breaks):
+            texts = block.decode("utf-8", "replace").split("\n")
+            return ((number, texts[number]) for number in numbers)
+        return ((number, self._text(number)) for number in numbers)
+
+    def after(self, number: int) -> bytes:
+        """The block behind a line."""
+        if number >= len(self._breaks):
+            return b""
+        return self._block[self._breaks[number] + 1 :]
+
+    def _text(self, number: int) -> str:
+        breaks = self._breaks
+        start = breaks[number - 1] + 1 if number else 0
+        end = breaks[number] if number < len(breaks) else len(self._block)
+        return self._block[start:end].decode("utf-8", "replace")

@@ -29,8 +29,8 @@ def read(
     reader = LogReader(io.BytesIO(raw), name, **options)
     runs: dict[int, list[Event]] = {}
     for batch in reader:
-        for ordinal, event in batch:
-            runs.setdefault(ordinal, []).append(event)
+        for ordinal, events in batch:
+            runs.setdefault(ordinal, []).extend(events)
     return runs, reader.report
 
 

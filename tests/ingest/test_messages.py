@@ -36,8 +36,8 @@ def test_events_of_every_sample_arrive_as_they_were(path):
             assert kind == EVENTS
             arrived = unpack_batch(kind, body)
             assert arrived == batch
-            before, after = ([e for _, e in some] for some in (batch, arrived))
-            assert event_rows("r", 0, after) == event_rows("r", 0, before)
+            for (_, before), (_, after) in zip(batch, arrived, strict=True):
+                assert event_rows("r", 0, after) == event_rows("r", 0, before)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())), st.integers())
@@ -45,16 +45,20 @@ def test_odd_text_and_numbers_become_the_rows_that_the_store_makes_of_them(
     text, number
 ):
     batch = [
-        (0, Note(topic="t", text=text)),
-        (1, WarmupStep(phase="prompt", index=number)),
+        (0, [Note(topic="t", text=text)]),
+        (1, [WarmupStep(phase="prompt", index=number)]),
     ]
-    arrived = [event for _, event in unpack_batch(*pack_batch(batch))]
-    given_rows = careful_rows("r", 0, [event for _, event in batch])
+    arrived = [
+        event for _, events in unpack_batch(*pack_batch(batch)) for event in events
+    ]
+    given_rows = careful_rows(
+        "r", 0, [event for _, events in batch for event in events]
+    )
     assert careful_rows("r", 0, arrived) == given_rows
 
 
 def test_half_a_surrogate_pair_goes_as_odd_events():
-    kind, _ = pack_batch([(0, Note(topic="t", text="\ud800"))])
+    kind, _ = pack_batch([(0, [Note(topic="t", text="\ud800")])])
     assert kind == ODD_EVENTS
 
 

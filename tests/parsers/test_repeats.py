@@ -75,11 +75,13 @@ def in_passing(lines: list[str]) -> tuple[LineParser, int]:
     return parser, known
 
 
+def encode_groups(parser: LineParser) -> list[tuple[int, list[bytes]]]:
+    return [(n, [encode(e) for e in events]) for n, events in parser.take()]
+
+
 def assert_same(lines: list[str]) -> int:
     expected, (found, known) = closely(lines), in_passing(lines)
-    assert [(n, encode(e)) for n, e in found.take()] == [
-        (n, encode(e)) for n, e in expected.take()
-    ]
+    assert encode_groups(found) == encode_groups(expected)
     assert found.report.as_dict() == expected.report.as_dict()
     assert found.report.kept_lines == expected.report.kept_lines
     assert found.runs == expected.runs

@@ -10,27 +10,44 @@ from hypothesis import strategies as st
 
 from parsers.files import _dispatch_tables
 from parsers.literals import any_of
-from parsers.select import RegexSelector, make_selector
+from parsers.select import Lines, RegexSelector, make_selector
 from tests.helpers import ROOT
 
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
 
 
-def naive(block: bytes, literals: list[str]) -> list[tuple[int, int]]:
-    found, start = [], 0
-    for line in block.split(b"\n"):
-        if any(literal.encode() in line for literal in literals):
-            found.append((start, start + len(line)))
-        start += len(line) + 1
-    return found
+def naive(block: bytes, literals: list[str]) -> list[tuple[int, str]]:
+    return [
+        (number, line.decode("utf-8", "replace"))
+        for number, line in enumerate(block.split(b"\n"))
+        if any(literal.encode() in line for literal in literals)
+    ]
 
 
-@given(words, st.text("abcx\n", max_size=60))
-def test_selectors_find_what_a_plain_search_finds(literals, text):
-    block = text.encode()
+@given(words, st.text("abcx\n\xff\ud7ff", max_size=60), st.integers(0, 3))
+def test_selectors_find_what_a_plain_search_finds(literals, text, broken):
+    block = text.encode().replace(b"\xc3", b"\xc3"[: broken % 2])
     expected = naive(block, literals)
     for selector in (RegexSelector(literals), make_selector(literals)):
-        assert list(selector.spans(block)) == expected
+        assert list(Lines(block).with_any(selector.ends(block))) == expected
+
+
+@pytest.mark.parametrize("noise", [0, 20])
+def test_lines_are_found_between_few_and_many_others(noise):
+    block = (b"abc \xff\n" + b"noise\n" * noise) * 9 + b"abc"
+    found = list(Lines(block).with_any(make_selector(["bc"]).ends(block)))
+    assert found == naive(block, ["bc"])
+    assert len(found) == 10
+
+
+@given(st.text("a\n", min_size=1, max_size=20))
+def test_lines_are_counted_and_cut(text):
+    block = text.encode()
+    lines = Lines(block)
+    assert len(lines) == len(text.splitlines())
+    for number, line in enumerate(text.splitlines(keepends=True)):
+        assert lines.after(number) == block[len(line) :]
+        block = block[len(line) :]
 
 
 @given(words, st.text("abcx", max_size=40))

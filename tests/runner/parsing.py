@@ -15,7 +15,7 @@ def read_log(text: str, *, started_at: float | None = None):
     """
     year = datetime.fromtimestamp(started_at or 0, timezone.utc).year
     reader = LogReader(io.BytesIO(text.encode()), "test.log", year=year)
-    events = [event for batch in reader for _, event in batch]
+    events = [event for batch in reader for _, events in batch for event in events]
     return events, reader.report
 
 

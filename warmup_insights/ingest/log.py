@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Protocol
 
 from parsers.files import Batch, LogReader
 from warmup_insights.analysis.summary import RunSummary, Summarizer
 from warmup_insights.storage.records import RunRecord
-
-_ordinal, _event = itemgetter(0), itemgetter(1)
 
 
 class Log(Protocol):
@@ -41,7 +37,7 @@ class Log(Protocol):
         """Lines to keep: `(line, rule or None, text)`."""
 
     def batches(self) -> Iterator[Batch]:
-        """Events with the ordinals of their runs, in the order of the log; once."""
+        """Ordinals of runs with their events, in the order of the log; once."""
 
     def start_of(self, ordinal: int) -> tuple[int, str]:
         """First line and key of a run."""
@@ -84,13 +80,13 @@ class ReadLog:
         return self._reader.report.kept_lines
 
     def batches(self) -> Iterator[Batch]:
-        """Events with the ordinals of their runs, in the order of the log; once."""
+        """Ordinals of runs with their events, in the order of the log; once."""
         summaries = self._summaries
         for batch in self._reader:
-            for ordinal, group in groupby(batch, _ordinal):
+            for ordinal, events in batch:
                 if ordinal not in summaries:
                     summaries[ordinal] = Summarizer()
-                summaries[ordinal].add_all(map(_event, group))
+                summaries[ordinal].add_all(events)
             yield batch
 
     def ordinals(self) -> list[int]:

@@ -13,7 +13,7 @@ import msgspec
 
 from parsers.files import Batch
 from warmup_insights.analysis.summary import RunSummary
-from warmup_insights.events import AnyEvent
+from warmup_insights.events import AnyEvent, Event
 from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.rows import event_payload, read_payload
 from warmup_insights.storage.text import to_json
@@ -98,8 +98,8 @@ Answer = Begun | Started | Advanced | Same | Refused
 _questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 _answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _parsed = msgspec.json.Decoder(Parsed)
-_batches = msgspec.msgpack.Decoder(list[tuple[int, AnyEvent]])
-_odd_batches = msgspec.json.Decoder(list[tuple[int, str]])
+_batches = msgspec.msgpack.Decoder(list[tuple[int, list[AnyEvent]]])
+_odd_batches = msgspec.json.Decoder(list[tuple[int, list[str]]])
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -152,13 +152,18 @@ def pack_batch(batch: Batch) -> tuple[bytes, bytes]:
     try:
         return EVENTS, _encoder.encode(batch)
     except (UnicodeEncodeError, OverflowError):
-        odd = [(ordinal, event_payload(event)) for ordinal, event in batch]
+        odd = [(n, [event_payload(event) for event in events]) for n, events in batch]
         return ODD_EVENTS, to_json(odd).encode()
 
 
 def unpack_batch(kind: bytes, body: bytes) -> Batch:
     """The batch in a frame."""
     if kind == EVENTS:
-        return list(_batches.decode(body))
-    found = [(n, read_payload(text)) for n, text in _odd_batches.decode(body)]
-    return [(ordinal, event) for ordinal, event in found if event is not None]
+        batch: Batch = _batches.decode(body)  # type: ignore[assignment]
+        return batch
+    return [(n, _events(texts)) for n, texts in _odd_batches.decode(body)]
+
+
+def _events(payloads: list[str]) -> list[Event]:
+    found = map(read_payload, payloads)
+    return [event for event in found if event is not None]

@@ -59,7 +59,7 @@ class ParsedLog(ToldLog):
         self._held = held
 
     def batches(self) -> Iterator[Batch]:
-        """Events with the ordinals of their runs, in the order of the log."""
+        """Ordinals of runs with their events, in the order of the log."""
         for kind, slip in self._frames:
             yield unpack_batch(kind, self._held.get(slip))
 

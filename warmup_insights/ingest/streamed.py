@@ -73,7 +73,7 @@ class StreamedLog(ToldLog):
         self._starts: dict[int, tuple[int, str]] = {}
 
     def batches(self) -> Iterator[Batch]:
-        """Events with the ordinals of their runs, in the order of the log; once.
+        """Ordinals of runs with their events, in the order of the log; once.
 
         Raises InputError when the file cannot be read, ChildDiedError.
         """

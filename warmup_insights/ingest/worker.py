@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -88,7 +87,7 @@ class Worker:
         log = open_log(watched, name, self._options, not_after=modified)
         started: set[int] = set()
         for batch in log.batches():
-            for ordinal in sorted(set(map(itemgetter(0), batch)) - started):
+            for ordinal in sorted({ordinal for ordinal, _ in batch} - started):
                 started.add(ordinal)
                 self._say(Started(ordinal, *log.start_of(ordinal)))
             write_frame(self._out, *pack_batch(batch))

@@ -100,10 +100,10 @@ class LogWriter:
         held: Batch = []
         for batch in batches:
             held += batch
-            if len(held) >= BATCH:
+            if sum(len(events) for _, events in held) >= BATCH:
                 break
         labels = self._labels()
-        with self._store.begin() as transaction:
+        with self._store.begin(only_adds=self._replaced is None) as transaction:
             if self._replaced is not None:
                 transaction.delete_source(self._replaced.source_id)
             self._append(transaction, held)
@@ -122,10 +122,7 @@ class LogWriter:
         return {run.run_id: (run.label, run.notes) for run in runs}
 
     def _append(self, transaction: Transaction, batch: Batch) -> None:
-        by_run: dict[int, list[Any]] = {}
-        for ordinal, event in batch:
-            by_run.setdefault(ordinal, []).append(event)
-        for ordinal, events in by_run.items():
+        for ordinal, events in batch:
             record = self._records.get(ordinal) or self._add_run(transaction, ordinal)
             transaction.append(record.run_id, events)
 

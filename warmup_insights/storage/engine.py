@@ -80,7 +80,9 @@ def open_engine(
     if location.url is not None:
         return _postgres_engine(location.url, read_only=read_only)
     if location.path is None:
-        return _with_begin(sa.create_engine("sqlite://", poolclass=StaticPool))
+        engine = sa.create_engine("sqlite://", poolclass=StaticPool)
+        sa.event.listen(engine, "connect", lambda raw, _: _configure(raw))
+        return _with_begin(engine)
     _check_path(location.path, read_only=read_only)
     uri = "file:" + quote(str(location.path.absolute()))
     mode = _read_mode(location.path) if read_only else "mode=rwc"
@@ -130,7 +132,7 @@ def _read_mode(path: Path) -> str:
     return "mode=ro"
 
 
-def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
+def _configure(connection: sqlite3.Connection, *, read_only: bool = False) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -143,8 +145,9 @@ def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
 
 def _with_begin(engine: Engine) -> Engine:
     def begin(connection: Connection) -> None:
-        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
-        connection.exec_driver_sql(f"BEGIN {mode}")
+        options = connection.get_execution_options()
+        _check_references(connection, options.get("sqlite_references", True))
+        connection.exec_driver_sql(f"BEGIN {options.get('sqlite_begin', 'DEFERRED')}")
 
     def no_implicit_begin(connection: Any, _: Any) -> None:
         connection.isolation_level = None
@@ -152,6 +155,13 @@ def _with_begin(engine: Engine) -> Engine:
     sa.event.listen(engine, "connect", no_implicit_begin)
     sa.event.listen(engine, "begin", begin)
     return engine
+
+
+def _check_references(connection: Connection, wanted: bool) -> None:
+    """Whether SQLite looks up the run of every row, and deletes what belongs to one."""
+    if connection.info.get("references", True) != wanted:
+        connection.exec_driver_sql(f"PRAGMA foreign_keys = {'ON' if wanted else 'OFF'}")
+        connection.info["references"] = wanted
 
 
 def _postgres_engine(url: URL, *, read_only: bool) -> Engine:

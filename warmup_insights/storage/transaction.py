@@ -54,8 +54,9 @@ class NoRunError(StoreError):
 class Transaction:
     """Writes between `EventStore.begin()` and its end; an exception undoes them all."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, only_adds: bool = False) -> None:
         self._connection = connection
+        self._only_adds = only_adds
         self._mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
     def add_run(self, run: RunRecord) -> None:
@@ -230,6 +231,7 @@ class Transaction:
 
         Raises StoreError when there is no such run.
         """
+        self._check_may_delete()
         source_id = queries.source_of_run(self._connection, run_id)
         self._connection.execute(sa.delete(runs).where(runs.c.run_id == run_id))
         if source_id is not None and not queries.runs(
@@ -239,9 +241,14 @@ class Transaction:
 
     def delete_source(self, source_id: str) -> None:
         """Remove a source, its lines and the runs that were read from it."""
+        self._check_may_delete()
         self._connection.execute(
             sa.delete(sources).where(sources.c.source_id == source_id)
         )
+
+    def _check_may_delete(self) -> None:
+        if self._only_adds:
+            raise TypeError("nothing can be deleted in a transaction that only adds")
 
     def source_with_digest(self, digest: str) -> SourceRecord | None:
         """The source with exactly these bytes, if it is stored."""
