@@ -7,7 +7,6 @@ Source: `hpu_model_runner.py` of vllm-fork and vllm-gaudi (`log_warmup`,
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from parsers._hpu_memory import SIZE
 from parsers.base import LineRule, Made, Sample
@@ -35,7 +34,6 @@ def _step(match: re.Match[str]) -> Made:
     return StepLine(phase_of(word), mode, int(index), int(total), bucket, _free(free))
 
 
-@lru_cache(maxsize=4096)
 def _free(text: str | None) -> int | None:
     """Free memory of a step line; None when the line was cut in the middle of it."""
     if text is None or not text.strip().endswith("B"):

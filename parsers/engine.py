@@ -17,10 +17,10 @@ from parsers.envelope import Record, clean, peel
 from parsers.joining import Joiner
 from parsers.open_run import BeforeRun, OpenRun, ParsedRun
 from parsers.pending import PASSING
-from parsers.repeats import STAMP, KnownMessage, Repeats, is_plain
+from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
 from parsers.runs import BACK_S, LEAP_S, RunSplitter
-from parsers.signals import Origin, RankNamed
+from parsers.signals import Origin, RankNamed, StepLine
 from parsers.stamps import Clock
 from parsers.tracker import stamped
 from warmup_insights.events import (
@@ -143,9 +143,18 @@ class LineParser:
             event = replace(known.event, time=time, rank=head.rank, line=number)
             self._out.append(event)
         elif known.made:
-            origin = Origin(time, head.rank, number)
-            self._emit_item(run, known.made[0], origin, 1)
+            self._emit_known(run, head, known.made[0], Origin(time, head.rank, number))
         return True
+
+    def _emit_known(
+        self, run: OpenRun, head: KnownHead, item: Made, origin: Origin
+    ) -> None:
+        if type(item) is StepLine:
+            ready = run.tracker.step(head.state, item, origin)
+            self.report.events += len(ready)
+            self._out += ready
+        else:
+            self._emit_item(run, item, origin, 1)
 
     def _new_time(self, stamp: str) -> float | None:
         """The time of `MM-DD HH:MM:SS`; None for any other text."""
@@ -396,8 +405,9 @@ class LineParser:
 
 def _passing(made: list[Made]) -> Event | None:
     """The event, if that is all, and one that a server at work prints."""
-    item = made[0] if len(made) == 1 else None
-    return item if isinstance(item, Event) and type(item) in PASSING else None
+    if len(made) == 1 and type(made[0]) in PASSING:
+        return made[0]  # type: ignore[return-value]
+    return None
 
 
 def _owner_of(piece: str) -> Record | None:

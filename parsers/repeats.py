@@ -8,7 +8,7 @@ tried. What is remembered depends on nothing but the text, and it is bounded.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from parsers.base import LineRule, Made
@@ -22,11 +22,16 @@ LONGEST = 240
 """Characters of a message that is worth remembering."""
 STAMP = len("MM-DD HH:MM:SS")
 
+TRIAL = 10_000
+"""So many messages of a rule are remembered; then it shows whether any come again."""
+PAUSE = 100_000
+"""Messages of a rule that are not remembered after a trial in which few came again."""
+
 # What a message may hold that other modules look into: a glued record, a count of
-# folded lines, a list that goes on in the next line, colours, redrawn text.
+# folded lines, a list that goes on in the next line, colours and redrawn text, of which
+# some cannot be printed.
 _TROUBLE = (
-    "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL ", "across cluster]", "[(",
-    "\x1b", "^[", "^M", "\x00", "\r",
+    "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL ", "across cluster]", "[(", "^",
 )  # fmt: skip
 
 
@@ -54,6 +59,28 @@ class KnownHead:
     """Messages of this level: a rule may want a level."""
 
 
+@dataclass(slots=True)
+class _Use:
+    """Whether it pays to remember the messages of a rule."""
+
+    made: int = 0
+    """Messages that were new."""
+    review_at: int = TRIAL
+    lines_before: int = 0
+    """Lines of the rule up to the last review."""
+    pays: bool = True
+
+    def review(self, lines: int) -> None:
+        """End a trial, or a pause, after which there is a new trial."""
+        if self.pays:
+            again = lines - self.lines_before - TRIAL
+            self.pays = again >= TRIAL // 4
+        else:
+            self.pays = True
+        self.lines_before = lines
+        self.review_at = self.made + (TRIAL if self.pays else PAUSE)
+
+
 class Repeats:
     """Heads of the lines of one run, and messages of any run."""
 
@@ -61,6 +88,7 @@ class Repeats:
         self.heads: dict[str, KnownHead] = {}
         self._messages: dict[str | None, dict[str, KnownMessage]] = {}
         self._num_messages = 0
+        self._uses: dict[str, _Use] = defaultdict(_Use)
 
     def forget_heads(self) -> None:
         """Another run began, or a process told its rank."""
@@ -76,10 +104,16 @@ class Repeats:
 
         Not of lines that may open a run, nor of lists, which can go on in other lines.
         """
+        rule = known.rule
+        use = self._uses[rule.name]
+        use.made += 1
+        if use.made >= use.review_at:
+            use.review(known.counter[rule.name])
         if (
-            len(text) > LONGEST
+            not use.pays
+            or len(text) > LONGEST
             or len(known.made) > 1
-            or known.rule.starts
+            or rule.starts
             or "[(" in text
         ):
             return
@@ -113,6 +147,8 @@ class Repeats:
 
 def is_plain(message: str) -> bool:
     """Whether a message is one record and needs no cleaning."""
+    if not message.isprintable():
+        return False
     for text in _TROUBLE:  # a generator would take twice as long
         if text in message:
             return False

@@ -38,15 +38,14 @@ class ParseReport:
     dialects: Counter[str] = field(default_factory=Counter)
     kept_lines: list[tuple[int, str | None, str]] = field(default_factory=list)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more lines are kept."""
-        return len(self.kept_lines) >= KEPT_LINES
+    is_full: bool = False
+    """Whether no more lines are kept."""
 
     def keep(self, line: int, rule: str | None, text: str) -> None:
         """Remember a line for showing, within the limit."""
         if not self.is_full:
             self.kept_lines.append((line, rule, shown_text(text)))
+            self.is_full = len(self.kept_lines) >= KEPT_LINES
 
     def add_unknown(self, line: int, text: str) -> None:
         """A line that looks relevant and that no rule knows."""
