@@ -7,6 +7,7 @@ Source: `hpu_model_runner.py` of vllm-fork and vllm-gaudi (`log_warmup`,
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from parsers._hpu_memory import SIZE
 from parsers.base import LineRule, Made, Sample
@@ -21,17 +22,21 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 
 
 def _step(match: re.Match[str]) -> Made:
-    word, index, total, batch, length, blocks, free = match.group(
-        "phase", "index", "total", "batch_size", "query_len", "num_blocks", "free"
-    )
+    word, index, total, batch, length, blocks, free = match.groups()
     bucket: Bucket
-    mode = "graph" if word.startswith(("Graph/", "graph/")) else None
+    phase, mode = _phase_and_mode(word)
     if blocks is not None:
         bucket = (int(batch), int(length), int(blocks))
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
         bucket, mode = (int(batch), int(length)), mode or "eager"
-    return StepLine(phase_of(word), mode, int(index), int(total), bucket, _free(free))
+    return StepLine(phase, mode, int(index), int(total), bucket, _free(free))
+
+
+@lru_cache(maxsize=64)
+def _phase_and_mode(word: str) -> tuple[str, str | None]:
+    is_graph = word.startswith(("Graph/", "graph/"))
+    return phase_of(word), "graph" if is_graph else None
 
 
 def _free(text: str | None) -> int | None:

@@ -16,6 +16,8 @@ MAX_BUCKETS = 200_000
 
 _TUPLE = re.compile(r"\(\s?(-?\d{1,12}(?:,\s?-?\d{1,12}){1,5}),?\s?\)")
 _INT = re.compile(r"-?\d{1,18}")
+_SHORT = 19
+"""No number of a shorter text is too long for a column."""
 
 _PHASES = {
     "prompt": "prompt",
@@ -53,9 +55,16 @@ def buckets_of(text: str) -> list[Bucket]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def bucket_of(text: str) -> Bucket:
     """The numbers in the text of one tuple."""
+    if len(text) < _SHORT and "_" not in text:
+        try:
+            numbers = tuple(map(int, text.strip("()").split(",")))
+        except ValueError:
+            pass  # not as simple as nearly all of them
+        else:
+            return numbers[:6]
     return tuple(int(number) for number in _INT.findall(text)[:6])
 
 

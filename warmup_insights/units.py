@@ -21,6 +21,7 @@ _FACTORS = {
     "": 1, "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
     "k": KIB, "m": MIB, "g": GIB, "t": TIB,
 }  # fmt: skip
+_PRINTED = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "TiB": TIB}
 _SIZE = re.compile(
     r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?b?\s{0,4}", re.I
 )
@@ -38,6 +39,12 @@ def parse_bytes(text: str) -> int:
 
     `GB` means 2**30 here, as it does in the engines. Raises ValueError.
     """
+    number, _, unit = text.partition(" ")
+    whole, _, rest = number.partition(".")
+    if unit in _PRINTED and len(number) < 19 and whole.isdigit() and rest.isdigit():
+        # As `format_bytes` prints it.
+        if number.isascii():
+            return round(float(number) * _PRINTED[unit])
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"not a size: {text[:40]!r}")

@@ -21,6 +21,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.ingest.alike import Alike
 from warmup_insights.ingest.board import Board, Result
 from warmup_insights.ingest.cores import STREAM_BYTES
+from warmup_insights.ingest.garbage import rare_collections
 from warmup_insights.ingest.lane import Lane
 from warmup_insights.ingest.messages import Parsed, Refused, read_parsed
 from warmup_insights.ingest.opening import source_name
@@ -32,7 +33,6 @@ from warmup_insights.ingest.write import (
     AlreadyStoredError,
     LogWriter,
     digests_in,
-    rare_collections,
 )
 from warmup_insights.storage import EventStore, SourceRecord
 

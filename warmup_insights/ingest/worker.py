@@ -17,6 +17,7 @@ import msgspec
 from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.garbage import rare_collections
 from warmup_insights.ingest.log import ReadLog
 from warmup_insights.ingest.messages import (
     Advanced,
@@ -60,7 +61,7 @@ class Worker:
 
     def _answer(self, path: str) -> Same | Parsed | Refused:
         try:
-            with open_path(Path(path)) as file:
+            with open_path(Path(path)) as file, rare_collections():
                 return self._read(path, file)
         except InputError as error:
             return Refused(str(error))

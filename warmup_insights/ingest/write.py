@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from parsers.files import Batch
 from warmup_insights.analysis.refresh import run_columns
+from warmup_insights.ingest.garbage import rare_collections
 from warmup_insights.ingest.log import Log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transaction
@@ -36,17 +34,6 @@ class AlreadyStoredError(Exception):
 
     def __init__(self, source: SourceRecord) -> None:
         self.source = source
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Let the garbage collector look seldom: nothing here is part of a cycle."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class LogWriter:
