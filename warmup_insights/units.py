@@ -41,10 +41,10 @@ def parse_bytes(text: str) -> int:
     """
     number, _, unit = text.partition(" ")
     whole, _, rest = number.partition(".")
-    if unit in _PRINTED and len(number) < 19 and whole.isdigit() and rest.isdigit():
+    is_number = whole.isdigit() and rest.isdigit() and number.isascii()
+    if unit in _PRINTED and is_number and len(number) < 19:
         # As `format_bytes` prints it.
-        if number.isascii():
-            return round(float(number) * _PRINTED[unit])
+        return round(float(number) * _PRINTED[unit])
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"not a size: {text[:40]!r}")
