@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from warmup_insights.ingest.messages import Question, read_frame, send
 from warmup_insights.ingest.outcome import Options
 
 CLOSE_S = 5.0
+PIPE_BYTES = 1 << 20
+"""Room for a batch of events, so that it reads on while the one before is stored."""
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from warmup_insights.ingest.worker import main; main()"
@@ -47,7 +50,7 @@ class Child:
     def _start(options: Options) -> subprocess.Popen[bytes]:
         paths = [path or os.getcwd() for path in sys.path]
         flags = ["-I", "-B"] if sys.flags.dont_write_bytecode else ["-I"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [
                 sys.executable, *flags, "-c", _START, json.dumps(paths),
                 msgspec.json.encode(options).decode(),
@@ -56,6 +59,10 @@ class Child:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )  # fmt: skip
+        if process.stdout is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):  # others have used up what is allowed
+                fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        return process
 
     @property
     def pid(self) -> int:
