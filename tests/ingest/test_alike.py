@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ingest.builders import write_logs
+from tests.ingest.builders import steps, write_logs
 from warmup_insights.ingest import alike as module
-from warmup_insights.ingest import ingest_files
+from warmup_insights.ingest import ingest_files, ingest_path
 from warmup_insights.ingest.alike import Alike
 from warmup_insights.storage import EventStore, SourceRecord, Transaction
 
@@ -97,3 +97,34 @@ def test_logs_that_begin_alike_are_asked_about_once_and_not_once_each(
     with EventStore(tmp_path / "one.db") as store:
         one = ingest_files(store, files, jobs=1)
     assert [o.run_ids for o in many] == [o.run_ids for o in one]
+
+
+def test_hundreds_of_logs_that_begin_alike_are_asked_for_a_few_times_each(
+    tmp_path, monkeypatch
+):
+    asked = 0
+
+    def counting(method):
+        def call(self, *arguments):
+            nonlocal asked
+            asked += 1
+            return method(self, *arguments)
+
+        return call
+
+    for name in ("ensure_run", "has_run"):
+        method = getattr(Transaction, name)
+        monkeypatch.setattr(Transaction, name, counting(method))
+    log = tmp_path / "a.log"
+    counts = []
+    with EventStore(tmp_path / "a.db") as store:
+        for number in range(200):
+            log.write_text(
+                f"+ vllm serve model\nINFO 07-07 19:15:37 host {number}\n" + steps(2)
+            )
+            asked = 0
+            assert ingest_path(store, str(log)).state == "new"
+            counts.append(asked)
+        assert store.count_runs() == 200
+    assert max(counts) <= 20
+    assert max(counts[100:]) > 5, "they did not begin alike"

@@ -106,15 +106,16 @@ def _stored_beginning(
     store: EventStore, file: BinaryIO, name: str
 ) -> tuple[SourceRecord, bool] | None:
     """The stored source that this file repeats (True) or continues (False)."""
-    candidates = store.sources_with_head(head_digest(file, name))
+    head = head_digest(file, name)
+    candidates = store.beginnings(head)
     if not candidates:
         return None
     file.seek(0)
-    whole, beginnings = digests(file, name, [c.size_bytes for c in candidates])
-    for source in candidates:
+    whole, parts = digests(file, name, sorted({size for size, _, _ in candidates}))
+    for source in store.sources_naming(head, whole):
         if whole in digests_in(source):
             return source, True
-    for source in candidates:
-        if beginnings.get(source.size_bytes) == source.digest:
-            return source, False
+    for size, digest, source_id in candidates:
+        if parts.get(size) == digest:
+            return store.source(source_id), False
     return None

@@ -126,11 +126,31 @@ class LogWriter:
         record = dataclasses.replace(record, run_id=_run_id(key, salt))
         while not transaction.ensure_run(record):
             # Another file begins in the same way and went on differently.
-            salt += 1
+            salt = self._free_salt(transaction, key, salt)
             record = dataclasses.replace(record, run_id=_run_id(key, salt))
         self._used[key] = salt + 1
         self._records[ordinal] = record
         return record
+
+    def _free_salt(self, transaction: Transaction, key: str, taken: int) -> int:
+        """A salt above a taken one whose id is free; ever wider steps, then halves.
+
+        Thousands of logs may begin alike. The file that continues one of them goes step
+        by step instead, so that it has the same id again.
+        """
+        if self._replaced is not None:
+            return taken + 1
+        width = 1
+        while transaction.has_run(_run_id(key, taken + width)):
+            taken, width = taken + width, 2 * width
+        free = taken + width
+        while free - taken > 1:
+            middle = (taken + free) // 2
+            if transaction.has_run(_run_id(key, middle)):
+                taken = middle
+            else:
+                free = middle
+        return free
 
     def _finish(
         self, transaction: Transaction, labels: dict[str, tuple[str | None, str | None]]

@@ -51,6 +51,32 @@ def sources_with_head(connection: Connection, head_digest: str) -> list[SourceRe
     return [_source_record(row) for row in connection.execute(query)]
 
 
+def beginnings(connection: Connection, head_digest: str) -> list[tuple[int, str, str]]:
+    """Size, digest and id of the sources that begin with the same bytes.
+
+    The longest first. There may be thousands: their reports are not read.
+    """
+    table = schema.sources
+    query = (
+        sa.select(table.c.size_bytes, table.c.digest, table.c.source_id)
+        .where(table.c.head_digest == head_digest)
+        .order_by(table.c.size_bytes.desc())
+    )
+    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
+
+
+def sources_naming(
+    connection: Connection, head_digest: str, digest: str
+) -> list[SourceRecord]:
+    """Sources that begin so and have, or name in their report, a digest."""
+    table = schema.sources
+    query = sa.select(table).where(
+        table.c.head_digest == head_digest,
+        sa.or_(table.c.digest == digest, table.c.report.contains(digest)),
+    )
+    return [_source_record(row) for row in connection.execute(query)]
+
+
 def source_lines(
     connection: Connection, source_id: str
 ) -> list[tuple[int, str | None, str]]:

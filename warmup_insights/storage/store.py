@@ -286,6 +286,16 @@ class EventStore:
         with self._reading() as connection:
             return source_queries.sources_with_head(connection, head_digest)
 
+    def beginnings(self, head_digest: str) -> list[tuple[int, str, str]]:
+        """Size, digest and id of sources that begin with these bytes, the longest first."""
+        with self._reading() as connection:
+            return source_queries.beginnings(connection, head_digest)
+
+    def sources_naming(self, head_digest: str, digest: str) -> list[SourceRecord]:
+        """Sources that begin so and have, or name in their report, a digest."""
+        with self._reading() as connection:
+            return source_queries.sources_naming(connection, head_digest, digest)
+
     def source_lines(self, source_id: str) -> list[tuple[int, str | None, str]]:
         """The kept lines of a source as `(line, rule or None, text)`, in order."""
         with self._reading() as connection:

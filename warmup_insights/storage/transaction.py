@@ -71,6 +71,13 @@ class Transaction:
         """Add a run unless there is one of that id; True when it was added."""
         return self._insert_run(run)
 
+    def has_run(self, run_id: str) -> bool:
+        """Whether there is a run of that id."""
+        found = self._connection.exec_driver_sql(
+            f"SELECT 1 FROM runs WHERE run_id = {self._mark}", (run_id,)
+        )
+        return found.first() is not None
+
     def _insert_run(self, run: RunRecord) -> bool:
         now = time.time()
         values = {name: _fit(value) for name, value in vars(run).items()}
