@@ -71,7 +71,7 @@ class Benchmark:
 
 BENCHMARKS = {
     "ingest": Benchmark(
-        ("--size-mib", "1024", "--events-mib", "200", "--runs", "2"),
+        ("--size-mib", "1024", "--events-mib", "200", "--runs", "3"),
         ("--size-mib", "16", "--events-mib", "8", "--runs", "1"),
         has_json=False,
     ),

@@ -9,7 +9,7 @@ tried. What is remembered depends on nothing but the text, and it is bounded.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parsers.base import LineRule, Made
 from parsers.envelope import Record
@@ -65,7 +65,7 @@ class _Use:
 
     made: int = 0
     """Messages that were new."""
-    review_at: int = TRIAL
+    review_at: int = field(default_factory=lambda: TRIAL)
     lines_before: int = 0
     """Lines of the rule up to the last review."""
     pays: bool = True

@@ -34,6 +34,20 @@ def test_what_is_no_size_is_refused(text):
         parse_bytes(text)
 
 
+@given(
+    st.from_regex(r"[0-9.\u0663_e+-]{0,21} (?:GiB|MiB|KiB|TiB|B|GB)", fullmatch=True)
+)
+def test_sizes_as_they_are_mostly_printed_are_read_like_all_others(text):
+    """A blank more makes no difference, but for the way it is read."""
+    try:
+        expected = parse_bytes(" " + text)
+    except ValueError:
+        with pytest.raises(ValueError, match="not a size"):
+            parse_bytes(text)
+    else:
+        assert parse_bytes(text) == expected
+
+
 @given(st.integers(-(2**50), 2**50))
 def test_formatted_size_reads_back_within_four_digits(size):
     # Four digits, then a whole number of bytes.

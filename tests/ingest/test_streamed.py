@@ -11,6 +11,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.ingest import Options, ingest_files, streamed
 from warmup_insights.ingest import many as many_module
 from warmup_insights.ingest.child import Child, ChildDiedError
+from warmup_insights.ingest.messages import Read, Refused, read_answer
 from warmup_insights.storage import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,3 +112,16 @@ def test_progress_adds_up_to_the_file(tmp_path):
     with EventStore(tmp_path / "runs.db") as store:
         streamed.ingest_streamed(store, path, Options(year=2026), told.append)
     assert sum(told) == Path(path).stat().st_size
+
+
+def test_a_pipe_that_may_not_grow_is_used_as_it_is(monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no more pipe pages for this user")
+
+    monkeypatch.setattr("warmup_insights.ingest.child.fcntl.fcntl", refuse)
+    child = Child(Options())
+    try:
+        child.send(Read("/nowhere.log"))
+        assert isinstance(read_answer(child.receive()[1]), Refused)
+    finally:
+        child.close()

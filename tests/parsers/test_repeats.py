@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsers import all_rules
+from parsers import all_rules, repeats
 from parsers.engine import LineParser
 from parsers.repeats import MAX_MESSAGES, Repeats
 from parsers.stamps import Clock
@@ -126,3 +126,37 @@ def test_what_is_remembered_is_bounded():
     parser, known = in_passing(lines)
     assert known > 1.9 * MAX_MESSAGES
     assert sum(map(len, parser._repeats._messages.values())) <= MAX_MESSAGES
+
+
+MISS = "(EngineCore pid=2) WARNING 07-01 00:00:01 [common.py:300] Decode bucket for (1, 1, {}) "
+MISS += "was not prepared. Adding new bucket: (64, 1, 4096)"
+
+
+def remembered(parser: LineParser) -> int:
+    return sum(len(messages) for messages in parser._repeats._messages.values())
+
+
+def test_messages_that_never_come_again_are_remembered_for_a_trial_only(monkeypatch):
+    monkeypatch.setattr(repeats, "TRIAL", 100)
+    monkeypatch.setattr(repeats, "PAUSE", 1000)
+    lines = [MISS.format(n) for n in range(900)]
+    parser, known = in_passing(lines)
+    assert known >= 890
+    assert remembered(parser) < 110
+    assert_same(lines)
+
+
+def test_messages_that_come_again_are_remembered_on(monkeypatch):
+    monkeypatch.setattr(repeats, "TRIAL", 100)
+    lines = [MISS.format(n // 2) for n in range(900)]
+    parser, _ = in_passing(lines)
+    assert remembered(parser) >= 440
+
+
+def test_after_the_pause_there_is_another_trial(monkeypatch):
+    monkeypatch.setattr(repeats, "TRIAL", 100)
+    monkeypatch.setattr(repeats, "PAUSE", 300)
+    once = [MISS.format(n) for n in range(400)]
+    again = [MISS.format(1000 + n // 2) for n in range(900)]
+    parser, _ = in_passing(once + again)
+    assert remembered(parser) >= 400

@@ -92,6 +92,8 @@ def test_memory_holds_a_store():
         with EventStore(location) as store:
             add_run(store, events=make_steps(2))
             assert len(list(store.events("run1"))) == 2
+            store.delete_run("run1")
+            assert list(store.events("run1")) == []
 
 
 def test_a_file_is_a_wal_database_with_large_pages(tmp_path):
