@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
-from parsers.envelope import Record, clean, peel
+from parsers.envelope import Record, clean, owner_of, peel
 from parsers.joining import Joiner
 from parsers.open_run import BeforeRun, OpenRun, ParsedRun
-from parsers.pending import PASSING
 from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
 from parsers.runs import BACK_S, LEAP_S, RunSplitter
@@ -128,7 +127,7 @@ class LineParser:
         if head is None or run is None or not self._joiner.is_idle:
             return False
         stamp = line[cut - STAMP : cut]
-        time = self._stamps.get(stamp) or self._new_time(stamp)
+        time = self._stamps.get(stamp) or self._clock.short(stamp)
         if time is None or (
             run.last_time is not None and not -BACK_S <= time - run.last_time <= LEAP_S
         ):
@@ -155,10 +154,6 @@ class LineParser:
             self._out += ready
         else:
             self._emit_item(run, item, origin, 1)
-
-    def _new_time(self, stamp: str) -> float | None:
-        """The time of `MM-DD HH:MM:SS`; None for any other text."""
-        return self._clock.seconds(stamp) if stamp[2] == "-" else None
 
     def feed_slowly(self, line: str, number: int) -> None:
         """Read one physical line, whatever it is."""
@@ -222,7 +217,7 @@ class LineParser:
                 continue
             records = peel(piece)
             if not records:
-                owner = _owner_of(piece) or owner
+                owner = owner_of(piece) or owner
             for record in records:
                 if owner is not None and record.process is None:
                     record.process, record.pid = owner.process, owner.pid
@@ -280,7 +275,7 @@ class LineParser:
             raise _Unreadable(rule.name) from None
         report = self.report
         counter = report.matched if made or rule.starts else report.ignored
-        known = KnownMessage(rule, made, counter, _passing(made))
+        known = KnownMessage(rule, made, counter)
         self._repeats.add_message(level, message, known)
         return known
 
@@ -401,16 +396,3 @@ class LineParser:
             )  # fmt: skip
         if last is None or time >= last:
             run.last_time, run.last_line, run.last_text = time, line, text
-
-
-def _passing(made: list[Made]) -> Event | None:
-    """The event, if that is all, and one that a server at work prints."""
-    if len(made) == 1 and type(made[0]) in PASSING:
-        return made[0]  # type: ignore[return-value]
-    return None
-
-
-def _owner_of(piece: str) -> Record | None:
-    """The process named in a piece that holds nothing but a process prefix."""
-    records = peel(piece.rstrip() + " x")
-    return records[0] if records and records[0].process is not None else None

@@ -310,3 +310,9 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
     return None
+
+
+def owner_of(piece: str) -> Record | None:
+    """The process named in a piece that holds nothing but a process prefix."""
+    records = peel(piece.rstrip() + " x")
+    return records[0] if records and records[0].process is not None else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from parsers.base import LineRule, Made
 from parsers.envelope import Record
-from parsers.pending import RankState
+from parsers.pending import PASSING, RankState
 from warmup_insights.events import Event
 
 MAX_HEADS = 4096
@@ -43,8 +43,12 @@ class KnownMessage:
     made: list[Made]
     counter: Counter[str]
     """Where lines of this rule are counted: matched or ignored."""
-    event: Event | None
+    event: Event | None = field(init=False)
     """The only thing made, if it means nothing to what comes before and after it."""
+
+    def __post_init__(self) -> None:
+        is_passing = len(self.made) == 1 and type(self.made[0]) in PASSING
+        self.event = self.made[0] if is_passing else None  # type: ignore[assignment]
 
 
 @dataclass(slots=True)

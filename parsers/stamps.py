@@ -128,6 +128,10 @@ class Clock:
             self.known[stamp] = seconds
         return seconds
 
+    def short(self, stamp: str) -> float | None:
+        """Seconds since the epoch of `MM-DD HH:MM:SS`; None for any other text."""
+        return self.seconds(stamp) if stamp[2] == "-" else None
+
     def outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a collector's stamp."""
         if outer.has_zone:
