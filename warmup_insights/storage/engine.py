@@ -147,7 +147,8 @@ def _with_begin(engine: Engine) -> Engine:
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
         _check_references(connection, options.get("sqlite_references", True))
-        connection.exec_driver_sql(f"BEGIN {options.get('sqlite_begin', 'DEFERRED')}")
+        mode = options.get("sqlite_begin", "DEFERRED")
+        connection.exec_driver_sql(f"BEGIN {mode}")
 
     def no_implicit_begin(connection: Any, _: Any) -> None:
         connection.isolation_level = None
@@ -157,10 +158,13 @@ def _with_begin(engine: Engine) -> Engine:
     return engine
 
 
+_REFERENCES = {True: "PRAGMA foreign_keys = ON", False: "PRAGMA foreign_keys = OFF"}
+
+
 def _check_references(connection: Connection, wanted: bool) -> None:
     """Whether SQLite looks up the run of every row, and deletes what belongs to one."""
     if connection.info.get("references", True) != wanted:
-        connection.exec_driver_sql(f"PRAGMA foreign_keys = {'ON' if wanted else 'OFF'}")
+        connection.exec_driver_sql(_REFERENCES[wanted])
         connection.info["references"] = wanted
 
 
