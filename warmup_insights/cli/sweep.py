@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -167,7 +168,7 @@ def run_experiment(
         rest = time_left_s(took, len(left) - number)
         text = f"{place} {point.text}: {outcome.status} in {format_duration(took[-1])}"
         if outcome.reason:
-            text += f" ({outcome.reason[:160]})"
+            text += f" ({textwrap.shorten(outcome.reason, 400, placeholder=' ...')})"
         if len(left) > number:
             text += f", about {format_duration(rest)} left"
         click.echo(text, err=True)
