@@ -247,23 +247,6 @@ def test_deleting_a_run_takes_everything_with_it(store):
     assert len(list(store.events("kept"))) == 2
 
 
-def test_what_only_adds_deletes_nothing_and_what_comes_after_it_can(store):
-    with store.begin(only_adds=True) as transaction:
-        transaction.add_source(make_source())
-        transaction.add_source_lines("source1", [(1, None, "text")])
-        transaction.add_run(make_run("a", source_id="source1"))
-        transaction.append("a", make_steps(3))
-        for delete in (transaction.delete_run, transaction.delete_source):
-            with pytest.raises(TypeError, match="only adds"):
-                delete("a")
-        with pytest.raises(StoreError, match="no run b"):
-            transaction.append("b", make_steps(1))
-    assert len(list(store.events("a"))) == 3
-    store.delete_run("a")
-    assert list(store.events("a")) == []
-    assert store.source_lines("source1") == []
-
-
 @pytest.mark.parametrize("count", [1, 2, 70, 71, 299, 300, 301, 1234])
 @pytest.mark.parametrize("odd_at", [None, 0, -1])
 def test_blocks_of_every_size_keep_their_order(store, count, odd_at):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -168,7 +167,7 @@ def run_experiment(
         rest = time_left_s(took, len(left) - number)
         text = f"{place} {point.text}: {outcome.status} in {format_duration(took[-1])}"
         if outcome.reason:
-            text += f" ({textwrap.shorten(outcome.reason, 400, placeholder=' ...')})"
+            text += f" ({' '.join(outcome.reason.split())[:500]})"
         if len(left) > number:
             text += f", about {format_duration(rest)} left"
         click.echo(text, err=True)

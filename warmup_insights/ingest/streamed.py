@@ -40,7 +40,7 @@ def ingest_streamed(
     try:
         child.send(Read(path))
         head = _head_of(child)
-        if store.sources_with_head(head):
+        if store.beginnings(head):
             return None
         child.send(Known(digests=[], sizes=[]))
         log = StreamedLog(child, head, progress)

@@ -90,7 +90,7 @@ class LogWriter:
             if sum(len(events) for _, events in held) >= BATCH:
                 break
         labels = self._labels()
-        with self._store.begin(only_adds=self._replaced is None) as transaction:
+        with self._store.begin() as transaction:
             if self._replaced is not None:
                 transaction.delete_source(self._replaced.source_id)
             self._append(transaction, held)

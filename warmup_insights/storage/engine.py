@@ -145,9 +145,7 @@ def _configure(connection: sqlite3.Connection, *, read_only: bool = False) -> No
 
 def _with_begin(engine: Engine) -> Engine:
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        _check_references(connection, options.get("sqlite_references", True))
-        mode = options.get("sqlite_begin", "DEFERRED")
+        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
         connection.exec_driver_sql(f"BEGIN {mode}")
 
     def no_implicit_begin(connection: Any, _: Any) -> None:
@@ -156,16 +154,6 @@ def _with_begin(engine: Engine) -> Engine:
     sa.event.listen(engine, "connect", no_implicit_begin)
     sa.event.listen(engine, "begin", begin)
     return engine
-
-
-_REFERENCES = {True: "PRAGMA foreign_keys = ON", False: "PRAGMA foreign_keys = OFF"}
-
-
-def _check_references(connection: Connection, wanted: bool) -> None:
-    """Whether SQLite looks up the run of every row, and deletes what belongs to one."""
-    if connection.info.get("references", True) != wanted:
-        connection.exec_driver_sql(_REFERENCES[wanted])
-        connection.info["references"] = wanted
 
 
 def _postgres_engine(url: URL, *, read_only: bool) -> Engine:

@@ -185,7 +185,7 @@ class StoreSink:
                 return
 
     def _write(self, events: Sequence[Event]) -> None:
-        with self._opened().begin(only_adds=True) as transaction:
+        with self._opened().begin() as transaction:
             everything = [*self._waiting(), *events]
             columns = {"heartbeat_at": time.time(), **learned_columns(everything)}
             try:

@@ -155,7 +155,7 @@ def restore_spill(store: EventStore, path: Path) -> int:
         lines=len(events) + 1,
         dialects=(SPILL_DIALECT,),
     )
-    with store.begin(only_adds=True) as transaction:
+    with store.begin() as transaction:
         if transaction.source_with_digest(digest) is not None:
             return 0
         transaction.add_source(source)

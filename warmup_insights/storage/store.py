@@ -121,19 +121,12 @@ class EventStore:
         self._engine = self._make_engine()
 
     @contextmanager
-    def begin(self, *, only_adds: bool = False) -> Iterator[Transaction]:
-        """A transaction: everything written in it is stored, or nothing is.
-
-        One that `only_adds` refuses to delete, and SQLite does not look up the run of
-        every event, which would take a third of the time: `append` knows that it is
-        there.
-        """
+    def begin(self) -> Iterator[Transaction]:
+        """A transaction: everything written in it is stored, or nothing is."""
         with explained(str(self.location)), self._engine.connect() as plain:
-            connection = plain.execution_options(
-                sqlite_begin="IMMEDIATE", sqlite_references=not only_adds
-            )
+            connection = plain.execution_options(sqlite_begin="IMMEDIATE")
             with connection.begin():
-                yield Transaction(connection, only_adds=only_adds)
+                yield Transaction(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

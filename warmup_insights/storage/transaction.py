@@ -30,9 +30,8 @@ from warmup_insights.storage.schema import (
 from warmup_insights.storage.summaries import bucket_row, summary_row
 from warmup_insights.storage.text import clean_text, to_json
 
-AT_ONCE = 70
-"""So many rows go in one statement; an older SQLite takes 999 values in all."""
-_MANY = 300 if sqlite3.sqlite_version_info >= (3, 32) else AT_ONCE
+AT_ONCE = 300 if sqlite3.sqlite_version_info >= (3, 32) else 70
+"""So many rows go in one statement of SQLite; an older one takes 999 values in all."""
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 
@@ -57,9 +56,8 @@ class NoRunError(StoreError):
 class Transaction:
     """Writes between `EventStore.begin()` and its end; an exception undoes them all."""
 
-    def __init__(self, connection: Connection, *, only_adds: bool = False) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._only_adds = only_adds
         self._mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
     def add_run(self, run: RunRecord) -> None:
@@ -166,15 +164,13 @@ class Transaction:
         would be held up once per row. Large blocks take a fifth less time as well.
         """
         insert = _insert_sql(events.name, EVENT_COLUMNS, self._mark)
-        start = 0
-        if self._mark == "?":
-            size = len(rows) if len(rows) <= AT_ONCE else _MANY
-            while 1 < size <= len(rows) - start:
-                values = tuple(chain.from_iterable(rows[start : start + size]))
-                self._connection.exec_driver_sql(_repeated(insert, size), values)
-                start += size
-        if start < len(rows):
-            self._connection.exec_driver_sql(insert, rows[start:])
+        if self._mark != "?":
+            self._connection.exec_driver_sql(insert, rows)
+            return
+        for start in range(0, len(rows), AT_ONCE):
+            part = rows[start : start + AT_ONCE]
+            values = tuple(chain.from_iterable(part))
+            self._connection.exec_driver_sql(_repeated(insert, len(part)), values)
 
     def clear_events(self, run_id: str) -> None:
         """Remove the events of a run, which then starts from number 0 again."""
@@ -247,7 +243,6 @@ class Transaction:
 
         Raises StoreError when there is no such run.
         """
-        self._check_may_delete()
         source_id = queries.source_of_run(self._connection, run_id)
         self._connection.execute(sa.delete(runs).where(runs.c.run_id == run_id))
         if source_id is not None and not queries.runs(
@@ -257,14 +252,9 @@ class Transaction:
 
     def delete_source(self, source_id: str) -> None:
         """Remove a source, its lines and the runs that were read from it."""
-        self._check_may_delete()
         self._connection.execute(
             sa.delete(sources).where(sources.c.source_id == source_id)
         )
-
-    def _check_may_delete(self) -> None:
-        if self._only_adds:
-            raise TypeError("nothing can be deleted in a transaction that only adds")
 
     def source_with_digest(self, digest: str) -> SourceRecord | None:
         """The source with exactly these bytes, if it is stored."""
@@ -280,7 +270,7 @@ def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:
     return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))})"
 
 
-@lru_cache(maxsize=AT_ONCE + 1)
+@lru_cache(maxsize=AT_ONCE)
 def _repeated(insert: str, count: int) -> str:
     """The statement for so many rows."""
     values = insert[insert.rindex("(") :]
