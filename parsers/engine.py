@@ -16,10 +16,10 @@ from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, clean, owner_of, peel
 from parsers.joining import Joiner
 from parsers.open_run import BeforeRun, OpenRun, ParsedRun
-from parsers.repeats import STAMP, KnownMessage, Repeats, is_plain
+from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport, shown_text
 from parsers.runs import BACK_S, LEAP_S, RunSplitter
-from parsers.signals import Origin, RankNamed
+from parsers.signals import Origin, RankNamed, StepLine
 from parsers.stamps import Clock
 from parsers.tracker import stamped
 from warmup_insights.events import (
@@ -142,9 +142,18 @@ class LineParser:
             event = replace(known.event, time=time, rank=head.rank, line=number)
             self._out.append(event)
         elif known.made:
-            origin = Origin(time, head.rank, number)
-            self._emit_item(run, known.made[0], origin, 1)
+            self._emit_known(run, head, known.made[0], Origin(time, head.rank, number))
         return True
+
+    def _emit_known(
+        self, run: OpenRun, head: KnownHead, item: Made, origin: Origin
+    ) -> None:
+        if type(item) is StepLine:
+            ready = run.tracker.step(head.state, item, origin)
+            self.report.events += len(ready)
+            self._out += ready
+        else:
+            self._emit_item(run, item, origin, 1)
 
     def feed_slowly(self, line: str, number: int) -> None:
         """Read one physical line, whatever it is."""

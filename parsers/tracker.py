@@ -89,8 +89,10 @@ class RunTracker:
         return events
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
-        if type(event) in PASSING and state.is_idle:
-            return [event]
+        if type(event) in PASSING:
+            if state.is_idle:
+                return [event]
+            return [*self._flush(state, origin), *_end_step(state, origin), event]
         events = self._flush(state, origin)
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += _end_step(state, origin)
@@ -110,7 +112,7 @@ class RunTracker:
         self, state: RankState, made: Signal, origin: Origin
     ) -> list[Event]:
         if type(made) is StepLine:
-            return self._step(state, made, origin)
+            return self.step(state, made, origin)
         match made:
             case BarUpdate():
                 return self._bar(state, made, origin)
@@ -148,12 +150,12 @@ class RunTracker:
                 return self._bench.take(made, origin.line)
         return []
 
-    def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
+    def step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
+        """The events that are complete now that a rank printed this line."""
         events = _end_step(state, origin, following=made)
         if state.settings or state.omitted:
             events = self._flush(state, origin) + events
-        clock = state.clocks.get(made.phase)
-        if clock is not None:
+        if state.clocks and (clock := state.clocks.get(made.phase)) is not None:
             clock.has_lines = True
         if not state.is_validating:
             state.step = PendingStep(made, origin)

@@ -138,7 +138,19 @@ class Timeline:
 
     def route(self, kind: type[Event]) -> Callable[[Event], None]:
         """What takes notice of the events of one class."""
+        if kind in _STEPS:
+            return self._stepped
         return self._while_serving if kind in _SERVING - _SPECIAL else self.add
+
+    def _stepped(self, event: Event) -> None:
+        """`add` of the events of which there are most."""
+        time = event.time
+        if time is None:
+            return
+        if self.started_at is None or time < self.started_at:
+            self.started_at = time
+        if self.ready_at is None or time <= self.ready_at:
+            self._startup(event, time)
 
     def _while_serving(self, event: Event) -> None:
         """It happens at any time and says nothing about the start-up."""
