@@ -48,14 +48,15 @@ from tests.dashboard.builders import START, recorded_events
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.refresh import put
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     BucketUsed,
     Event,
     GraphCaptured,
     WarmupStep,
 )
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 OUR_ROWS = '[data-testid="stDataFrame"] table tbody tr:nth-of-type(10)'
 """The grid paints on a canvas and keeps the visible rows as a table for readers."""

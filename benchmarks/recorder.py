@@ -31,9 +31,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from warmup_insights.events import WarmupStep, encode
+from warmup_insights.model.events import WarmupStep, encode
+from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import NULL_RECORDER, Recorder
-from warmup_insights.storage import EventStore, RunRecord, StoreSink, new_run_id
+from warmup_insights.storage import EventStore, StoreSink
 
 Method = Callable[[int], object]
 BURST = 2_000

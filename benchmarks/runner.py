@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from warmup_insights.devices import open_device
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     Event,
     GraphCaptured,
     RunStarted,
     ServerReady,
 )
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import CAPTURE_STRATEGIES, RunSettings
-from warmup_insights.runner.shapes import PRESETS
 from warmup_insights.runner.torch_engine import TorchEngine
 from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.units import GIB, MIB

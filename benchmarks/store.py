@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from warmup_insights.events import Event, MemoryMeasured, WarmupStep
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import Event, MemoryMeasured, WarmupStep
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
 from warmup_insights.storage.transaction import BLOCK
 

@@ -28,7 +28,8 @@ from warmup_insights.analysis.summary import summarize
 from warmup_insights.errors import StoreError
 from warmup_insights.export.plans import recommendation_table
 from warmup_insights.export.tables import TextTable
-from warmup_insights.storage import EventStore, RunRecord, SourceRecord
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.storage import EventStore
 
 Version = tuple[float, ...]
 MOST_LIVE = 12

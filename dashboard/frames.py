@@ -13,8 +13,12 @@ import pandas as pd
 
 from dashboard.palette import phase_meaning
 from dashboard.text import visible
-from warmup_insights.events import AnyEvent, BucketRangesConfigured, BucketsGenerated
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import (
+    AnyEvent,
+    BucketRangesConfigured,
+    BucketsGenerated,
+)
+from warmup_insights.model.run import RunRecord
 
 Summary = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.palette import phase_meaning
 from warmup_insights.analysis.timeline import Timeline
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     BucketUsed,
     CaptureProgress,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dashboard.budget import block_bytes
 from warmup_insights.analysis.figures import graph_memory_bytes
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     GraphBudgetSet,
     GraphCaptured,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     BucketsGenerated,
     GapSeen,

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import data, widgets
 from dashboard.frames import name_of
 from dashboard.text import visible
-from warmup_insights.storage import RunRecord
+from warmup_insights.model.run import RunRecord
 
 
 @st.dialog("Label and notes")

@@ -22,7 +22,7 @@ This page is made by `python docs/make_dialects.py` from the rules in `parsers/`
 compares them. `warmup-insights dialects` prints the short form.
 
 A rule is one wording of one line. The third column shows a sample of it, cut where it is
-long; the second what the line becomes: an event of `warmup_insights/events.py`, a signal of
+long; the second what the line becomes: an event of `warmup_insights/model/events.py`, a signal of
 `parsers/signals.py` from several of which events are made, or nothing, for lines that are
 known and hold no figure. Collector, container, Ray and logger prefixes may stand in front
 of every one, with ANSI colours and progress bars around it; `.gz`, `.zst`, UTF-16 and

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from parsers.base import LineRule, Made, Sample
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,
     Note,

@@ -11,7 +11,7 @@ import re
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import buckets_of, ints_of, phase_of, text_of
 from parsers.signals import OmittedBucket
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
     BucketsOmitted,

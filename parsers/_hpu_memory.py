@@ -11,7 +11,11 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import convert_groups
-from warmup_insights.events import KVCacheAllocated, MemoryBudgetSet, MemoryMeasured
+from warmup_insights.model.events import (
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+)
 from warmup_insights.units import GIB, MIB, parse_bytes
 
 SIZE = r"-?[\d.]{1,20} ?[KMGT]?i?B"

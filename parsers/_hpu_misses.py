@@ -7,7 +7,7 @@ Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vl
 from __future__ import annotations
 
 from parsers.base import LineRule, Sample
-from warmup_insights.events import BucketMiss, Note
+from warmup_insights.model.events import BucketMiss, Note
 
 MISS_RULES: tuple[LineRule, ...] = (
     LineRule(

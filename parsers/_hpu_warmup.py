@@ -13,7 +13,7 @@ from parsers._hpu_memory import SIZE
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import buckets_of, ints_of, phase_of
 from parsers.signals import StepLine
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     CaptureSummary,
     WarmupFinished,

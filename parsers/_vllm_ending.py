@@ -10,7 +10,7 @@ import re
 from parsers._vllm_startup import SECONDS
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.signals import FailureLine
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     EngineInitialized,
     Note,
     PhaseMarked,

@@ -10,7 +10,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
     Note,

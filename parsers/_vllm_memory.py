@@ -11,7 +11,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import int_of
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
     MemoryBudgetSet,

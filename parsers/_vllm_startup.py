@@ -12,7 +12,7 @@ from parsers.base import LineRule, Made, Sample
 from parsers.config_text import settings_of
 from parsers.convert import text_of
 from parsers.signals import RankNamed
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     MemoryMeasured,

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from parsers.convert import field_of
 from parsers.signals import Signal
-from warmup_insights.events import Event
+from warmup_insights.model.events import Event
 
 Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on 3.10
 Build = Callable[["re.Match[str]"], "Made | list[Made]"]

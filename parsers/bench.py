@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from parsers.signals import BenchEdge, BenchLine
-from warmup_insights.events import BenchmarkResult, Event
+from warmup_insights.model.events import BenchmarkResult, Event
 
 SERVE_ROWS: dict[str, str] = {
     "Successful requests": "completed",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 from warmup_insights.secrets import mask_text
 from warmup_insights.units import gib, mib, parse_bytes, parse_clock
 

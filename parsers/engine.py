@@ -22,7 +22,7 @@ from parsers.runs import BACK_S, LEAP_S, RunSplitter
 from parsers.signals import Origin, RankNamed, StepLine
 from parsers.stamps import Clock
 from parsers.tracker import stamped
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     ConfigRecorded,
     Event,
     GapSeen,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.signals import FailureLine, Origin
-from warmup_insights.events import Failure
+from warmup_insights.model.events import Failure
 from warmup_insights.secrets import mask_text
 
 _MEMORY_WORDS = (

@@ -18,7 +18,7 @@ from parsers.report import ParseReport
 from parsers.select import Lines, Selector, make_selector
 from parsers.source import TextBlocks, looks_binary
 from parsers.stamps import Clock
-from warmup_insights.events import Event
+from warmup_insights.model.events import Event
 
 Batch = list[tuple[int, list[Event]]]
 """Ordinals of runs with their events, in the order of the source."""

@@ -12,7 +12,7 @@ from parsers.signals import (
     Origin,
     StepLine,
 )
-from warmup_insights.events import Bucket, BucketMiss, DefragRan, Note
+from warmup_insights.model.events import Bucket, BucketMiss, DefragRan, Note
 
 PASSING = frozenset((BucketMiss, DefragRan, Note))
 """Events of a server at work: they mean nothing to what comes after them."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from parsers.base import Dialect
 from parsers.report import ParseReport
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketUsed,
     CompileFinished,
     ConfigRecorded,

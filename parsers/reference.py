@@ -10,7 +10,7 @@ import re
 
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.convert import text_of
-from warmup_insights.events import RunStarted
+from warmup_insights.model.events import RunStarted
 
 ENGINE = "reference"
 

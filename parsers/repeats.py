@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from parsers.base import LineRule, Made
 from parsers.envelope import Record
 from parsers.pending import PASSING, RankState
-from warmup_insights.events import Event
+from warmup_insights.model.events import Event
 
 MAX_HEADS = 4096
 MAX_MESSAGES = 32_768

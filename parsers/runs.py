@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from parsers.base import LineRule, Made
 from parsers.envelope import Record
 from parsers.signals import ConfigLine, StepLine
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
     ConfigRecorded,

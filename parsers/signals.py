@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 
 class Origin(msgspec.Struct, gc=False):

@@ -30,7 +30,7 @@ from parsers.signals import (
     StepLine,
     ValidationMarked,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
     BucketsOmitted,

@@ -15,7 +15,7 @@ from parsers._vllm_startup import (
 )
 from parsers.base import Dialect, LineRule, Sample
 from parsers.signals import Elided
-from warmup_insights.events import Note, PhaseMarked
+from warmup_insights.model.events import Note, PhaseMarked
 
 _OTHER: tuple[LineRule, ...] = (
     LineRule(

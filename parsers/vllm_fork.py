@@ -14,7 +14,7 @@ from parsers._hpu_misses import MISS_RULES
 from parsers._hpu_warmup import WARMUP_RULES
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.signals import StepLine
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
     GraphsCaptured,

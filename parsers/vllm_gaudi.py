@@ -22,7 +22,7 @@ from parsers.signals import (
     ExecutedShape,
     ValidationMarked,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
     ConfigRecorded,

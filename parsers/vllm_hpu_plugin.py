@@ -12,7 +12,7 @@ from parsers._hpu_misses import MISS_RULES
 from parsers._hpu_warmup import WARMUP_RULES
 from parsers.base import Dialect, LineRule, Sample
 from parsers.signals import ConfigLine
-from warmup_insights.events import Note
+from warmup_insights.model.events import Note
 
 _RULES: tuple[LineRule, ...] = (
     LineRule(

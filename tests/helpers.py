@@ -10,8 +10,8 @@ from parsers.files import LogReader
 from parsers.report import ParseReport
 from parsers.stamps import zone_of
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.events import Event
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import Event
+from warmup_insights.model.run import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL_LOGS = ROOT.parent / "shared" / "logs"

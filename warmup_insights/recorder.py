@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Event,
     Failure,
     Note,

@@ -12,7 +12,7 @@ from dashboard.charts_live import memory_line
 from dashboard.progress import Journey
 from dashboard.text import markdown
 from dashboard.widgets import Figures
-from warmup_insights.storage import RunRecord
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_bytes, format_count, format_duration
 
 EVERY_S = 2.0

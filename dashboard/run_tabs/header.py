@@ -12,7 +12,7 @@ from dashboard.budget import graphs_used_bytes
 from dashboard.frames import name_of
 from dashboard.text import markdown, visible
 from dashboard.widgets import Figures
-from warmup_insights.storage import RunRecord
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import (
     format_bytes,
     format_count,

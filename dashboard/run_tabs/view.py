@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard import widgets
-from warmup_insights.storage import RunRecord
+from warmup_insights.model.run import RunRecord
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from warmup_insights.analysis.refresh import current_summary, refresh_summary
-from warmup_insights.events import RunStarted, WarmupFinished, WarmupStep
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import RunStarted, WarmupFinished, WarmupStep
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.helpers import summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.waterfall import memory_parts
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
     BucketsOmitted,

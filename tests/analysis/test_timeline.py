@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import summary_of
 from warmup_insights.analysis.spans import MEASURED, Span, partition
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     CompileFinished,
     GapSeen,
     MemoryMeasured,

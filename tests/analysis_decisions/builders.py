@@ -10,7 +10,7 @@ from warmup_insights.analysis.advice_facts import RunFacts, collect_facts
 from warmup_insights.analysis.plan_evidence import Evidence, collect_evidence
 from warmup_insights.analysis.summary import RunSummary, summarize
 from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     BucketsGenerated,
     ConfigRecorded,
@@ -22,9 +22,9 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
+from warmup_insights.model.run import RunRecord
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.storage.records import RunRecord
 from warmup_insights.units import GIB
 
 SEED_LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"

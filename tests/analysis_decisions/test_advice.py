@@ -24,7 +24,7 @@ from tests.analysis_decisions.builders import (
 from warmup_insights.analysis.advice import Finding, advise
 from warmup_insights.analysis.advice_rules import RULES
 from warmup_insights.analysis.advice_settings import DEAD_SETTINGS, read_version
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
     CaptureSummary,

@@ -9,15 +9,15 @@ import pytest
 from tests.analysis_decisions.builders import start_up, started, summary_of
 from warmup_insights.analysis.check import check_run, parse_limit
 from warmup_insights.errors import InputError
-from warmup_insights.events import (
+from warmup_insights.export.checks import check_markdown
+from warmup_insights.export.junit import junit_text
+from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     CaptureSummary,
     Failure,
     PhaseMarked,
 )
-from warmup_insights.export.checks import check_markdown
-from warmup_insights.export.junit import junit_text
 from warmup_insights.units import GIB
 
 

@@ -20,7 +20,7 @@ from tests.analysis_decisions.builders import (
 )
 from warmup_insights.analysis.compare import compare
 from warmup_insights.errors import InputError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     CaptureSummary,

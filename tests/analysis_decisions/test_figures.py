@@ -20,7 +20,7 @@ from warmup_insights.analysis.figures import (
     read_figures,
     resolution,
 )
-from warmup_insights.events import BucketMiss, CaptureSummary, GraphCaptured
+from warmup_insights.model.events import BucketMiss, CaptureSummary, GraphCaptured
 from warmup_insights.units import GIB, MIB
 
 

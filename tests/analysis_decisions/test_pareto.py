@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.analysis_decisions.builders import start_up, started, summary_of
 from warmup_insights.analysis.pareto import configuration_rows, non_dominated
-from warmup_insights.events import Failure
+from warmup_insights.model.events import Failure
 
 OBJECTIVES = (("a", "higher"), ("b", "lower"))
 

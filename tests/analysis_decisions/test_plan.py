@@ -26,7 +26,7 @@ from warmup_insights.analysis.plan_recommend import (
 )
 from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     CaptureSummary,
     GraphBudgetSet,
     GraphCaptured,

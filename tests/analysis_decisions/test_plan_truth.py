@@ -14,7 +14,11 @@ from tests.analysis_decisions.builders import simulate
 from warmup_insights.analysis.plan_evidence import collect_evidence
 from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import CaptureSummary, KVCacheAllocated, WarmupFinished
+from warmup_insights.model.events import (
+    CaptureSummary,
+    KVCacheAllocated,
+    WarmupFinished,
+)
 from warmup_insights.units import GIB
 
 NUM_BASES = 60

@@ -20,7 +20,7 @@ from warmup_insights.analysis.traffic import (
 )
 from warmup_insights.bucketing import settings_from_mapping
 from warmup_insights.errors import InputError
-from warmup_insights.events import BucketMiss, BucketUsed
+from warmup_insights.model.events import BucketMiss, BucketUsed
 
 LIMITS = {
     "max_num_seqs": 3, "block_size": 4, "max_num_batched_tokens": 8,

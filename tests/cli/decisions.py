@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 from tests.analysis_decisions.builders import simulate
 from warmup_insights.analysis.refresh import refresh_summary
 from warmup_insights.cli import cli
-from warmup_insights.events import Event
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import Event
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 
 def store_run(

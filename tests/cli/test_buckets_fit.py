@@ -10,7 +10,7 @@ from tests.analysis_decisions.builders import simulate
 from tests.cli.decisions import invoke, store_run
 from warmup_insights.bucketing import read_bucket_file
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import BucketMiss, BucketUsed
+from warmup_insights.model.events import BucketMiss, BucketUsed
 
 LIMITS = (
     "--max-num-seqs=8", "--max-num-batched-tokens=1024", "--max-model-len=2048",

@@ -95,7 +95,7 @@ def test_markdown_cells_are_escaped():
 
 def test_a_run_that_is_still_going_on_has_its_buckets(tmp_path):
     """Its summary is made when it is asked for; so are its rows."""
-    from warmup_insights.storage import RunRecord
+    from warmup_insights.model.run import RunRecord
 
     db = tmp_path / "x.db"
     with EventStore(db) as store, store.begin() as transaction:

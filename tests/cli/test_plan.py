@@ -9,7 +9,7 @@ import pytest
 from tests.analysis_decisions.builders import SEED_LOG, start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import BucketUsed
+from warmup_insights.model.events import BucketUsed
 
 
 @pytest.fixture(scope="module")

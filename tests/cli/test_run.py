@@ -18,7 +18,7 @@ from warmup_insights.cli import COMMANDS, cli
 from warmup_insights.cli.run import run
 from warmup_insights.cli.run_options import engine_environment
 from warmup_insights.errors import DeviceError, InputError, SettingError, StoreError
-from warmup_insights.events import BenchmarkResult, WarmupStep
+from warmup_insights.model.events import BenchmarkResult, WarmupStep
 from warmup_insights.storage.store import EventStore
 
 SMALL = (

@@ -162,8 +162,9 @@ def test_the_real_engine_gets_options_and_environment():
 
 SERVER = """
     import os, signal, sys, time
-    from warmup_insights.events import *
-    from warmup_insights.storage import EventStore, RunRecord
+    from warmup_insights.model.events import *
+    from warmup_insights.model.run import RunRecord
+    from warmup_insights.storage import EventStore
     db, label, mode = sys.argv[1:4]
     def record_stop():
         with EventStore(db) as store, store.begin() as t:

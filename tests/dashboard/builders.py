@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from warmup_insights.analysis.refresh import refresh_summary
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
     BucketUsed,
@@ -31,7 +31,8 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 GIB = 1024**3
 START = 1_790_000_000.0

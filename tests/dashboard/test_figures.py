@@ -25,9 +25,15 @@ from dashboard.palette import STATES
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.events import GraphCaptured, LazyCapture, PhaseMarked, ServerReady
 from warmup_insights.ingest import ingest_path
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import (
+    GraphCaptured,
+    LazyCapture,
+    PhaseMarked,
+    ServerReady,
+)
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 
 @pytest.fixture(scope="module")

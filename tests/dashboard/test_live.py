@@ -11,8 +11,9 @@ from dashboard import following
 from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
-from warmup_insights.storage import EventStore, RunRecord
-from warmup_insights.storage.process import own_process
+from warmup_insights.model.process import own_process
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 RUN = "a" * 12
 LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"

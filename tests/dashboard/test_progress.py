@@ -10,7 +10,7 @@ from dashboard.progress import (
     remaining,
     silence_limit,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     MemoryMeasured,
     PhaseMarked,

@@ -15,8 +15,8 @@ from parsers.engine import LineParser
 from parsers.files import LogReader
 from parsers.stamps import Clock
 from warmup_insights.analysis.summary import Summarizer
-from warmup_insights.events import Event, decode, encode
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import Event, decode, encode
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.rows import EVENT_COLUMNS, careful_rows, event_rows
 
 LINE_LIMIT_S = 0.010

@@ -10,7 +10,8 @@ from tests.ingest.builders import steps, write_logs
 from warmup_insights.ingest import alike as module
 from warmup_insights.ingest import ingest_files, ingest_path
 from warmup_insights.ingest.alike import Alike
-from warmup_insights.storage import EventStore, SourceRecord, Transaction
+from warmup_insights.model.run import SourceRecord
+from warmup_insights.storage import EventStore, Transaction
 
 
 def source(name: str, size: int) -> SourceRecord:

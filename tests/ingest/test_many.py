@@ -25,13 +25,14 @@ from tests.ingest.builders import (
     write_logs,
 )
 from warmup_insights.errors import StoreError
-from warmup_insights.events import Note
 from warmup_insights.ingest import Options, ingest_files, lane, many, worker
 from warmup_insights.ingest.child import Child
 from warmup_insights.ingest.held import Held
 from warmup_insights.ingest.messages import Read
 from warmup_insights.ingest.worker import Worker
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import Note
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import SpillFile
 
 SMALL = [path for path in SAMPLES if path.stat().st_size < 8_000]

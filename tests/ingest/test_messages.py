@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from parsers.files import LogReader
 from tests.ingest.builders import SAMPLES
-from warmup_insights.events import Note, WarmupStep
 from warmup_insights.ingest.messages import (
     EVENTS,
     MESSAGE,
@@ -25,6 +24,7 @@ from warmup_insights.ingest.messages import (
     unpack_batch,
     write_frame,
 )
+from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.storage.rows import careful_rows, event_rows
 
 

@@ -67,7 +67,7 @@ def test_time_of_the_warm_up_document(warmup):
 def test_first_drop_is_the_kv_cache_and_not_the_bucket():
     """79.16 to 55.43 GiB is the 23.73 GiB of the cache; the bucket's cost is unknown."""
     from tests.helpers import events, of
-    from warmup_insights.events import WarmupStep
+    from warmup_insights.model.events import WarmupStep
 
     lines = [
         "INFO 08-01 22:26:46 habana_worker.py:190] Initializing cache engine took 23.73 "
@@ -84,7 +84,7 @@ def test_first_drop_is_the_kv_cache_and_not_the_bucket():
 
 def test_lines_cut_out_leave_the_step_before_without_an_end():
     from tests.helpers import events, of
-    from warmup_insights.events import WarmupStep
+    from warmup_insights.model.events import WarmupStep
 
     steps = of(
         WarmupStep, events((LOGS / "vllm-fork" / "warmup_doc_steps.log").read_text())
@@ -107,7 +107,7 @@ def test_buckets_of_the_bucketing_document():
 
 def test_ranges_of_the_bucketing_document():
     from tests.helpers import events, of
-    from warmup_insights.events import BucketRangesConfigured
+    from warmup_insights.model.events import BucketRangesConfigured
 
     text = (LOGS / "vllm-gaudi" / "bucketing_doc.log").read_text()
     (ranges,) = of(BucketRangesConfigured, events(text))

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from tests.helpers import ROOT, events, of, read
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     KVCacheAllocated,
     LazyCapture,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from parsers import all_rules
 from tests.helpers import read, summary_of
-from warmup_insights.events import decode, encode
+from warmup_insights.model.events import decode, encode
 
 LINES = [sample.line for rule in all_rules() for sample in rule.samples]
 WRAPPINGS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import ROOT, read
-from warmup_insights.events import encode
+from warmup_insights.model.events import encode
 
 SAMPLES = sorted(
     path

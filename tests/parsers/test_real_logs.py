@@ -64,7 +64,7 @@ def test_logs_of_the_real_plugin_on_a_simulated_device(name, prompt, decode):
 
 
 def test_every_bucket_of_a_developer_mode_log_has_a_time():
-    from warmup_insights.events import WarmupStep
+    from warmup_insights.model.events import WarmupStep
 
     path = REAL_LOGS / "simdev_gaudi_0.26.0_lazy_devmode.log"
     runs, _ = read(path.read_bytes(), path.name)

@@ -13,7 +13,7 @@ from parsers import all_rules, repeats
 from parsers.engine import LineParser
 from parsers.repeats import MAX_MESSAGES, Repeats
 from parsers.stamps import Clock
-from warmup_insights.events import encode
+from warmup_insights.model.events import encode
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.helpers import ROOT, events, of, read, summarize_file, summary_of
-from warmup_insights.events import BucketMiss, RunStarted, WarmupStep
+from warmup_insights.model.events import BucketMiss, RunStarted, WarmupStep
 
 SAMPLES = ROOT / "sample_logs"
 INIT = (

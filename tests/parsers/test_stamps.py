@@ -9,7 +9,7 @@ import pytest
 from parsers.stamps import Clock, full_stamp, outer_stamp, zone_of
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.errors import SettingError
-from warmup_insights.events import GapSeen, MemoryMeasured, RunStarted
+from warmup_insights.model.events import GapSeen, MemoryMeasured, RunStarted
 
 
 def utc(*parts: int) -> float:

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from tests.recorder.programs import start_program
 from warmup_insights.analysis.refresh import current_summary
-from warmup_insights.events import WarmupStep
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import restore_spill
 

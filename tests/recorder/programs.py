@@ -10,9 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HEADER = """
 import os, sys, threading, time
-from warmup_insights.events import *
+from warmup_insights.model.events import *
 from warmup_insights.recorder import Recorder
-from warmup_insights.storage import RunRecord, StoreSink
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import StoreSink
 
 def step(number, **fields):
     return WarmupStep(phase="prompt", index=number, **fields)

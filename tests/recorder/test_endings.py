@@ -10,7 +10,7 @@ import pytest
 
 from tests.recorder.killing import kill_once
 from tests.recorder.programs import run_program, start_program
-from warmup_insights.events import Note, WarmupStep
+from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import restore_spill
 
@@ -161,9 +161,10 @@ def test_workers_of_multiprocessing_store_what_waits(method, tmp_path):
     program.write_text(
         """
 import multiprocessing, sys
-from warmup_insights.events import WarmupStep
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.recorder import Recorder
-from warmup_insights.storage import RunRecord, StoreSink
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import StoreSink
 
 recorder = Recorder(StoreSink(sys.argv[1], RunRecord(run_id="run1")))
 

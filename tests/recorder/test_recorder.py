@@ -9,7 +9,7 @@ import pytest
 
 from tests.recorder.sinks import FailingSink, GatedSink, ListSink
 from warmup_insights import recorder as recorder_module
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Failure,
     Note,
     PhaseMarked,

@@ -6,10 +6,10 @@ import msgspec
 
 from warmup_insights.devices.cpu import CpuDevice
 from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.rules.model_shape import ModelShape
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.runner.shapes import ModelShape
 from warmup_insights.runner.torch_engine import TorchEngine
 from warmup_insights.units import MIB
 

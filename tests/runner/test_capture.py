@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmup_insights.errors import SettingError
-from warmup_insights.runner.capture import (
+from warmup_insights.rules.capture import (
     GraphBudget,
     capture_graphs,
     num_units,

@@ -7,8 +7,9 @@ import torch
 
 from tests.runner.dense import dense_greedy, dense_logits
 from tests.runner.helpers import BLOCK, SHAPE, of_kind, weights_of
-from warmup_insights.events import DefragRan, GraphCaptured
-from warmup_insights.runner.batch import CacheLayout, Row
+from warmup_insights.model.events import DefragRan, GraphCaptured
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.runner.batch import Row
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.torch_engine import TorchEngine

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runner.helpers import BLOCK, make_engine, of_kind
-from warmup_insights.events import DefragStep, DefragWarmup
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.model.events import DefragStep, DefragWarmup
+from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.defragmenter import (
     THRESHOLDS,
     plan_swaps,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.runner.dense import dense_greedy, dense_logits
 from tests.runner.helpers import BLOCK, SHAPE, make_engine, weights_of
+from warmup_insights.rules.model_shape import RopeScaling
 from warmup_insights.runner.batch import Row
-from warmup_insights.runner.shapes import RopeScaling
 
 TOLERANCE = 1e-4
 PROMPTS = [[5, 11, 90, 3, 3, 17, 60], [1], [42] * 12, list(range(20, 31))]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.runner.helpers import of_kind, seed_settings, simulated_device
 from tests.runner.parsing import read_log
 from warmup_insights.errors import SettingError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     BucketRangesConfigured,
@@ -43,10 +43,10 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
+from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.runner.log_format import LOG_FORMATS, open_log
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.runner.shapes import PRESETS
 from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.units import GIB, MIB
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runner.helpers import make_engine, of_kind
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     PhaseMarked,
     SamplerConfig,
     SamplerStep,

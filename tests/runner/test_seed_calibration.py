@@ -14,7 +14,7 @@ from tests.runner.helpers import (
     run_simulated,
     seed_settings,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,
     GraphBudgetSet,
@@ -153,8 +153,8 @@ def test_a_simulated_run_says_so(events):
 
 def test_graph_memory_is_linear_in_tokens_beyond_a_base():
     from warmup_insights.devices.simulated import PROFILES
+    from warmup_insights.rules.model_shape import PRESETS
     from warmup_insights.runner.costs import GRAPH_BASE_BYTES, CostModel
-    from warmup_insights.runner.shapes import PRESETS
 
     costs = CostModel(PRESETS["llama-3-8b"], "bfloat16", 128, PROFILES["gaudi2"])
     one = costs.graph_bytes((1, 128, 0)) - GRAPH_BASE_BYTES

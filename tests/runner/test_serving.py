@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.runner.dense import dense_greedy
 from tests.runner.helpers import of_kind, only, simulated_device, weights_of
 from warmup_insights.devices.cpu import CpuDevice
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     BucketUsed,
@@ -23,7 +23,7 @@ from warmup_insights.events import (
     Note,
     ServerReady,
 )
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.scheduler import Scheduler
 from warmup_insights.runner.session import Session

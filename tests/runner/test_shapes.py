@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from tests.runner.dense import dense_logits
 from tests.runner.helpers import make_engine, weights_of
 from warmup_insights.errors import InputError, SettingError
+from warmup_insights.rules.model_shape import PRESETS, find_shape, read_config
 from warmup_insights.runner.batch import Row
-from warmup_insights.runner.shapes import PRESETS, find_shape, read_config
 from warmup_insights.units import GIB
 
 CONFIG = {

@@ -14,7 +14,7 @@ from tests.runner.helpers import (
 from warmup_insights.devices.base import DeviceOutOfMemory
 from warmup_insights.devices.cpu import CpuDevice
 from warmup_insights.errors import DeviceError, InputError, SettingError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
     CaptureSummary,
@@ -36,7 +36,7 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.runner.memory import MemoryBudget, make_layout
+from warmup_insights.rules.memory import MemoryBudget, make_layout
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import GIB, MIB

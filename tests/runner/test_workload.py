@@ -200,7 +200,7 @@ def test_the_block_is_read_back_by_the_parsers():
     """Our own dialect of the benchmark: what is printed is what the parser finds."""
     from parsers import vllm_bench  # noqa: F401 - the dialect exists
     from tests.runner.parsing import parse_text
-    from warmup_insights.events import BenchmarkResult
+    from warmup_insights.model.events import BenchmarkResult
 
     values = benchmark_values(TWO, duration_s=5.0, request_rate=2.0, model="m")
     found = [

@@ -15,7 +15,7 @@ from tests.helpers import ROOT
 from tests.recorder.programs import run_program
 from tests.recorder.test_endings import events_of, indexes
 from tests.safety.ingest_killing import STEP
-from warmup_insights.events import Note
+from warmup_insights.model.events import Note
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import read_spill
 

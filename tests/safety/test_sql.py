@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.records import RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warmup_insights.events import WarmupStep
-from warmup_insights.storage import RunRecord, SourceRecord
+from warmup_insights.model.events import WarmupStep
+from warmup_insights.model.run import RunRecord, SourceRecord
 
 
 def make_run(run_id="run1", **columns):

@@ -20,9 +20,10 @@ from warmup_insights.storage import EventStore
 ROOT = Path(__file__).parents[2]
 WORKER = """
 import sys
-from warmup_insights.events import WarmupStep
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.recorder import Recorder
-from warmup_insights.storage import RunRecord, StoreSink
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import StoreSink
 database, run_id, ranks, events = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 recorder = Recorder(StoreSink(database, RunRecord(run_id=run_id)))
 print("ready", flush=True)

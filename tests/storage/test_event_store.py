@@ -8,7 +8,7 @@ import pytest
 
 from tests.storage.builders import add_run, make_run, make_source, make_steps
 from warmup_insights.errors import StoreError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     GraphCaptured,
     LazyCapture,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.storage.builders import make_run, make_steps
 from warmup_insights.errors import InputError, StoreError
-from warmup_insights.events import Note
+from warmup_insights.model.events import Note
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import (
     SpillFile,

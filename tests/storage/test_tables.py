@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from warmup_insights.events import WarmupFinished, WarmupStep
-from warmup_insights.storage import EventStore, RunRecord
+from warmup_insights.model.events import WarmupFinished, WarmupStep
+from warmup_insights.model.run import RunRecord
+from warmup_insights.storage import EventStore
 
 A, B = "a" * 12, "b" * 12
 

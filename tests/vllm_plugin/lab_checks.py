@@ -11,14 +11,14 @@ import msgspec
 
 from tests.vllm_plugin.test_both_ways import differences
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.events import (
+from warmup_insights.ingest import ingest_path
+from warmup_insights.model.events import (
     BucketsGenerated,
     Event,
     PhaseMarked,
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.ingest import ingest_path
 from warmup_insights.storage.store import EventStore
 
 FINISHED = re.compile(r"Warmup finished in (\d+) secs")

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmup_insights.events import kind_of
+from warmup_insights.model.events import kind_of
 from warmup_insights.storage.store import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]

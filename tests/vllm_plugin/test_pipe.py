@@ -14,8 +14,8 @@ import time
 import pytest
 
 from tests.vllm_plugin.running import environment, run_standin
-from warmup_insights.events import Note, PhaseMarked, encode
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import Note, PhaseMarked, encode
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import writer
 from warmup_insights.vllm_plugin.pipe import PipeSink
@@ -65,8 +65,8 @@ def test_events_of_a_killed_process_are_stored(tmp_path):
     database = tmp_path / "runs.db"
     program = (
         "import os, signal, sys, time\n"
-        "from warmup_insights.events import Note\n"
-        "from warmup_insights.storage.records import RunRecord\n"
+        "from warmup_insights.model.events import Note\n"
+        "from warmup_insights.model.run import RunRecord\n"
         "from warmup_insights.vllm_plugin.pipe import PipeSink\n"
         f"sink = PipeSink({str(database)!r}, RunRecord(run_id='r'))\n"
         "sink([Note(topic='t', text=str(n)) for n in range(500)])\n"

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.vllm_plugin.running import VERSIONS, run_standin
-from warmup_insights.events import BucketsGenerated, PhaseMarked, WarmupStep
+from warmup_insights.model.events import BucketsGenerated, PhaseMarked, WarmupStep
 
 PARTS = ("sampler_warmup", "defrag_warmup", "prompt_warmup", "decode_warmup")
 

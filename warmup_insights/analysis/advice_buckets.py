@@ -10,7 +10,7 @@ from typing import Any
 from warmup_insights.analysis.advice import Finding, Rule, count_of
 from warmup_insights.analysis.advice_facts import RunFacts
 from warmup_insights.analysis.figures import PHASES
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 from warmup_insights.units import format_bytes, format_duration
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"

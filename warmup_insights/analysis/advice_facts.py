@@ -10,7 +10,7 @@ from typing import Any
 from warmup_insights.analysis.plan_evidence import Evidence, EvidenceCollector
 from warmup_insights.analysis.planning import Planner
 from warmup_insights.errors import InputError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketUsed,
     CompileFinished,

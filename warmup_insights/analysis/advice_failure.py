@@ -9,7 +9,7 @@ from warmup_insights.analysis.advice import Finding, Rule, count_of
 from warmup_insights.analysis.advice_facts import RunFacts
 from warmup_insights.analysis.figures import PHASES
 from warmup_insights.analysis.probe import startup_probe
-from warmup_insights.events import WarmupStep
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.units import format_bytes, format_duration
 
 MAX_LISTED = 20

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
     BucketsGenerated,

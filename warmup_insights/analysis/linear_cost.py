@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 Features = Callable[[Bucket], tuple[float, ...]]
 

@@ -15,7 +15,7 @@ from warmup_insights.analysis.plan_evidence import Evidence
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 _LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
 _VARIABLES = ("VLLM_", "PT_HPU_")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.linear_cost import Features, LinearCost, Observation
 from warmup_insights.analysis.plan_evidence import Evidence, Step
-from warmup_insights.events import Bucket
-from warmup_insights.runner.capture import order_candidates
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.capture import order_candidates
 from warmup_insights.units import GIB
 
 PHASES = ("prompt", "decode")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
     CaptureSummary,

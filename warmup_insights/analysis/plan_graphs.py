@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warmup_insights.analysis.plan_costs import PHASES, PhaseCosts
-from warmup_insights.events import Bucket
-from warmup_insights.runner.capture import Candidate, GraphBudget, capture_graphs
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.plan_evidence import Evidence
 from warmup_insights.errors import InputError
-from warmup_insights.events import Bucket
-from warmup_insights.runner.memory import MemoryBudget
-from warmup_insights.runner.shapes import PRESETS
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.memory import MemoryBudget
+from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.units import GIB
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 from warmup_insights.units import format_bytes
 
 RESERVE_STEP = 0.01

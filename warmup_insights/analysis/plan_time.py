@@ -9,7 +9,7 @@ from warmup_insights.analysis.linear_cost import LinearCost
 from warmup_insights.analysis.plan_costs import PhaseCosts
 from warmup_insights.analysis.plan_evidence import Evidence
 from warmup_insights.analysis.plan_graphs import PlannedGraph
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 
 @dataclass(frozen=True)

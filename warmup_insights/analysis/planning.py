@@ -25,8 +25,8 @@ from warmup_insights.analysis.plan_graphs import GraphReplay, PhasePlan, Planned
 from warmup_insights.analysis.plan_memory import MemoryPlan, Workspace, divide_memory
 from warmup_insights.analysis.plan_time import TimePlan, plan_time
 from warmup_insights.errors import InputError
-from warmup_insights.events import Bucket
-from warmup_insights.runner.capture import (
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.capture import (
     GraphBudget,
 )
 

@@ -6,11 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from warmup_insights.analysis.summary import RunSummary, summarize
-from warmup_insights.events import WarmupStep
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.units import parse_isoformat
 
 if TYPE_CHECKING:
-    from warmup_insights.storage import EventStore, RunRecord, Transaction
+    from warmup_insights.model.run import RunRecord
+    from warmup_insights.storage import EventStore, Transaction
 
 SECTIONS = frozenset(
     {

@@ -15,7 +15,7 @@ from warmup_insights.analysis.identity import KINDS, Identity
 from warmup_insights.analysis.memory import MemoryBudget
 from warmup_insights.analysis.steps import DefragSection, GraphSection, SamplerSection
 from warmup_insights.analysis.timeline import Timeline
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     BucketsGenerated,
@@ -42,7 +42,7 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 
 SCHEMA = 1
 MAX_NOTES = 100

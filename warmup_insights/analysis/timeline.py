@@ -19,7 +19,7 @@ from warmup_insights.analysis.spans import (
     Span,
     partition,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
     BucketUsed,

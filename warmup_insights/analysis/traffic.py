@@ -16,7 +16,7 @@ import numpy as np
 
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
-from warmup_insights.events import BucketMiss, BucketUsed, Event
+from warmup_insights.model.events import BucketMiss, BucketUsed, Event
 
 MAX_REQUESTS = 20_000_000
 MAX_VALUE = 1_000_000_000

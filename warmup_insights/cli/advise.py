@@ -11,7 +11,8 @@ from warmup_insights.cli.options import db_option, json_option
 
 if TYPE_CHECKING:
     from warmup_insights.analysis.advice_facts import RunFacts
-    from warmup_insights.storage import EventStore, RunRecord
+    from warmup_insights.model.run import RunRecord
+    from warmup_insights.storage import EventStore
 
 MAX_HISTORY = 200
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warmup_insights.storage import EventStore, RunRecord
+    from warmup_insights.model.run import RunRecord
+    from warmup_insights.storage import EventStore
 
 
 @dataclass(frozen=True)

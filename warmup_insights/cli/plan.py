@@ -131,7 +131,7 @@ def _planner(db: str, run: str) -> tuple[Planner, dict[str, set[tuple[int, ...]]
     """The planner of a run, and the buckets that it used while serving."""
     from warmup_insights.analysis.plan_evidence import collect_evidence
     from warmup_insights.analysis.planning import Planner
-    from warmup_insights.events import BucketUsed
+    from warmup_insights.model.events import BucketUsed
     from warmup_insights.storage import EventStore
 
     with EventStore(db, read_only=True) as store:

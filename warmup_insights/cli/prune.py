@@ -8,7 +8,7 @@ import time
 import click
 
 from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_bytes
 
 _DAY_S = 86_400.0

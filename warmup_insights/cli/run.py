@@ -25,13 +25,13 @@ from warmup_insights.cli.run_progress import RunProgress
 from warmup_insights.cli.run_report import RunReport
 from warmup_insights.devices import Device, open_device
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.events import AnyEvent
+from warmup_insights.model.events import AnyEvent
+from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
 from warmup_insights.runner.log_format import open_log
 from warmup_insights.runner.metrics import result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.storage.location import shown_location
-from warmup_insights.storage.records import RunRecord, new_run_id
 from warmup_insights.storage.sink import StoreSink
 
 Taker = Callable[[AnyEvent], None]

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     BucketsGenerated,
     DefragStep,

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     BenchmarkResult,
     CaptureSummary,

@@ -11,7 +11,8 @@ import click
 from warmup_insights.cli.options import db_option, json_option
 
 if TYPE_CHECKING:
-    from warmup_insights.storage import EventStore, RunRecord
+    from warmup_insights.model.run import RunRecord
+    from warmup_insights.storage import EventStore
 
 
 @click.command(short_help="List the stored runs, newest first.")

@@ -30,7 +30,7 @@ def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
     with EventStore(db) as store:
         record = store.find_run(run)
         if events:
-            from warmup_insights.events import encode
+            from warmup_insights.model.events import encode
 
             for event in store.events(record.run_id):
                 click.echo(encode(event).decode())

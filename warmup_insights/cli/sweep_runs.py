@@ -316,7 +316,7 @@ def _outcome(
 
 
 def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
-    from warmup_insights.events import Failure
+    from warmup_insights.model.events import Failure
     from warmup_insights.secrets import mask_text
 
     with store.begin() as transaction:

@@ -12,7 +12,7 @@ import click
 
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.errors import StoreError, WarmupInsightsError
-from warmup_insights.events import WarmupFinished
+from warmup_insights.model.events import WarmupFinished
 
 SETTLE_S = 3.0
 """How long the end waits at most for the last events."""
@@ -98,7 +98,7 @@ def _check(as_json: bool) -> None:
 def _run(
     db: str, label: str | None, freeze_gc: bool, arguments: tuple[str, ...]
 ) -> int:
-    from warmup_insights.storage.records import new_run_id
+    from warmup_insights.model.run import new_run_id
     from warmup_insights.vllm_plugin import facts, launch
 
     command = [*launch.vllm_command(), *arguments]
@@ -122,9 +122,9 @@ def _run(
 
 def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
     """Create the run. Where that does not work, vLLM starts all the same."""
-    from warmup_insights.events import ConfigRecorded, PhaseMarked, RunStarted
-    from warmup_insights.storage.process import own_process
-    from warmup_insights.storage.records import RunRecord
+    from warmup_insights.model.events import ConfigRecorded, PhaseMarked, RunStarted
+    from warmup_insights.model.process import own_process
+    from warmup_insights.model.run import RunRecord
     from warmup_insights.storage.store import EventStore
     from warmup_insights.vllm_plugin import facts, settings
 
@@ -163,7 +163,7 @@ def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
 def _end(db: str, run_id: str, *, is_failure: bool, is_stopped_server: bool) -> None:
     """Close the run and refresh its summary."""
     from warmup_insights.analysis.refresh import refresh_summary
-    from warmup_insights.events import Event, Failure, RunFinished
+    from warmup_insights.model.events import Event, Failure, RunFinished
     from warmup_insights.storage.store import EventStore
 
     try:

@@ -10,7 +10,8 @@ import threading
 import time
 from dataclasses import dataclass
 
-from warmup_insights.storage import EventStore, SourceRecord
+from warmup_insights.model.run import SourceRecord
+from warmup_insights.storage import EventStore
 
 FRESH_S = 2.0
 """What others store is seen this late at the latest; the same bytes always at once."""

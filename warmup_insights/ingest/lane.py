@@ -21,7 +21,7 @@ from warmup_insights.ingest.messages import (
 )
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.write import digests_in
-from warmup_insights.storage import SourceRecord
+from warmup_insights.model.run import SourceRecord
 
 ATTEMPTS = 2
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from parsers.files import Batch, LogReader
 from warmup_insights.analysis.summary import RunSummary, Summarizer
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 
 
 class Log(Protocol):

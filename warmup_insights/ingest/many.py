@@ -34,7 +34,8 @@ from warmup_insights.ingest.write import (
     LogWriter,
     digests_in,
 )
-from warmup_insights.storage import EventStore, SourceRecord
+from warmup_insights.model.run import SourceRecord
+from warmup_insights.storage import EventStore
 
 _TICK_S = 1e-6
 

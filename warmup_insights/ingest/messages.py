@@ -13,8 +13,8 @@ import msgspec
 
 from parsers.files import Batch
 from warmup_insights.analysis.summary import RunSummary
-from warmup_insights.events import AnyEvent, Event
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import AnyEvent, Event
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.rows import event_payload, read_payload
 from warmup_insights.storage.text import to_json
 

@@ -9,7 +9,7 @@ from parsers.files import Batch
 from warmup_insights.analysis.summary import RunSummary
 from warmup_insights.ingest.held import Held, Slip
 from warmup_insights.ingest.messages import Parsed, unpack_batch
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 
 
 class ToldLog:

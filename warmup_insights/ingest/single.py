@@ -13,7 +13,8 @@ from parsers.source import modified_at, open_path
 from warmup_insights.ingest.opening import Watched, open_log, source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.ingest.write import AlreadyStoredError, LogWriter, digests_in
-from warmup_insights.storage import EventStore, SourceRecord
+from warmup_insights.model.run import SourceRecord
+from warmup_insights.storage import EventStore
 from warmup_insights.storage.spill import ingest_spill, is_spill_file
 
 

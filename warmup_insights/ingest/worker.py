@@ -38,7 +38,7 @@ from warmup_insights.ingest.messages import (
 )
 from warmup_insights.ingest.opening import Watched, open_log, source_name
 from warmup_insights.ingest.outcome import Options
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 
 TELL_BYTES = 4 << 20
 """Progress is told this often."""

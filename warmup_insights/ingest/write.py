@@ -11,7 +11,8 @@ from warmup_insights.analysis.refresh import run_columns
 from warmup_insights.ingest.garbage import rare_collections
 from warmup_insights.ingest.log import Log
 from warmup_insights.ingest.outcome import Options
-from warmup_insights.storage import EventStore, RunRecord, SourceRecord, Transaction
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.storage import EventStore, Transaction
 
 BATCH = 10_000
 """Events held before the transaction begins; small logs never hold the lock long."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.memory import CacheLayout
 
 
 @dataclass(frozen=True)
@@ -29,38 +30,6 @@ class Row:
     def length(self) -> int:
         """Tokens of the sequence after this step."""
         return self.num_computed + len(self.token_ids)
-
-
-@dataclass(frozen=True)
-class CacheLayout:
-    """Blocks as the engine sees them.
-
-    `num_blocks` is what the engine reports. The padding block is the last one, which
-    is not counted (V1 engines), or block 0, which is (V0 engines).
-    """
-
-    num_blocks: int
-    block_size: int
-    has_own_padding: bool = True
-
-    @property
-    def num_allocated(self) -> int:
-        """Blocks that exist."""
-        return self.num_blocks + 1 if self.has_own_padding else self.num_blocks
-
-    @property
-    def padding_block(self) -> int:
-        """The block that padding is written to."""
-        return self.num_blocks if self.has_own_padding else 0
-
-    @property
-    def usable_ids(self) -> range:
-        """Blocks that sequences may get."""
-        return range(0 if self.has_own_padding else 1, self.num_blocks)
-
-    def blocks_for(self, num_tokens: int) -> int:
-        """Blocks that hold that many tokens."""
-        return -(-num_tokens // self.block_size)
 
 
 @dataclass(frozen=True)

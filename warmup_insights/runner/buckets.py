@@ -10,7 +10,7 @@ from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
     BucketsGenerated,
@@ -51,34 +51,6 @@ class Buckets(Protocol):
 
     def events(self, time: float) -> list[BucketEvent]:
         """What was generated: ranges, omitted buckets, lists."""
-
-
-def make_buckets(settings: RunSettings, num_kv_blocks: int) -> Buckets:
-    """The buckets that the settings ask for.
-
-    Raises:
-        SettingError: the settings leave no bucket, or cannot be used.
-    """
-    if settings.bucket_dimensions == 2:
-        from warmup_insights.runner.buckets_2d import TwoDimensionalBuckets
-
-        return TwoDimensionalBuckets(settings)
-    return ThreeDimensionalBuckets(settings, num_kv_blocks)
-
-
-def profile_bucket(settings: RunSettings) -> Bucket:
-    """The largest prompt: what the profiling run executes.
-
-    In two dimensions that is the largest batch of the longest prompt, as in
-    `profile_run` of vllm-fork; in three as many rows of the longest query as the token
-    budget allows.
-    """
-    if settings.bucket_dimensions == 2:
-        from warmup_insights.runner.buckets_2d import largest_prompt
-
-        return largest_prompt(settings)
-    query_len = min(settings.max_model_len, settings.max_num_batched_tokens)
-    return max(1, settings.max_num_batched_tokens // query_len), query_len, 0
 
 
 class ThreeDimensionalBuckets:

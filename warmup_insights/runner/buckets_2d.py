@@ -11,7 +11,7 @@ from warmup_insights.bucketing import (
     two_dim_settings,
     warmup_order,
 )
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
     BucketsGenerated,

@@ -26,8 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warmup_insights.devices.simulated import DeviceProfile
+from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
 from warmup_insights.runner.intermediates import layer_bytes_per_token
-from warmup_insights.runner.shapes import DTYPE_BYTES, ModelShape
 from warmup_insights.units import KIB, MIB
 
 LOAD_OVERHEAD_BYTES = round(13.5 * MIB)

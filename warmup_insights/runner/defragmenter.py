@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warmup_insights.events import DefragStep, DefragWarmup
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.model.events import DefragStep, DefragWarmup
+from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from warmup_insights.devices.base import Device
-from warmup_insights.events import AnyEvent, PhaseMarked
+from warmup_insights.model.events import AnyEvent, PhaseMarked
 
 Sink = Callable[[AnyEvent], None]
 

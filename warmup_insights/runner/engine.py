@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from warmup_insights.devices.base import Device
-from warmup_insights.events import Bucket
-from warmup_insights.runner.batch import CacheLayout, Row
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.runner.batch import Row
 
 
 @dataclass(frozen=True)

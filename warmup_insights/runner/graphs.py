@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warmup_insights.devices.base import DeviceOutOfMemory
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     CaptureSummary,
     GraphBudgetSet,
@@ -17,17 +17,17 @@ from warmup_insights.events import (
     PhaseMarked,
     WarmupStep,
 )
-from warmup_insights.runner.buckets import Buckets
-from warmup_insights.runner.capture import (
+from warmup_insights.rules.capture import (
     Candidate,
     GraphBudget,
     PhaseCaptures,
     capture_graphs,
     num_tokens,
 )
+from warmup_insights.rules.memory import MemoryBudget
+from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine
-from warmup_insights.runner.memory import MemoryBudget
 from warmup_insights.runner.runtime_capture import PhaseBucket, RuntimeCapture
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_bytes

@@ -7,7 +7,7 @@ forwards really take: never less, and not twice as much.
 
 from __future__ import annotations
 
-from warmup_insights.runner.shapes import DTYPE_BYTES, ModelShape
+from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
 
 
 def layer_bytes_per_token(shape: ModelShape, dtype: str) -> int:

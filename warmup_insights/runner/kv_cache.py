@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from warmup_insights.runner.batch import CacheLayout
+from warmup_insights.rules.memory import CacheLayout
 
 
 class BlockPool:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from warmup_insights.rules.model_shape import ModelShape
 from warmup_insights.runner.attention import (
     KVCache,
     decode_attention,
@@ -17,7 +18,6 @@ from warmup_insights.runner.attention import (
     write_cache,
 )
 from warmup_insights.runner.batch import PaddedBatch
-from warmup_insights.runner.shapes import ModelShape
 
 
 @dataclass(frozen=True)

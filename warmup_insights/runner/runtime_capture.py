@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from warmup_insights.events import Bucket
-from warmup_insights.runner.capture import num_tokens, num_units
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.capture import num_tokens, num_units
 
 PhaseBucket = tuple[str, Bucket]
 

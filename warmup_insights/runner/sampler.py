@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warmup_insights.events import SamplerConfig, SamplerStep, SamplerWarmup
+from warmup_insights.model.events import SamplerConfig, SamplerStep, SamplerWarmup
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine, SamplingParams
 

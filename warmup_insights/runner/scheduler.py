@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warmup_insights.runner.batch import CacheLayout, Row
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.runner.batch import Row
 from warmup_insights.runner.kv_cache import BlockPool
 from warmup_insights.runner.workload import Request
 

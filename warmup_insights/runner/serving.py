@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BenchmarkResult,
     Bucket,
     BucketMiss,

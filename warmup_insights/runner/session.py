@@ -9,19 +9,19 @@ from typing import Any
 from warmup_insights.devices.base import Device, DeviceOutOfMemory
 from warmup_insights.devices.simulated import SimulatedDevice
 from warmup_insights.errors import WarmupInsightsError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     ConfigRecorded,
     Failure,
     Note,
     RunFinished,
     RunStarted,
 )
+from warmup_insights.rules.memory import NoCacheRoom
+from warmup_insights.rules.model_shape import ModelShape, find_shape
 from warmup_insights.runner.emitter import Emitter, Sink
 from warmup_insights.runner.engine import Engine
-from warmup_insights.runner.memory import NoCacheRoom
 from warmup_insights.runner.serving import Served, Server
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.runner.shapes import ModelShape, find_shape
 from warmup_insights.runner.warmup import Warmup
 from warmup_insights.runner.workload import Request, WorkloadSettings, load_requests
 from warmup_insights.version import __version__

@@ -9,10 +9,10 @@ from typing import Any
 
 from warmup_insights.bucketing.environment import read_features
 from warmup_insights.errors import SettingError
-from warmup_insights.runner.capture import STRATEGIES
+from warmup_insights.rules.capture import STRATEGIES
+from warmup_insights.rules.memory import check_fraction
+from warmup_insights.rules.model_shape import DTYPE_BYTES
 from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
-from warmup_insights.runner.memory import check_fraction
-from warmup_insights.runner.shapes import DTYPE_BYTES
 
 CAPTURE_STRATEGIES = ("startup", "delayed", "lazy", "none")
 

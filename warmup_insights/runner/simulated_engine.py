@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from warmup_insights.devices.base import Device, Graph
 from warmup_insights.devices.simulated import SimulatedDevice
-from warmup_insights.events import Bucket
-from warmup_insights.runner.batch import CacheLayout, Row, full_bucket
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.rules.model_shape import ModelShape
+from warmup_insights.runner.batch import Row, full_bucket
 from warmup_insights.runner.costs import CostModel
 from warmup_insights.runner.engine import SamplingParams
-from warmup_insights.runner.shapes import ModelShape
 
 
 class SimulatedEngine:

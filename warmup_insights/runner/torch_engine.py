@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from warmup_insights.devices.base import Device, Graph
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
+from warmup_insights.rules.memory import CacheLayout
+from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
 from warmup_insights.runner.attention import KVCache
 from warmup_insights.runner.batch import (
-    CacheLayout,
     Row,
     dummy_rows,
     full_bucket,
@@ -22,7 +23,6 @@ from warmup_insights.runner.intermediates import peak_bytes
 from warmup_insights.runner.model import Decoder, StepInputs
 from warmup_insights.runner.sampler import pad_params
 from warmup_insights.runner.sampling import Sampler
-from warmup_insights.runner.shapes import DTYPE_BYTES, ModelShape
 from warmup_insights.runner.weights import build_model
 
 

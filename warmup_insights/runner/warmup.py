@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from warmup_insights.devices.base import MemoryReading
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     EngineInitialized,
     KVCacheAllocated,
@@ -17,13 +17,13 @@ from warmup_insights.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.runner.batch import CacheLayout
-from warmup_insights.runner.buckets import Buckets, Phase, make_buckets, profile_bucket
+from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
+from warmup_insights.runner.buckets import Buckets, Phase, ThreeDimensionalBuckets
+from warmup_insights.runner.buckets_2d import TwoDimensionalBuckets, largest_prompt
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine
 from warmup_insights.runner.graphs import GraphCapture, Place
-from warmup_insights.runner.memory import MemoryBudget, make_layout
 from warmup_insights.runner.sampler import warm_up_sampler
 from warmup_insights.runner.settings import RunSettings
 
@@ -253,3 +253,27 @@ def measured(
 
 def _difference(after: int | None, before: int | None) -> int | None:
     return None if after is None or before is None else after - before
+
+
+def make_buckets(settings: RunSettings, num_kv_blocks: int) -> Buckets:
+    """The buckets that the settings ask for.
+
+    Raises:
+        SettingError: the settings leave no bucket, or cannot be used.
+    """
+    if settings.bucket_dimensions == 2:
+        return TwoDimensionalBuckets(settings)
+    return ThreeDimensionalBuckets(settings, num_kv_blocks)
+
+
+def profile_bucket(settings: RunSettings) -> Bucket:
+    """The largest prompt: what the profiling run executes.
+
+    In two dimensions that is the largest batch of the longest prompt, as in
+    `profile_run` of vllm-fork; in three as many rows of the longest query as the token
+    budget allows.
+    """
+    if settings.bucket_dimensions == 2:
+        return largest_prompt(settings)
+    query_len = min(settings.max_model_len, settings.max_num_batched_tokens)
+    return max(1, settings.max_num_batched_tokens // query_len), query_len, 0

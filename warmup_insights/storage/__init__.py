@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmup_insights.storage.location import default_database
-    from warmup_insights.storage.records import RunRecord, SourceRecord, new_run_id
     from warmup_insights.storage.sink import StoreSink
     from warmup_insights.storage.store import EventStore
     from warmup_insights.storage.transaction import Transaction
 
 _MODULES = {
     "default_database": "location",
-    "RunRecord": "records",
-    "SourceRecord": "records",
-    "new_run_id": "records",
     "StoreSink": "sink",
     "EventStore": "store",
     "Transaction": "transaction",
@@ -28,12 +24,9 @@ _MODULES = {
 
 __all__ = [
     "EventStore",
-    "RunRecord",
-    "SourceRecord",
     "StoreSink",
     "Transaction",
     "default_database",
-    "new_run_id",
 ]
 
 

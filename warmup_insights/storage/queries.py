@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from warmup_insights.errors import StoreError
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import schema
 from warmup_insights.storage.faults import ForeignValueError
-from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.summaries import read_bucket_row, read_summary
 
 _EQUAL = frozenset(

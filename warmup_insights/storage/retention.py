@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.store import EventStore
 
 DELETE_BLOCK = 50

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     EVENT_CLASSES,
     AnyEvent,
     Event,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warmup_insights.errors import StoreError
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     AnyEvent,
     ConfigRecorded,
     Event,
@@ -22,10 +22,10 @@ from warmup_insights.events import (
     RunStarted,
     ServerReady,
 )
+from warmup_insights.model.process import own_process
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.engine import Location
 from warmup_insights.storage.faults import StoreBusyError
-from warmup_insights.storage.process import own_process
-from warmup_insights.storage.records import RunRecord
 from warmup_insights.storage.spill import SpillFile, read_spill, spill_folders
 from warmup_insights.storage.store import EventStore
 from warmup_insights.storage.transaction import NoRunError

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from warmup_insights.errors import StoreError
+from warmup_insights.model.run import SourceRecord
 from warmup_insights.storage import schema
-from warmup_insights.storage.records import SourceRecord
 from warmup_insights.storage.text import from_json
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from warmup_insights.errors import InputError, StoreError
-from warmup_insights.events import AnyEvent, Event
-from warmup_insights.storage.records import RunRecord, SourceRecord
+from warmup_insights.model.events import AnyEvent, Event
+from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.storage.rows import event_payload, read_payload
 from warmup_insights.storage.store import EventStore
 from warmup_insights.storage.text import to_json

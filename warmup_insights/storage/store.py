@@ -13,12 +13,12 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
-from warmup_insights.events import AnyEvent
+from warmup_insights.model.events import AnyEvent
+from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.storage import queries, source_queries
 from warmup_insights.storage.engine import BUSY_TIMEOUT_S, Location, open_engine
 from warmup_insights.storage.faults import explained
 from warmup_insights.storage.journal import use_wal, vacuum
-from warmup_insights.storage.records import RunRecord, SourceRecord
 from warmup_insights.storage.rows import read_payload
 from warmup_insights.storage.transaction import Transaction
 from warmup_insights.storage.upgrade import is_current, prepare_schema

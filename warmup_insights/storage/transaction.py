@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
 
 from warmup_insights.errors import StoreError
-from warmup_insights.events import Event
+from warmup_insights.model.events import Event
+from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.storage import queries, source_queries
-from warmup_insights.storage.records import RunRecord, SourceRecord
 from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
 from warmup_insights.storage.schema import (
     bucket_summaries,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from warmup_insights.events import GraphCaptured, GraphsCaptured
+from warmup_insights.model.events import GraphCaptured, GraphsCaptured
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hooks import Call, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import whole

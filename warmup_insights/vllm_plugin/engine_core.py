@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     EngineInitialized,

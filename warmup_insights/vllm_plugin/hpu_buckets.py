@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
     BucketRangesConfigured,

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
     MemoryBudgetSet,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmup_insights.events import CaptureSummary, GraphBudgetSet, GraphSkipped
+from warmup_insights.model.events import CaptureSummary, GraphBudgetSet, GraphSkipped
 from warmup_insights.vllm_plugin.hooks import Call, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import buckets_of, phase_of
 from warmup_insights.vllm_plugin.session import Session

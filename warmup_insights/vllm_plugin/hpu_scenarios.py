@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from warmup_insights.events import GraphCaptured, WarmupStep
+from warmup_insights.model.events import GraphCaptured, WarmupStep
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from warmup_insights.events import BucketMiss, BucketUsed, CompileFinished
+from warmup_insights.model.events import BucketMiss, BucketUsed, CompileFinished
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hooks import Call, Watch
 from warmup_insights.vllm_plugin.hpu_scenarios import executed_shape

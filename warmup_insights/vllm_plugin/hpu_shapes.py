@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 from warmup_insights.vllm_plugin.hooks import Call
 
 

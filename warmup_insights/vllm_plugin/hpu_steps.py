@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     DefragRan,
     DefragStep,
     DefragWarmup,

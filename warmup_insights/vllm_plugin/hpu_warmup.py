@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from warmup_insights.events import Note, WarmupFinished
+from warmup_insights.model.events import Note, WarmupFinished
 from warmup_insights.vllm_plugin.collector import Freeze
 from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import whole

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import warmup_insights
-from warmup_insights.events import Event, encode
-from warmup_insights.storage.process import own_process
-from warmup_insights.storage.records import RunRecord
+from warmup_insights.model.events import Event, encode
+from warmup_insights.model.process import own_process
+from warmup_insights.model.run import RunRecord
 
 if TYPE_CHECKING:
     from warmup_insights.storage.spill import SpillFile

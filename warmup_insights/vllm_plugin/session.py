@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     Bucket,
     ConfigRecorded,
     Event,
@@ -20,9 +20,9 @@ from warmup_insights.events import (
     RunFinished,
     RunStarted,
 )
+from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder, RecorderLike
 from warmup_insights.secrets import mask_text
-from warmup_insights.storage.records import RunRecord, new_run_id
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.collector import CollectorClock
 from warmup_insights.vllm_plugin.hooks import Hook, Outcome

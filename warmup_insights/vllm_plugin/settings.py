@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from warmup_insights.storage.records import new_run_id
+from warmup_insights.model.run import new_run_id
 
 DATABASE = "WARMUP_INSIGHTS_DB"
 RUN = "WARMUP_INSIGHTS_RUN"

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from warmup_insights.events import Event, decode
+from warmup_insights.model.events import Event, decode
 
 HEARTBEAT_S = 2.0
 """How often the store is told that the engine lives, while it says nothing."""
@@ -39,7 +39,7 @@ def main() -> None:
     head = next(lines, None)
     if not head:
         return
-    from warmup_insights.storage.records import RunRecord
+    from warmup_insights.model.run import RunRecord
     from warmup_insights.storage.sink import StoreSink
 
     told = msgspec.json.decode(head[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from warmup_insights.errors import SettingError
-from warmup_insights.events import AnyEvent, RunStarted
+from warmup_insights.model.events import AnyEvent, RunStarted
 from warmup_insights.runner.log_format.base import LogDialect
 from warmup_insights.runner.log_format.vllm import VllmLog
 from warmup_insights.runner.log_format.vllm_fork import VllmForkLog

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, ClassVar
 
-from warmup_insights.events import AnyEvent, MemoryMeasured
+from warmup_insights.model.events import AnyEvent, MemoryMeasured
 from warmup_insights.units import format_bytes
 
 

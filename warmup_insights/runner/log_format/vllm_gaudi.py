@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from warmup_insights.events import (
+from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
     BucketsOmitted,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from warmup_insights.errors import SettingError
-from warmup_insights.events import Bucket
+from warmup_insights.model.events import Bucket
 
 STRATEGIES = ("min_tokens", "max_bs")
 

@@ -9,8 +9,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warmup_insights.errors import DeviceError, SettingError
-from warmup_insights.runner.batch import CacheLayout
 from warmup_insights.units import format_bytes
+
+
+@dataclass(frozen=True)
+class CacheLayout:
+    """Blocks as the engine sees them.
+
+    `num_blocks` is what the engine reports. The padding block is the last one, which
+    is not counted (V1 engines), or block 0, which is (V0 engines).
+    """
+
+    num_blocks: int
+    block_size: int
+    has_own_padding: bool = True
+
+    @property
+    def num_allocated(self) -> int:
+        """Blocks that exist."""
+        return self.num_blocks + 1 if self.has_own_padding else self.num_blocks
+
+    @property
+    def padding_block(self) -> int:
+        """The block that padding is written to."""
+        return self.num_blocks if self.has_own_padding else 0
+
+    @property
+    def usable_ids(self) -> range:
+        """Blocks that sequences may get."""
+        return range(0 if self.has_own_padding else 1, self.num_blocks)
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold that many tokens."""
+        return -(-num_tokens // self.block_size)
 
 
 @dataclass(frozen=True)

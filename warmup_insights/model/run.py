@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.storage.process import is_gone
+from warmup_insights.model.process import is_gone
 
 INTERRUPTED_AFTER_S = 60.0
 """A recorder that has not written for so long is taken for dead.
