@@ -97,11 +97,13 @@ def main():
     covered = [shape for shape in shapes if index.find(*shape) is not None]
     settings, generated = settings_for(arguments.buckets)
     table = BucketTable(settings, generated)
-    table_rate = steps_per_second(table.find_prompt, covered)
+    table_rate = steps_per_second(lambda *shape: table.lookup("prompt", shape), covered)
     decode_shapes = [
         (shape.batch_size, shape.batch_size + shape.num_blocks) for shape in shapes
     ]
-    decode_rate = steps_per_second(table.find_decode, decode_shapes)
+    decode_rate = steps_per_second(
+        lambda *shape: table.lookup("decode", shape), decode_shapes
+    )
 
     settings, many = settings_for(arguments.generate)
     start = time.perf_counter()

@@ -33,9 +33,13 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dashboard import comparing, configurations, frames, frames_steps, graph_memory
-from dashboard import progress as progress_module
-from dashboard.charts_steps import config_name
+from dashboard import (
+    comparing,
+    configurations,
+    frames,
+    frames_memory,
+    frames_steps,
+)
 from tests.dashboard.browser import (
     ARGUMENTS,
     CHROMIUM,
@@ -46,8 +50,7 @@ from tests.dashboard.browser import (
 )
 from tests.dashboard.builders import START, recorded_events
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.refresh import put
-from warmup_insights.analysis.summary import summarize
+from warmup_insights.analysis.summary import RunFold, summarize
 from warmup_insights.model.events import (
     BucketsGenerated,
     BucketUsed,
@@ -124,9 +127,9 @@ def fill(database: Path, runs: int, events: int) -> None:
             happened = start_up(number, events)
             result = summarize(run, happened)
             with store.begin() as transaction:
-                transaction.add_run(run)
+                transaction.ensure_run(run)
                 transaction.append(run.run_id, happened)
-                put(transaction, run, result)
+                transaction.put_summary(result.summary, result.rows)
                 transaction.update_run(run.run_id, started_at=run.started_at)
 
 
@@ -295,10 +298,18 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
         run = store.run(f"{runs - 1:012x}")
         summary = store.summary(run.run_id)
         assert summary is not None
+        rows = store.bucket_summaries(run.run_id)
+        fold = RunFold()
+        fold.add_all(store.events(run.run_id))
         ids = [f"{n:012x}" for n in range(runs - 5, runs)]
 
         def bucket_frame() -> Any:
             return frames.buckets_frame(store.bucket_summaries(run.run_id))
+
+        def compared() -> Any:
+            found = list(store.summaries(ids).values())
+            result = compare(found, [store.bucket_summaries(i) for i in ids])
+            return comparing.figures_table(result, found, full=True)
 
         asked: dict[str, Callable[[], object]] = {
             "runs: table": lambda: frames.runs_table(
@@ -307,17 +318,10 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             "runs: newest change": store.newest_change,
             "run: summary": lambda: store.summary(run.run_id),
             "run: buckets": bucket_frame,
-            "run: bucket dimensions": lambda: frames.dimension_names(
-                store.events(
-                    run.run_id, ("buckets_generated", "bucket_ranges_configured")
-                )
-            ),
             "run: costliest steps": lambda: frames_steps.costly_steps(
                 _table(store, run.run_id, frames_steps.COSTLY_KINDS), 15
             ),
-            "run: capture curve": lambda: graph_memory.capture_curve(
-                store.events(run.run_id, graph_memory.KINDS)
-            ),
+            "run: capture curve": lambda: frames_memory.capture_curve(rows),
             "run: history of a bucket": lambda: frames_steps.bucket_history(
                 _table(
                     store,
@@ -330,24 +334,10 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
                 ),
             ),
             "run: padding": lambda: frames_steps.padding_frame(
-                store.events(run.run_id, ["bucket_used"])
+                summary.serving.uses if summary.serving is not None else []
             ),
-            "run: sampler": lambda: frames_steps.sampler_cells(
-                summary["sampler"],
-                store.events(run.run_id, ["sampler_step", "sampler_config"]),
-                config_name,
-            ),
-            "run: defragmentations": lambda: _table(store, run.run_id, ["defrag_ran"]),
-            "live: progress": lambda: progress_module.journey(
-                store.events(run.run_id, progress_module.KINDS)
-            ),
-            "compare: five runs": lambda: comparing.figures_table(
-                compare(
-                    list(store.summaries(ids).values()),
-                    [store.bucket_summaries(i) for i in ids],
-                ),
-                full=True,
-            ),
+            "live: a step more": lambda: _one_more(fold, run, store),
+            "compare: five runs": compared,
             "memory: 200 runs": lambda: configurations.points_frame(
                 list(
                     store.summaries(
@@ -359,6 +349,12 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             ),
         }
         return {name: _median_ms(ask, rounds) for name, ask in asked.items()}
+
+
+def _one_more(fold: RunFold, run: RunRecord, store: EventStore) -> object:
+    """What the live page does when one event came: read it, and the fold so far."""
+    fold.add_all(store.events(run.run_id, after_seq=run.num_events - 2))
+    return fold.result(run)
 
 
 def _table(store: EventStore, run_id: str, kinds: Any, **equal: Any) -> Any:

@@ -5,7 +5,8 @@
 Makes start-up logs of different length, each of a server of its own, and reads them into
 a new SQLite database with one process and with more, in turns; then once more, when every
 file is stored and only skipped. Wall time, because that is what more cores are for: other
-work on the machine counts, so the ratio of one run is what tells, not the seconds.
+work on the machine counts, so the ratio of one run is what tells, not the seconds. Where
+the machine is busy, processor time tells what several processes cost beside one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import platform
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -46,15 +48,22 @@ def write_folder(folder: Path, count: int) -> int:
     return total
 
 
-def ingest(folder: Path, db: Path, jobs: int) -> tuple[float, dict[str, int]]:
-    """Seconds of `ingest`, and how many files came to which state."""
+def ingest(folder: Path, db: Path, jobs: int) -> tuple[float, float, dict[str, int]]:
+    """Wall and processor seconds of `ingest`, and how many files came to which state."""
     command = [sys.executable, "-m", "warmup_insights", "ingest", str(folder), "--json",
                "--db", str(db), "--jobs", str(jobs)]  # fmt: skip
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), children_s()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     seconds = time.perf_counter() - begin
     states = [answer["state"] for answer in json.loads(done.stdout)["files"]]
-    return seconds, {state: states.count(state) for state in sorted(set(states))}
+    counts = {state: states.count(state) for state in sorted(set(states))}
+    return seconds, children_s() - used, counts
+
+
+def children_s() -> float:
+    """Processor seconds of the processes that this one has waited for, and of theirs."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
 
 
 def main() -> None:
@@ -66,7 +75,7 @@ def main() -> None:
     all_jobs = [int(jobs) for jobs in options.jobs.split(",")]
     print(f"Python {platform.python_version()}, {usable_cores()} cores")
     work = ("store", "skip")
-    times: dict[tuple[str, int], list[float]] = {
+    times: dict[tuple[str, int], list[tuple[float, float]]] = {
         (w, j): [] for w in work for j in all_jobs
     }
     with tempfile.TemporaryDirectory() as name:
@@ -77,20 +86,23 @@ def main() -> None:
             for jobs in all_jobs:
                 db = Path(name, f"{run}-{jobs}.db")
                 for what, state in zip(work, ("new", "unchanged"), strict=True):
-                    seconds, states = ingest(folder, db, jobs)
+                    wall, cpu, states = ingest(folder, db, jobs)
                     assert states == {state: options.files}, states
-                    times[what, jobs].append(seconds)
+                    times[what, jobs].append((wall, cpu))
                 os.unlink(db)
-    for (what, jobs), seconds in times.items():
+    for (what, jobs), taken in times.items():
         first = times[what, all_jobs[0]]
-        ratios = [one / more for one, more in zip(first, seconds, strict=True)]
+        ratios = [one[0] / more[0] for one, more in zip(first, taken, strict=True)]
         row = {
             "work": what,
             "jobs": jobs,
             "files": options.files,
             "mib": size >> 20,
-            "seconds": round(statistics.median(seconds), 2),
+            "seconds": round(statistics.median(wall for wall, _ in taken), 2),
             f"times_as_fast_as_{all_jobs[0]}": round(statistics.median(ratios), 2),
+            "cpu_ms_per_file": round(
+                1000 * statistics.median(cpu for _, cpu in taken) / options.files, 2
+            ),
         }
         print(json.dumps(row))
 

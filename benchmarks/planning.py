@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from warmup_insights.analysis.plan_evidence import Evidence, collect_evidence
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
 
 
@@ -28,7 +29,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         db = Path(folder) / "planning.db"
         base = {"--gpu-memory-utilization": 0.9, "--graph-reserved-mem": 0.4}
-        planner = Planner(run_once(db, options, "base", base))
+        known = run_once(db, options, "base", base)
+        planner = Planner(known.summary, known.rows)
         rows = [compare(db, options, planner, draw, n) for n in range(options.runs)]
     report(options, rows)
 
@@ -44,7 +46,7 @@ def read_options() -> argparse.Namespace:
 
 def run_once(
     db: Path, options: argparse.Namespace, label: str, values: dict[str, float]
-) -> Evidence:
+) -> Folded:
     command = [sys.executable, "-m", "warmup_insights", "run", "--quiet"]
     command += ["--db", str(db), "--label", label, "--device", options.device]
     if options.device == "cpu":
@@ -55,7 +57,7 @@ def run_once(
     if done.returncode not in (0, 1):
         sys.exit(done.stderr)
     with EventStore(db) as store:
-        return collect_evidence(store.events(store.find_run(label).run_id))
+        return current(store, store.find_run(label))
 
 
 def compare(
@@ -90,10 +92,15 @@ def compare(
     return row
 
 
-def judge(plan: Plan, truth: Evidence) -> dict[str, float | bool]:
-    blocks = truth.cache.num_blocks if truth.cache else 0
-    seconds = truth.warmup_s or 0.0
-    wanted = {(phase, b) for phase, found in truth.captured.items() for b in found}
+def judge(plan: Plan, truth: Folded) -> dict[str, float | bool]:
+    summary = truth.summary
+    blocks = summary.memory_or_none.num_kv_blocks or 0
+    seconds = summary.time.warmup_s or 0.0
+    wanted = {
+        (phase, bucket)
+        for phase, part in (summary.buckets or {}).items()
+        for bucket in part.captured_buckets or ()
+    }
     planned = {(graph.phase, graph.bucket) for graph in plan.order}
     union = wanted | planned
     return {

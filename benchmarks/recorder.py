@@ -28,13 +28,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from warmup_insights.drainer import recording
 from warmup_insights.model.events import WarmupStep, encode
 from warmup_insights.model.run import RunRecord, new_run_id
-from warmup_insights.recorder import NULL_RECORDER, Recorder
-from warmup_insights.storage import EventStore, StoreSink
+from warmup_insights.storage import EventStore
 
 Method = Callable[[int], object]
 BURST = 2_000
@@ -56,12 +56,6 @@ def make_event(number: int) -> WarmupStep:
 @contextmanager
 def empty(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
     yield lambda number: None, lambda: None
-
-
-@contextmanager
-def recording_off(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
-    record = NULL_RECORDER.record
-    yield lambda number: record(make_event(number)), lambda: None
 
 
 @contextmanager
@@ -106,16 +100,15 @@ def bare_queue(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
 @contextmanager
 def our_recorder(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]]:
     path = folder / "store.db"
-    recorder = Recorder(StoreSink(path, RunRecord(run_id="benchmark")))
-    record = recorder.record
-    record(make_event(0))
-    recorder.flush()
+    with recording(path, RunRecord(run_id="benchmark")) as recorder:
+        record = recorder.record
+        record(make_event(0))
+        recorder.flush()
 
-    def call(number: int) -> None:
-        record(make_event(number))
+        def call(number: int) -> None:
+            record(make_event(number))
 
-    yield call, recorder.flush
-    recorder.close()
+        yield call, recorder.flush
     with EventStore(path) as store:
         count = store.run("benchmark").num_events
     print(f"recorder: {count:,} events stored, {recorder.dropped} dropped")
@@ -158,7 +151,6 @@ def open_telemetry(folder: Path) -> Iterator[tuple[Method, Callable[[], object]]
 
 METHODS = {
     "empty call": empty,
-    "recording off": recording_off,
     "bare queue": bare_queue,
     "recorder": our_recorder,
     "OpenTelemetry span": open_telemetry,
@@ -269,23 +261,26 @@ def warm_up(database: Path | None) -> tuple[float, float, float, int]:
     options = command.make_context("run", ["--device", "cpu"]).params
     device = open_device("cpu", memory_bytes=options["memory"], num_threads=1)
     seen = []
-    recorder = NULL_RECORDER
+    stack, recorder = ExitStack(), None
     if database is not None:
-        recorder = Recorder(StoreSink(database, RunRecord(run_id=new_run_id())))
+        run = RunRecord(run_id=new_run_id())
+        recorder = stack.enter_context(recording(database, run))
 
     def emit(event: object) -> None:
         seen.append(None)
-        recorder.record(event)
+        if recorder is not None:
+            recorder.record(event)
 
     session = Session(device, read_settings(options), emit, None)
     clocks = (time.perf_counter, time.process_time, time.thread_time)
     starts = [clock() for clock in clocks]
     session.run()
-    recorder.flush()
+    if recorder is not None:
+        recorder.flush()
     wall, cpu, own = (
         clock() - start for clock, start in zip(clocks, starts, strict=True)
     )
-    recorder.close()
+    stack.close()
     device.close()
     return wall, cpu, own, len(seen)
 

@@ -23,9 +23,19 @@ from pathlib import Path
 
 from warmup_insights.model.events import Event, MemoryMeasured, WarmupStep
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import (
+    FOLD,
+    BucketRow,
+    MemoryFacts,
+    PhaseBuckets,
+    RunSummary,
+    SourceName,
+    Times,
+)
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
 from warmup_insights.storage.transaction import BLOCK
+from warmup_insights.units import isoformat
 
 START = 1_760_000_000.0
 BUCKETS = [
@@ -68,27 +78,30 @@ def make_events(count: int, seed: int) -> list[Event]:
     return events[:count]
 
 
-def make_summary(run_id: str) -> dict[str, object]:
-    part = {
-        "generated": len(BUCKETS) // 2, "warmed": len(BUCKETS) // 2, "captured": 30,
-        "missed": 1, "buckets": [bucket for _, bucket in BUCKETS],
-    }  # fmt: skip
-    return {
-        "schema": 1,
-        "run_id": run_id,
-        "status": "finished",
-        "time": {"started_at": START, "ready_at": START + 60, "warmup_s": 49.0},
-        "memory": {"num_kv_blocks": 1519},
-        "buckets": {"prompt": part, "decode": part},
-        "config": {f"setting_{n}": n for n in range(60)},
-    }
+def make_summary(run_id: str) -> RunSummary:
+    part = PhaseBuckets(
+        generated=len(BUCKETS) // 2, warmed=len(BUCKETS) // 2, captured=30, missed=1,
+        buckets=[bucket for _, bucket in BUCKETS],
+    )  # fmt: skip
+    return RunSummary(
+        run_id=run_id,
+        source=SourceName(kind="recorder"),
+        status="finished",
+        time=Times(
+            started_at=isoformat(START), ready_at=isoformat(START + 60), warmup_s=49.0
+        ),
+        memory=MemoryFacts(num_kv_blocks=1519),
+        buckets={"prompt": part, "decode": part},
+        config={f"setting_{n}": n for n in range(60)},
+        fold=FOLD,
+    )
 
 
-def make_bucket_rows() -> list[dict[str, object]]:
+def make_bucket_rows() -> list[BucketRow]:
     return [
-        {"phase": phase, "bucket": bucket, "generated": 1, "warmed": 1, "captured": 1,
-         "duration_s": 0.5, "memory_bytes": 10**7, "state": "captured"}
-        for phase, bucket in BUCKETS
+        BucketRow(phase=phase, bucket=bucket, generated=True, warmed=True, captured=True,
+                  duration_s=0.5, memory_bytes=10**7, state="captured")
+        for phase, bucket in dict.fromkeys(BUCKETS)
     ]  # fmt: skip
 
 
@@ -96,12 +109,12 @@ def add_run(
     store: EventStore, run_id: str, started_at: float, events: list[Event]
 ) -> None:
     with store.begin() as transaction:
-        transaction.add_run(
+        transaction.ensure_run(
             RunRecord(run_id=run_id, engine="vllm-gaudi", model=f"model-{run_id[-1]}",
                       status="finished", started_at=started_at, synthetic=True)
         )  # fmt: skip
         transaction.append(run_id, events)
-        transaction.put_summary(run_id, make_summary(run_id), make_bucket_rows())
+        transaction.put_summary(make_summary(run_id), make_bucket_rows())
 
 
 def compare_writes(folder: Path, count: int, rounds: int) -> dict[str, float]:
@@ -112,7 +125,7 @@ def compare_writes(folder: Path, count: int, rounds: int) -> dict[str, float]:
     for number in range(rounds):
         path = folder / f"ours{number}.db"
         with EventStore(path) as store, store.begin() as transaction:
-            transaction.add_run(RunRecord(run_id="run"))
+            transaction.ensure_run(RunRecord(run_id="run"))
             start = time.process_time()
             transaction.append("run", events)
             ours.append(time.process_time() - start)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from warmup_insights.analysis.traffic import Requests, traffic_from_requests
-from warmup_insights.analysis.traffic_limits import Limits
-from warmup_insights.analysis.traffic_report import fit_for_settings
+from warmup_insights.analysis.fit.cost import Limits
+from warmup_insights.analysis.fit.report import fit_for_settings
+from warmup_insights.analysis.fit.traffic import Requests, traffic_from_requests
 from warmup_insights.bucketing import settings_from_mapping
 
 LIMITS = {

@@ -1,7 +1,7 @@
 """What all figures share: size, fonts, axes with units, colours of the page.
 
-A figure function takes a frame and gives a `plotly.graph_objects.Figure`; it knows
-nothing of Streamlit, so tests read what is drawn as data.
+A figure function takes a frame and gives a `plotly.graph_objects.Figure`, without
+Streamlit, so tests read what is drawn as data.
 """
 
 from __future__ import annotations
@@ -71,11 +71,6 @@ def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
         }
     )  # fmt: skip
     return figure
-
-
-def in_gib(size: float | None) -> float | None:
-    """Bytes as GiB; None stays None."""
-    return None if size is None else size / GIB
 
 
 def bars_height(count: int, *, extra: int = 70) -> int:

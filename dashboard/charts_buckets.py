@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def bucket_map(
 ) -> Figure:
     """One cell per bucket, coloured by `state`, `duration_s` or `memory_bytes`.
 
-    An invisible marker lies on each cell: maps know no clicks, markers do.
+    An invisible marker lies on each cell: only markers can be clicked.
     """
     xs = _values(buckets, axes.x)
     ys = _values(buckets, axes.y)
@@ -77,7 +77,7 @@ def bucket_map(
 
 def map_height(rows: int) -> int:
     """Pixels of a map with so many rows of cells."""
-    return min(620, max(150, rows * CELL_PX + 96))
+    return min(620, max(180, rows * CELL_PX + 110))
 
 
 class _Grid:
@@ -199,13 +199,31 @@ def _hover(row: dict[Any, Any]) -> list[str]:
         f"<b>{bucket_text(bucket)}</b> {STATES.get(str(row['state']), '')}",
         f"time {_known(row['duration_s'], format_duration)}",
         f"memory {_known(row['memory_bytes'], format_bytes)}",
+        *step_facts(row),
     ]
     executed = row.get("executed")
     if isinstance(executed, tuple) and executed != bucket:
         lines.append(f"ran as {bucket_text(executed)}")
     if row["missed"]:
-        lines.append(f"asked for {row['missed']} times while serving")
+        lines.append(f"missed {row['missed']} times while serving")
     return [bucket_text(bucket), "<br>".join(lines)]
+
+
+def step_facts(row: Mapping[Any, Any]) -> list[str]:
+    """Collector and compilations in the steps of a bucket, as far as they are known."""
+    known = {
+        name: row[name]
+        for name in ("gc_s", "compiled", "compile_s")
+        if row.get(name) is not None and not pd.isna(row[name])
+    }
+    facts = []
+    if "gc_s" in known:
+        facts.append(f"garbage collection {format_duration(known['gc_s'])}")
+    if "compiled" in known:
+        facts.append(f"compiled {int(known['compiled'])}")
+    if "compile_s" in known:
+        facts.append(f"compilation {format_duration(known['compile_s'])}")
+    return facts
 
 
 def _known(value: object, write: object) -> str:

@@ -12,13 +12,14 @@ from warmup_insights.units import format_bytes, format_duration
 def memory_line(
     points: Sequence[tuple[float, int]],
     total_bytes: int | None,
+    until_s: float,
     *,
     dark: bool = False,
 ) -> Figure:
-    """Device memory in use over time: pairs of seconds and bytes, and the total."""
+    """Device memory in use over time, to the last event: pairs of seconds and bytes."""
     top = max([total_bytes or 0, *(size for _, size in points)], default=1)
     unit, factor = size_unit(top)
-    long_unit, seconds = time_unit(max((time for time, _ in points), default=1.0))
+    long_unit, seconds = time_unit(until_s)
     figure = new_figure(280, dark=dark)
     figure.add_scatter(
         x=[time / seconds for time, _ in points],
@@ -36,7 +37,7 @@ def memory_line(
             annotation_position="bottom right",
         )
     figure.update_layout(showlegend=False)
-    figure.update_xaxes(range=[0, max((t for t, _ in points), default=1.0) / seconds])
+    figure.update_xaxes(range=[0, until_s / seconds])
     figure.update_yaxes(range=[0, top / factor * 1.05])
     name_axes(figure, f"time since the start ({long_unit})", f"in use ({unit})")
     return figure

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
-from dashboard.budget import Step
 from dashboard.charts import (
     Figure,
     bars_height,
-    in_gib,
     name_axes,
     new_figure,
     outline,
@@ -18,34 +14,29 @@ from dashboard.charts import (
 )
 from dashboard.charts_buckets import bucket_text
 from dashboard.palette import colour
-from warmup_insights.units import GIB, format_bytes, format_count
+from warmup_insights.units import GIB, format_bytes
 
 PHASE_SYMBOLS = {"prompt": "circle", "decode": "diamond"}
 
 
-def budget_waterfall(steps: Sequence[Step], *, dark: bool = False) -> Figure:
-    """From total memory to the KV cache, top to bottom, in GiB."""
+def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """From total memory to the KV cache, top to bottom, in GiB; `frames_memory.budget_frame`."""
     figure = new_figure(bars_height(len(steps)), dark=dark)
     figure.add_bar(
-        orientation="h",
-        y=[step.name for step in steps],
-        x=[step.size_bytes / GIB for step in steps],
-        base=[step.start_bytes / GIB for step in steps],
+        orientation="h", y=steps["step"], x=steps["bytes"] / GIB,
+        base=steps["start_bytes"] / GIB,
         marker={
-            "color": [colour(step.meaning, dark=dark) for step in steps],
-            "pattern": {"shape": ["/" if s.meaning == "reserved" else "" for s in steps]},
+            "color": [colour(meaning, dark=dark) for meaning in steps["meaning"]],
+            "pattern": {"shape": ["/" if m == "reserved" else "" for m in steps["meaning"]]},
             "line": outline(dark),
         },
-        text=[format_bytes(step.size_bytes) for step in steps],
-        textposition="outside",
-        cliponaxis=False,
-        customdata=[[format_bytes(step.size_bytes), step.kind] for step in steps],
-        hovertemplate="%{y}: %{customdata[0]}<extra></extra>",
-        name="budget",
+        text=steps["text"], textposition="outside", cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>", name="budget",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    top = max((step.start_bytes + step.size_bytes for step in steps), default=0)
-    figure.update_xaxes(range=[0, (in_gib(top) or 0) * 1.28])
+    top = (steps["start_bytes"] + steps["bytes"]).max() if len(steps) else 0
+    longest = steps["text"].str.len().max() if len(steps) else 0
+    figure.update_xaxes(range=[0, top / GIB * (1.28 if longest < 12 else 2.1)])
     figure.update_layout(showlegend=False)
     name_axes(figure, "device memory (GiB)", None)
     return figure
@@ -54,7 +45,7 @@ def budget_waterfall(steps: Sequence[Step], *, dark: bool = False) -> Figure:
 def capture_curve(
     points: pd.DataFrame, budget_bytes: int | None, *, dark: bool = False
 ) -> Figure:
-    """Cumulative memory in the order of capture, the budget, and what was skipped."""
+    """Cumulative memory in the order of capture, and the budget."""
     top = max([*points["cumulative_bytes"], budget_bytes or 0], default=0)
     unit, factor = size_unit(top)
     figure = new_figure(340, dark=dark)
@@ -63,15 +54,14 @@ def capture_curve(
         line={"shape": "hv", "width": 2, "color": colour("captured", dark=dark)},
         hoverinfo="skip", showlegend=False, name="cumulative",
     )  # fmt: skip
-    for (phase, state), rows in points.groupby(["phase", "state"], sort=False):
-        is_skipped = state == "skipped"
+    for phase, rows in points.groupby("phase", sort=False):
         figure.add_scatter(
             x=rows["position"], y=rows["cumulative_bytes"] / factor, mode="markers",
-            name=f"{phase} {'skipped' if is_skipped else 'captured'}",
+            name=str(phase),
             marker={
-                "symbol": "x" if is_skipped else PHASE_SYMBOLS.get(str(phase), "square"),
-                "size": 7, "line": {"width": 0.5, "color": colour("total", dark=dark)},
-                "color": colour("skipped" if is_skipped else "captured", dark=dark),
+                "symbol": PHASE_SYMBOLS.get(str(phase), "square"), "size": 7,
+                "line": {"width": 0.5, "color": colour("total", dark=dark)},
+                "color": colour("captured", dark=dark),
             },
             customdata=[
                 [bucket_text(row["bucket"]), _size(row["memory_bytes"]),
@@ -112,20 +102,12 @@ def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:
             orientation="h", name=words, y=known["share"], x=known[f"{name}_bytes"] / factor,
             marker={"color": colour(meaning, dark=dark), "line": outline(dark),
                     "pattern": {"shape": "/" if name == "reserved" else ""}},
-            text=[_with_blocks(row, name) for row in known.to_dict("records")],
+            text=known[f"{name}_text"],
             textposition="outside", cliponaxis=False,
             hovertemplate=f"%{{y}}, {words}: %{{text}}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, top / factor * 1.8 or 1])
-    name_axes(figure, f"memory ({unit}), and as KV blocks", None)
+    figure.update_xaxes(range=[0, top / factor * 1.5 or 1])
+    name_axes(figure, f"memory ({unit})", None)
     return figure
-
-
-def _with_blocks(row: dict[object, object], name: str) -> str:
-    size, blocks = row[f"{name}_bytes"], row[f"{name}_blocks"]
-    text = _size(size)
-    if isinstance(blocks, int | float) and not pd.isna(blocks):
-        text += f" = {format_count(round(blocks))} blocks"
-    return text

@@ -57,8 +57,11 @@ def part_stacks(
     Columns: run, name, label, bytes.
     """
     figure = new_figure(len(order) * 44 + 150, dark=dark)
-    for name, rows in parts.groupby("name", sort=False):
-        meaning = PART_MEANINGS[str(name)]
+    for name in PART_MEANINGS:
+        rows = parts[parts["name"] == name]
+        if rows.empty:
+            continue
+        meaning = PART_MEANINGS[name]
         figure.add_bar(
             orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
             x=rows["bytes"] / GIB, name=figure_text(rows["label"].iloc[0]),

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from dashboard import shown
 from dashboard.charts import (
     Figure,
     bars_height,
@@ -17,32 +18,29 @@ from dashboard.charts import (
     time_unit,
 )
 from dashboard.palette import HEAT, colour
-from warmup_insights.units import format_bytes, format_duration, format_percent
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_bytes, format_duration
 
-_SHARES = (
-    ("warmed_percent", "warmed", "warmed"),
-    ("captured_reported_percent", "captured, as the log reports it", "reserved"),
-    ("captured_percent", "captured, supported by evidence", "captured"),
+_COUNTS = (
+    ("captured", "captured, supported by evidence", "captured"),
+    ("captured_reported", "captured, as the log reports it", "reserved"),
+    ("warmed", "warmed", "warmed"),
 )
 
 
 def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
-    """Shares of the generated buckets, per phase, in percent."""
-    shown = [share for share in _SHARES if captures[share[0]].notna().any()]
-    height = len(captures) * (len(shown) * 24 + 14) + 100
+    """Shares of the generated buckets, per phase, in percent; `frames.capture_frame`."""
+    present = [count for count in _COUNTS if (captures["what"] == count[0]).any()]
+    height = captures["phase"].nunique() * (len(present) * 24 + 14) + 100
     figure = new_figure(max(180, height), dark=dark)
-    for column, words, meaning in reversed(shown):
-        known = captures[captures[column].notna()]
-        count = column.removesuffix("_percent")
+    for what, words, meaning in present:
+        known = captures[captures["what"] == what]
         figure.add_bar(
-            orientation="h", name=words, y=known["phase"], x=known[column],
+            orientation="h", name=words, y=known["phase"],
+            x=100 * known["count"] / known["generated"],
             marker={"color": colour(meaning, dark=dark), "line": outline(dark),
                     "pattern": {"shape": "/" if meaning == "reserved" else ""}},
-            text=[
-                f"{format_percent(row[column])}  ({row[count]:.0f} of {row['generated']:.0f})"
-                for row in known.to_dict("records")
-            ],
-            textposition="outside", cliponaxis=False,
+            text=known["text"], textposition="outside", cliponaxis=False,
             hovertemplate=f"%{{y}}, {words}: %{{text}}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
@@ -54,14 +52,17 @@ def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
     return figure
 
 
-def stages_frame(summary: dict[str, Any]) -> pd.DataFrame:
-    """Sampler and defragmenter warm-up: stage, meaning, status, duration_s."""
+def stages_frame(summary: RunSummary) -> pd.DataFrame:
+    """Sampler and defragmenter warm-up: stage, meaning, status, duration_s, text."""
+    sections = (("sampler", "sampler", summary.sampler),
+                ("defragmenter", "defrag", summary.defrag))  # fmt: skip
     rows = [
-        (name, key, summary[key]["status"], summary[key]["duration_s"])
-        for name, key in (("sampler", "sampler"), ("defragmenter", "defrag"))
-        if summary[key]
+        (name, key, part.status, part.duration_s, shown.text(summary, f"{key}_s"))
+        for name, key, part in sections
+        if part is not None
     ]
-    return pd.DataFrame(rows, columns=["stage", "meaning", "status", "duration_s"])
+    columns = ["stage", "meaning", "status", "duration_s", "text"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
@@ -74,8 +75,7 @@ def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
         orientation="h", y=known["stage"], x=known["duration_s"] / factor,
         marker={"color": [colour(meaning, dark=dark) for meaning in known["meaning"]],
                 "line": outline(dark)},
-        text=[format_duration(value) for value in known["duration_s"]],
-        textposition="outside", cliponaxis=False,
+        text=known["text"], textposition="outside", cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>", name="stages",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
@@ -83,12 +83,6 @@ def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
     figure.update_layout(showlegend=False)
     name_axes(figure, f"time ({unit})", None)
     return figure
-
-
-def config_name(step: dict[str, Any]) -> str:
-    """One sampling configuration in a few characters."""
-    mark = ", batch changed" if step["batch_changed"] else ""
-    return f"T {step['temperature']:g}, p {step['top_p']:g}, k {step['top_k']:g}{mark}"
 
 
 def sampler_grid(cells: pd.DataFrame, *, dark: bool = False) -> Figure:

@@ -12,7 +12,6 @@ from dashboard.charts import (
     outline,
     time_unit,
 )
-from dashboard.charts_buckets import bucket_text
 from dashboard.palette import colour
 from dashboard.text import figure_text
 from warmup_insights.units import format_duration
@@ -20,14 +19,16 @@ from warmup_insights.units import format_duration
 
 def timeline(phases: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Every phase on a time axis, one row per phase; unexplained time is hatched."""
-    rows = [label(name) for name in phases["name"]]
+    rows = [figure_text(words) for words in phases["label"]]
     return _on_axis(phases, rows, dark=dark)
 
 
-def rank_timeline(phases: pd.DataFrame, *, dark: bool = False) -> Figure:
-    """The phases of each rank on one time axis, one row per rank."""
+def rank_timeline(
+    phases: pd.DataFrame, wall_s: float = 0.0, *, dark: bool = False
+) -> Figure:
+    """The phases of each rank on the axis of the start-up, one row per rank."""
     rows = [rank_name(rank) for rank in phases["rank"]]
-    return _on_axis(phases, rows, dark=dark)
+    return _on_axis(phases, rows, wall_s, dark=dark)
 
 
 def rank_name(rank: object) -> str:
@@ -37,9 +38,12 @@ def rank_name(rank: object) -> str:
     return f"rank {int(rank)}"
 
 
-def _on_axis(phases: pd.DataFrame, rows: list[str], *, dark: bool) -> Figure:
+def _on_axis(
+    phases: pd.DataFrame, rows: list[str], wall_s: float = 0.0, *, dark: bool
+) -> Figure:
     order = list(dict.fromkeys(rows))
-    longest = (phases["start_s"] + phases["duration_s"]).max() if len(phases) else 1.0
+    ends = phases["start_s"] + phases["duration_s"]
+    longest = max(ends.max(), wall_s) if len(phases) else 1.0
     unit, factor = time_unit(longest)
     figure = new_figure(bars_height(len(order)), dark=dark)
     figure.add_bar(
@@ -78,7 +82,7 @@ def _hover(row: dict[object, object]) -> list[str]:
     assert isinstance(duration, float | int)
     assert isinstance(start, float | int)
     text = (
-        f"<b>{label(str(row['name']))}</b> {format_duration(duration)}"
+        f"<b>{figure_text(row['label'])}</b> {format_duration(duration)}"
         f"<br>from {format_duration(start)} to {format_duration(start + duration)}"
     )
     return [text + _detail(str(row.get("detail") or ""))]
@@ -87,7 +91,7 @@ def _hover(row: dict[object, object]) -> list[str]:
 def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Time per phase, in the order of the start-up."""
     return _ranked(
-        [label(name) for name in totals["name"]],
+        [figure_text(words) for words in totals["label"]],
         totals["duration_s"],
         _fill(totals, dark=dark),
         dark=dark,
@@ -139,21 +143,10 @@ def _ranked(
         hovertemplate="%{y}: %{text}<extra></extra>", name="time",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, (longest / factor) * 1.2 or 1.0])
+    figure.update_xaxes(range=[0, (longest / factor) * 1.4 or 1.0])
     figure.update_layout(showlegend=False)
     name_axes(figure, f"time ({unit})", None)
     return figure
-
-
-def bucket_label(phase: object, bucket: object) -> str:
-    """A step as people read it."""
-    shape = bucket_text(bucket) if isinstance(bucket, tuple) else ""
-    return f"{phase} {shape}".strip()
-
-
-def label(name: str) -> str:
-    """A phase as people read it."""
-    return figure_text(name.replace("_", " "))
 
 
 def _detail(text: str) -> str:

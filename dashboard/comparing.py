@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from dashboard.budget import Summary
 from dashboard.frames import phase_totals, phases_frame
+from dashboard.shown import MARK
 from dashboard.text import visible
-from warmup_insights.analysis.compare import Comparison, FigureRow
-from warmup_insights.analysis.compare_buckets import BucketChange, CostChange
-from warmup_insights.analysis.figures import format_figure
+from warmup_insights.analysis.compare import (
+    BucketChange,
+    Comparison,
+    CostChange,
+    FigureRow,
+)
 from warmup_insights.export.comparison import change_text
+from warmup_insights.model.figures import contradictory, format_figure
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
-
-ALWAYS = frozenset({"warmup_s", "captured_percent", "num_kv_blocks", "misses"})
-"""Figures that are shown even if nothing changed."""
 
 
 def run_names(result: Comparison) -> list[str]:
@@ -29,30 +32,33 @@ def run_names(result: Comparison) -> list[str]:
 
 
 def figures_table(
-    result: Comparison, *, full: bool
+    result: Comparison, summaries: Sequence[RunSummary], *, full: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Figures by run as text, and the verdict of each cell; the first is the baseline.
 
-    Without `full`, figures that are the same in every run are left out.
+    Without `full`, figures that are the same in every run are left out. Figures whose
+    evidence contradicts itself are marked.
     """
     names = run_names(result)
-    rows = [row for row in result.figures if full or _is_telling(row)]
-    cells = [[row.title, *_cells(row)] for row in rows]
+    rows = [row for row in result.figures if full or row.is_telling]
+    doubted = [contradictory(summary) for summary in summaries]
+    cells = [
+        [row.title, *_cells(row, [row.name in names for names in doubted])]
+        for row in rows
+    ]
     verdicts = [["", "", *(change.verdict for change in row.changes)] for row in rows]
     columns = ["figure", *names]
     return pd.DataFrame(cells, columns=columns), pd.DataFrame(verdicts, columns=columns)
 
 
-def _is_telling(row: FigureRow) -> bool:
-    return row.name in ALWAYS or any(change.verdict != "same" for change in row.changes)
-
-
-def _cells(row: FigureRow) -> list[str]:
-    cells = [format_figure(row.values[0], row.unit)]
-    for value, change in zip(row.values[1:], row.changes, strict=True):
-        text = format_figure(value, row.unit)
-        words = change_text(change, row.unit)
-        cells.append(text if words in ("unknown",) else f"{text}   {words}")
+def _cells(row: FigureRow, is_doubted: Sequence[bool]) -> list[str]:
+    changes = ["", *(change_text(change, row.unit) for change in row.changes)]
+    cells = []
+    for value, doubted, change in zip(row.values, is_doubted, changes, strict=True):
+        words = [format_figure(value, row.unit)]
+        words += [f"({MARK})"] if doubted else []
+        words += [f"  {change}"] if change not in ("", "unknown") else []
+        cells.append(" ".join(words))
     return cells
 
 
@@ -71,12 +77,12 @@ def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
     )
 
 
-def phases_table(result: Comparison, summaries: list[Summary]) -> pd.DataFrame:
+def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.DataFrame:
     """Phase totals of all runs: run, name, meaning, duration_s."""
     frames = [
         phase_totals(phases_frame(summary)).assign(run=name)
         for name, summary in zip(run_names(result), summaries, strict=True)
-        if summary["time"]["wall_s"]
+        if summary.time.wall_s
     ]
     if not frames:
         return pd.DataFrame([], columns=["run", "name", "meaning", "duration_s"])
@@ -85,8 +91,8 @@ def phases_table(result: Comparison, summaries: list[Summary]) -> pd.DataFrame:
 
 def memory_table(result: Comparison) -> pd.DataFrame:
     """Budget parts of all runs: run, name, label, bytes."""
-    rows: list[dict[str, Any]] = [
-        {"run": name, **part}
+    rows = [
+        (name, part.name, part.label, part.bytes)
         for name, parts in zip(run_names(result), result.memory, strict=True)
         for part in parts
     ]

@@ -10,10 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from dashboard.frames import doubtful
 from dashboard.text import visible
 from warmup_insights.analysis.pareto import configuration_rows
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import contradictory
+from warmup_insights.model.summary import RunSummary
 
 SHORT = {
     "gpu_memory_utilization": "utilisation",
@@ -22,16 +25,14 @@ SHORT = {
 }
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
-COLUMNS = [
-    "run_id", "name", "captured_percent", "num_kv_blocks", "warmup_s", "best", "kind",
-    "settings",
-]  # fmt: skip
+FIGURES = ("captured_percent", "num_kv_blocks", "warmup_s")
+COLUMNS = ["run_id", "name", *FIGURES, "best", "kind", "settings"]
 
 
 def points_frame(
-    summaries: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+    summaries: Sequence[RunSummary], names: Mapping[str, str]
 ) -> pd.DataFrame:
-    """One row per run: COLUMNS and its memory settings.
+    """One row per run: COLUMNS, its memory settings, and which figures are doubtful.
 
     `best` is true where no other run is as good in everything and better in one, None
     where a figure is unknown.
@@ -48,10 +49,13 @@ def points_frame(
                 "best": row.is_non_dominated,
                 "kind": "run",
                 "settings": settings_text(row.settings),
+                "doubtful": doubtful(
+                    name for name in FIGURES if name in contradictory(summary)
+                ),
                 **{SHORT.get(name, name): visible(value, 40)
                    for name, value in row.settings.items()},
             }
-            for row in rows
+            for row, summary in zip(rows, summaries, strict=True)
         ],
     )  # fmt: skip
 
@@ -66,8 +70,8 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def comparable(points: pd.DataFrame) -> pd.DataFrame:
-    """The points that know all three figures."""
-    return points.dropna(subset=["captured_percent", "num_kv_blocks", "warmup_s"])
+    """The points with all three figures."""
+    return points.dropna(subset=list(FIGURES))
 
 
 def joined(*frames: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Growing logs that a visitor asked this server to read again and again.
+"""Growing logs that this server reads again and again for a visitor.
 
 The list belongs to the visitor's session; reading happens whenever the page refreshes,
 and takes at most a tenth of the time.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from warmup_insights.analysis.refresh import refresh_summary
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest import Options, ingest_path
+from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
 KEY = "followed"
@@ -52,7 +52,7 @@ def remove(path: str) -> None:
 
     entry = _followed().pop(path, None)
     for run_id in entry.run_ids if entry is not None else ():
-        refresh_summary(data.store(), run_id)
+        refresh(data.store(), run_id)
 
 
 def step(store: EventStore) -> list[tuple[str, str | None]]:

@@ -11,26 +11,27 @@ from typing import Any
 
 import pandas as pd
 
+from dashboard import shown
 from dashboard.palette import phase_meaning
 from dashboard.text import visible
-from warmup_insights.model.events import (
-    AnyEvent,
-    BucketRangesConfigured,
-    BucketsGenerated,
-)
 from warmup_insights.model.run import RunRecord
-
-Summary = Mapping[str, Any]
+from warmup_insights.model.summary import (
+    BucketRow,
+    Gap,
+    PhaseBuckets,
+    RunSummary,
+)
 
 RUN_COLUMNS = (
     "run_id", "label", "notes", "engine", "version", "model", "device_kind",
     "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
     "synthetic", "source_kind", "source_name", "num_events", "process", "ready_s",
-    "warmup_s", "captured_percent", "num_kv_blocks", "missed",
+    "warmup_s", "captured_percent", "num_kv_blocks", "missed", "doubtful",
 )  # fmt: skip
 BUCKET_COLUMNS = (
     "phase", "bucket", "generated", "warmed", "captured", "skipped", "missed",
-    "duration_s", "memory_bytes", "executed", "state",
+    "duration_s", "memory_bytes", "executed", "state", "gc_s", "compiled",
+    "compile_s",
 )  # fmt: skip
 _NAMES = {
     "bs": "batch size",
@@ -54,11 +55,12 @@ _DEFAULT_NAMES = {
 }
 
 
-def runs_frame(
-    rows: Sequence[Mapping[str, Any]], now: float | None = None
-) -> pd.DataFrame:
-    """The runs page: RUN_COLUMNS with `status` as it is at `now`, and `name`."""
-    now = time.time() if now is None else now
+def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The runs page: RUN_COLUMNS with `status` as it is now, and `name`.
+
+    `doubtful` names the figures among them whose evidence contradicts itself.
+    """
+    now = time.time()
     frame = pd.DataFrame(list(rows), columns=list(RUN_COLUMNS))
     if frame.empty:
         return frame.assign(name=pd.Series(dtype="str"))
@@ -69,7 +71,13 @@ def runs_frame(
         )
     frame["status"] = [_status(row, now) for row in rows]
     frame["name"] = [run_name(row) for row in rows]
+    frame["doubtful"] = [doubtful((row["doubtful"] or "").split()) for row in rows]
     return frame
+
+
+def doubtful(names: Iterable[str]) -> str | None:
+    """Labels of figures whose evidence contradicts itself; None when there are none."""
+    return ", ".join(shown.label(name) for name in names) or None
 
 
 def runs_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -94,6 +102,7 @@ def runs_table(rows: pd.DataFrame) -> pd.DataFrame:
             "captured_percent": rows["captured_percent"].astype("float64"),
             "num_kv_blocks": rows["num_kv_blocks"].astype("Int64"),
             "missed": rows["missed"].astype("Int64"),
+            "doubtful": rows["doubtful"],
             "figures": [
                 _figures(kind, made_up)
                 for kind, made_up in zip(
@@ -183,117 +192,103 @@ def name_of(run: RunRecord) -> str:
     )
 
 
-def buckets_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def buckets_frame(rows: Sequence[BucketRow]) -> pd.DataFrame:
     """One row per bucket: BUCKET_COLUMNS; `bucket` and `executed` are tuples."""
-    shaped = [
-        {
-            **row,
-            "bucket": tuple(row["bucket"]),
-            "executed": None if row["executed"] is None else tuple(row["executed"]),
-        }
-        for row in rows
-    ]
+    shaped = [[getattr(row, name) for name in BUCKET_COLUMNS] for row in rows]
     return pd.DataFrame(shaped, columns=list(BUCKET_COLUMNS))
 
 
-def dimension_names(events: Iterable[AnyEvent]) -> dict[str, tuple[str, ...]]:
-    """Phase to names of its dimensions, from the lists and ranges of a run."""
-    found: dict[str, tuple[str, ...]] = {}
-    for event in events:
-        if isinstance(event, BucketsGenerated):
-            names = tuple(event.dimensions)
-        elif isinstance(event, BucketRangesConfigured):
-            names = tuple(event.ranges)
-        else:
-            continue
-        if names:
-            found.setdefault(event.phase, tuple(_NAMES.get(n, n) for n in names))
-    return found
-
-
-def names_for(size: int, known: tuple[str, ...] | None) -> tuple[str, ...]:
+def names_for(size: int, section: PhaseBuckets | None = None) -> tuple[str, ...]:
     """Names of the dimensions of a bucket of `size` numbers."""
-    if known is not None and len(known) == size:
-        return known
+    known = section.dimensions if section is not None else []
+    if len(known) == size:
+        return tuple(_NAMES.get(name, name) for name in known)
     return _DEFAULT_NAMES.get(size, tuple(f"dimension {n + 1}" for n in range(size)))
 
 
-def phases_frame(summary: Summary) -> pd.DataFrame:
-    """The start-up in order: name, meaning, start_s, duration_s, detail.
+def phases_frame(summary: RunSummary) -> pd.DataFrame:
+    """The start-up in order: name, label, meaning, start_s, duration_s, detail.
 
     The time between phases is a row of its own, `unlogged`, so that the durations add
-    up to the wall time; `detail` tells the lines that bound it.
+    up to the wall time; `detail` has the lines on both sides of it.
     """
-    section = summary["time"]
-    wall = section["wall_s"]
-    rows: list[dict[str, Any]] = []
-    position = 0.0
-    end = {"name": "end", "start_s": wall or 0.0, "duration_s": 0.0}
-    for phase in [*section["phases"], end]:
-        if phase["start_s"] - position > 1e-6:
-            rows.append(_unlogged(position, phase["start_s"], section["gaps"]))
-        if phase is not end:
-            rows.append({**phase, "detail": ""})
-        position = max(position, phase["start_s"] + phase["duration_s"])
+    times = summary.time
+    rows: list[tuple[str, float, float, str]] = []
+    position, end = 0.0, times.wall_s or 0.0
+    for phase in times.phases:
+        if phase.start_s - position > 1e-6:
+            rows.append(_unlogged(position, phase.start_s, times.gaps))
+        detail = shown.doubt(summary, f"phase:{phase.name}") or ""
+        rows.append((phase.name, phase.start_s, phase.duration_s, detail))
+        position = max(position, phase.start_s + phase.duration_s)
+    if end - position > 1e-6:
+        rows.append(_unlogged(position, end, times.gaps))
     frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
+    words = {name: name.replace("_", " ") for name in frame["name"]}
+    frame["label"] = [
+        words[name] + shown.mark(summary, f"phase:{name}") for name in frame["name"]
+    ]
     frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
     return frame
 
 
 def _unlogged(
-    start: float, end: float, gaps: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    within = [
-        gap
-        for gap in gaps
-        if gap["start_s"] < end and gap["start_s"] + gap["duration_s"] > start
-    ]
-    longest = max(within, key=lambda gap: float(gap["unlogged_s"]), default=None)
+    start: float, end: float, gaps: Sequence[Gap]
+) -> tuple[str, float, float, str]:
+    within = [g for g in gaps if g.start_s < end and g.start_s + g.duration_s > start]
+    longest = max(within, key=lambda gap: gap.unlogged_s, default=None)
     detail = ""
     if longest is not None:
         detail = (
-            f"between line {longest['line']} ({longest['before'][:90]}) and line "
-            f"{longest['next_line']} ({longest['after'][:90]})"
+            f"between line {longest.line} ({longest.before[:90]}) and line "
+            f"{longest.next_line} ({longest.after[:90]})"
         )
-    return {
-        "name": "unlogged",
-        "start_s": start,
-        "duration_s": end - start,
-        "detail": detail,
-    }
+    return "unlogged", start, end - start, detail
+
+
+def rank_phases(summary: RunSummary) -> pd.DataFrame:
+    """The phases of each rank: rank, name, label, meaning, start_s, duration_s."""
+    rows = [
+        (own.rank, phase.name, phase.name.replace("_", " "), phase_meaning(phase.name),
+         phase.start_s, phase.duration_s)
+        for own in summary.time.ranks
+        for phase in own.phases
+    ]  # fmt: skip
+    columns = ["rank", "name", "label", "meaning", "start_s", "duration_s"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def phase_totals(phases: pd.DataFrame) -> pd.DataFrame:
-    """Seconds per phase, in the order of first appearance: name, meaning, duration_s."""
+    """Seconds per phase, in the order of first appearance: name, label, meaning,
+    duration_s."""
     grouped = phases.groupby("name", sort=False)
-    totals = grouped.agg(meaning=("meaning", "first"), duration_s=("duration_s", "sum"))
-    return totals.reset_index()
+    return grouped.agg(
+        label=("label", "first"),
+        meaning=("meaning", "first"),
+        duration_s=("duration_s", "sum"),
+    ).reset_index()
 
 
-def capture_frame(summary: Summary) -> pd.DataFrame:
-    """Per phase: generated, warmed, captured, captured_reported and their shares."""
+def capture_frame(summary: RunSummary) -> pd.DataFrame:
+    """One row per phase and count of its buckets: phase, what, count, generated, text.
+
+    `what` is `warmed`, `captured_reported` or `captured`; unknown counts are left out.
+    """
     rows = []
-    for phase, section in (summary["buckets"] or {}).items():
-        generated = section["generated"]
-        names = ("warmed", "captured", "captured_reported")
-        shares = {f"{name}_percent": _share(section[name], generated) for name in names}
-        rows.append(
-            {"phase": phase, "generated": generated, "missed": section["missed"]}
-            | {name: section[name] for name in names}
-            | shares
-            | {"capture_percent": section["capture_percent"]}
-        )
-    return pd.DataFrame(rows)
-
-
-def _share(part: int | None, whole: int | None) -> float | None:
-    if part is None or not whole:
-        return None
-    return 100.0 * part / whole
+    for phase, part in (summary.buckets or {}).items():
+        for what in ("warmed", "captured_reported", "captured"):
+            count, name = getattr(part, what), f"{phase}_{what}"
+            if count is None or not part.generated:
+                continue
+            words = f"{shown.text(summary, name)} of {part.generated}"
+            if what == "captured":
+                words += f", {shown.text(summary, f'{phase}_capture_percent')}"
+            rows.append((phase, what, count, part.generated, words))
+    return pd.DataFrame(rows, columns=["phase", "what", "count", "generated", "text"])
 
 
 def lines_frame(lines: Sequence[tuple[int, str | None, str]]) -> pd.DataFrame:
-    """Kept lines of a log: line, rule (None when no rule knows it), text."""
+    """Kept lines of a log: line, rule (None when no rule matches), text."""
     return pd.DataFrame(list(lines), columns=["line", "rule", "text"])
 
 
@@ -318,15 +313,13 @@ def of_phase(buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     return rows[[len(bucket) == size for bucket in rows["bucket"]]]
 
 
-def filled_in(rows: pd.DataFrame, section: Mapping[str, Any] | None) -> pd.DataFrame:
+def filled_in(rows: pd.DataFrame, section: PhaseBuckets) -> pd.DataFrame:
     """Buckets as the summary counts them.
 
-    Where lines were cut out of a log, but its last step says that all buckets were
+    Where lines were cut out of a log, but its last step shows that all buckets were
     warmed, those without a line of their own were warmed as well.
     """
-    if section is None or not section["generated"]:
-        return rows
-    if section["warmed"] != section["generated"]:
+    if not section.generated or section.warmed != section.generated:
         return rows
     is_bare = (rows["state"] == "generated") & (rows["generated"] > 0)
     return rows.assign(

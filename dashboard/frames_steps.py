@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 import pandas as pd
 
-from dashboard.palette import phase_meaning
-from warmup_insights.analysis.timeline import Timeline
-from warmup_insights.model.events import (
-    AnyEvent,
-    BucketUsed,
-    CaptureProgress,
-    GraphCaptured,
-    LazyCapture,
-    SamplerConfig,
-    SamplerStep,
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import (
+    GraphFacts,
+    RunSummary,
+    SamplerConfigFacts,
+    SamplerFacts,
+    SamplerStepFacts,
+    UsedShape,
 )
 from warmup_insights.units import MIB, parse_isoformat
 
@@ -37,33 +36,6 @@ _WORDS = {
 }
 
 
-def rank_phases(events: Iterable[AnyEvent], started_at: str | None) -> pd.DataFrame:
-    """The phases of each rank: rank, name, meaning, start_s, duration_s, detail."""
-    lanes: dict[int | None, Timeline] = {}
-    for event in events:
-        lanes.setdefault(event.rank, Timeline()).add(event)
-    start = parse_isoformat(started_at)
-    rows: list[dict[str, Any]] = []
-    for rank in sorted(lanes, key=lambda rank: -1 if rank is None else rank):
-        section = lanes[rank].result()
-        own = parse_isoformat(section["started_at"])
-        if own is None or start is None:
-            continue
-        rows += [
-            {
-                "rank": rank,
-                "name": phase["name"],
-                "meaning": phase_meaning(phase["name"]),
-                "start_s": phase["start_s"] + own - start,
-                "duration_s": phase["duration_s"],
-                "detail": "",
-            }
-            for phase in section["phases"]
-        ]
-    columns = ["rank", "name", "meaning", "start_s", "duration_s", "detail"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
     """The steps that took longest: name, meaning, duration_s, line, rank, kind."""
     columns = ["name", "meaning", "duration_s", "memory_bytes", "line", "rank", "kind"]
@@ -80,7 +52,7 @@ def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
 
 
 def _distinct(names: list[str], lines: pd.Series) -> list[str]:
-    """Names that differ: those that repeat say their line, else which one they are."""
+    """Names that differ: those that repeat get their line, else a number."""
     seen: dict[str, int] = {}
     result = []
     for name, line in zip(names, lines, strict=True):
@@ -123,130 +95,105 @@ def dimension_costs(buckets: pd.DataFrame, dimension: int) -> pd.DataFrame:
     return grouped.sort_values("value").reset_index(drop=True)
 
 
-def sampler_cells(
-    section: Mapping[str, Any] | None, events: Iterable[AnyEvent], name: Any
-) -> pd.DataFrame:
+def sampler_cells(section: SamplerFacts) -> pd.DataFrame:
     """The sampler grid: batch_size, config, duration_s.
 
     Logs name sizes and configurations apart; each was run with each then
     (vllm-gaudi `warmup_sampler`).
     """
     columns = ["batch_size", "config", "duration_s"]
-    rows: list[tuple[int, str, float | None]] = []
-    configs: dict[str, None] = {}
-    for event in events:
-        if isinstance(event, SamplerStep):
-            rows.append((event.batch_size, name(_config(event)), event.duration_s))
-        elif isinstance(event, SamplerConfig):
-            configs[name(_config(event))] = None
+    rows = [(s.batch_size, config_name(s), s.duration_s) for s in section.steps]
     if rows:
         frame = pd.DataFrame(rows, columns=columns)
         return frame.groupby(["batch_size", "config"], sort=False, as_index=False).agg(
             duration_s=("duration_s", lambda values: values.sum(min_count=1))
         )
-    sizes = (section or {}).get("batch_sizes") or []
-    crossed = [(size, config, None) for config in configs for size in sizes]
+    crossed = [
+        (size, config_name(config), None)
+        for config in section.configurations
+        for size in section.batch_sizes or ()
+    ]
     return pd.DataFrame(crossed, columns=columns)
 
 
-def _config(event: SamplerConfig | SamplerStep) -> dict[str, Any]:
-    return {
-        "temperature": event.temperature,
-        "top_p": event.top_p,
-        "top_k": event.top_k,
-        "batch_changed": event.batch_changed,
-    }
+def config_name(config: SamplerConfigFacts | SamplerStepFacts) -> str:
+    """One sampling configuration in a few characters."""
+    changed = ", batch changed" if config.batch_changed else ""
+    return f"T {config.temperature:g}, p {config.top_p:g}, k {config.top_k:g}{changed}"
 
 
-def defrag_runs(events: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+def defrag_runs(summary: RunSummary) -> pd.DataFrame:
     """Live defragmentations with what to draw them over.
 
-    `x` is seconds since ready (or since the first one) where the log has times, else
+    `x` is seconds since ready (or since the first one) where all have a time, else
     their order.
     """
-    runs = pd.DataFrame((summary["defrag"] or {}).get("runs") or [])
+    found = summary.defrag.runs if summary.defrag is not None else []
+    runs = pd.DataFrame([msgspec.to_builtins(run) for run in found])
     if runs.empty:
         return runs
-    times = list(events["time"].iloc[: len(runs)]) if len(events) else []
-    zero = parse_isoformat(summary["time"]["ready_at"])
-    name = "time since ready (s)"
-    if len(times) < len(runs) or any(
-        value is None or pd.isna(value) for value in times
-    ):
+    if runs["time"].isna().any():
         return runs.assign(x=range(1, len(runs) + 1), x_name="in order")
-    if zero is None:
-        zero, name = times[0], "time since the first one (s)"
-    return runs.assign(x=[value - zero for value in times], x_name=name)
+    return _since(runs, summary, "x", "x_name")
 
 
-def graph_captures(
-    events: Iterable[AnyEvent], summary: Mapping[str, Any]
-) -> pd.DataFrame:
-    """CUDA graphs of the lowest rank: num_tokens, mode, when, duration_s, memory_bytes,
-    since_s (of the delayed ones, relative to ready or to the first of them)."""
-    rows: list[dict[str, Any]] = []
-    ranks: set[int] = set()
-    for event in events:
-        ranks.add(event.rank or 0)
-        if isinstance(event, GraphCaptured) and event.phase not in ("prompt", "decode"):
-            rows.append(_capture(event, event.bucket[0], event.mode, "at start"))
-        elif isinstance(event, LazyCapture):
-            rows.append(_capture(event, event.num_tokens, None, "while serving"))
-    kept = [row for row in rows if row["rank"] == min(ranks, default=0)]
+def graph_captures(summary: RunSummary) -> pd.DataFrame:
+    """CUDA graphs: num_tokens, mode, when, duration_s, memory_bytes, line, time and,
+    of those captured while serving, since_s (relative to ready or the first of them)."""
+    graphs = summary.graphs or GraphFacts()
+    rows: list[tuple[Any, ...]] = [
+        (c.bucket[0], c.mode, "at start", c.duration_s, c.memory_bytes, c.line, None)
+        for c in graphs.captures
+        if c.bucket
+    ]
+    rows += [
+        (
+            c.num_tokens,
+            None,
+            "while serving",
+            c.duration_s,
+            c.memory_bytes,
+            None,
+            c.time,
+        )
+        for c in graphs.lazy
+    ]
     columns = [
         "num_tokens",
         "mode",
         "when",
         "duration_s",
         "memory_bytes",
-        "time",
         "line",
+        "time",
     ]
-    frame = pd.DataFrame(kept, columns=columns)
-    lazy = frame[frame["when"] == "while serving"]["time"].dropna()
-    zero = parse_isoformat(summary["time"]["ready_at"])
-    name = "time since ready (s)"
+    frame = pd.DataFrame(rows, columns=columns)
+    return _since(frame, summary, "since_s", "since_name")
+
+
+def _since(
+    frame: pd.DataFrame, summary: RunSummary, column: str, name: str
+) -> pd.DataFrame:
+    """With seconds since ready, else since the first row that has a time."""
+    times = frame["time"].astype("float64")
+    zero, words = parse_isoformat(summary.time.ready_at), "time since ready (s)"
     if zero is None:
-        zero, name = (
-            (lazy.iloc[0] if len(lazy) else 0.0),
-            "time since the first one (s)",
-        )
-    return frame.assign(since_s=frame["time"] - zero, since_name=name)
+        zero, words = times.min(), "time since the first one (s)"
+    frame[column], frame[name] = times - zero, words
+    return frame
 
 
-def _capture(
-    event: GraphCaptured | LazyCapture, tokens: int, mode: str | None, when: str
-) -> dict[str, Any]:
-    return {
-        "num_tokens": tokens, "mode": mode, "when": when, "rank": event.rank or 0,
-        "duration_s": event.duration_s, "memory_bytes": event.memory_bytes,
-        "time": event.time, "line": event.line,
-    }  # fmt: skip
-
-
-def capture_progress(events: Iterable[AnyEvent]) -> pd.DataFrame:
-    """The capture bars of a log: mode, captured, total, duration_s; last state each."""
-    last: dict[str, CaptureProgress] = {}
-    for event in events:
-        if isinstance(event, CaptureProgress):
-            last[event.mode] = event
-    return pd.DataFrame(
-        [(e.mode, e.captured, e.total, e.duration_s) for e in last.values()],
-        columns=["mode", "captured", "total", "duration_s"],
-    )
-
-
-def padding_frame(events: Iterable[AnyEvent]) -> pd.DataFrame:
+def padding_frame(uses: Iterable[UsedShape]) -> pd.DataFrame:
     """Padding of the steps while serving: phase, bucket, count, needed, executed and
     padding_ratio; in tokens for prompts, in sequences for decode steps."""
-    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for event in events:
-        if not isinstance(event, BucketUsed) or len(event.bucket) < 2:
+    found: dict[tuple[str, Bucket], list[int]] = {}
+    for use in uses:
+        if len(use.bucket) < 2:
             continue
-        entry = found.setdefault((event.phase, event.bucket), [0, 0, 0])
-        entry[0] += event.count
-        entry[1] += event.count * _work(event.phase, event.shape)
-        entry[2] += event.count * _work(event.phase, event.bucket)
+        entry = found.setdefault((use.phase, use.bucket), [0, 0, 0])
+        entry[0] += use.count
+        entry[1] += use.count * _work(use.phase, use.shape)
+        entry[2] += use.count * _work(use.phase, use.bucket)
     rows = [
         (phase, bucket, count, needed, executed, 1 - needed / executed)
         for (phase, bucket), (count, needed, executed) in found.items()
@@ -257,7 +204,7 @@ def padding_frame(events: Iterable[AnyEvent]) -> pd.DataFrame:
     return frame.sort_values("count", ascending=False).reset_index(drop=True)
 
 
-def _work(phase: str, shape: tuple[int, ...]) -> int:
+def _work(phase: str, shape: Bucket) -> int:
     return shape[0] if phase == "decode" else shape[0] * shape[1]
 
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import pandas as pd
 
 from warmup_insights.bucketing import (
-    BucketingSettings,
-    BucketTable,
+    STRATEGIES,
     GeneratedBuckets,
     LengthDistribution,
-    PaddingReport,
     StrategyName,
+    Trial,
     assume_lengths,
-    generate,
     parse_lengths,
-    report_padding,
     settings_from_mapping,
+    try_settings,
+    version_of_run,
 )
 from warmup_insights.errors import InputError
+from warmup_insights.model.summary import RunSummary
 
 STRATEGY_TITLES: dict[StrategyName, str] = {
-    "exp": "exponential",
-    "lin": "linear",
-    "pad": "padding-aware",
+    name: STRATEGIES[name].title for name in get_args(StrategyName)
 }
 DEFAULTS: dict[str, int] = {
     "max_num_seqs": 64,
@@ -36,16 +34,6 @@ DEFAULTS: dict[str, int] = {
     "num_hpu_blocks": 2048,
 }
 """What the form holds before anybody changes it."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One strategy on one configuration; `problem` says why there are no buckets."""
-
-    strategy: StrategyName
-    generated: GeneratedBuckets | None
-    padding: PaddingReport | None
-    problem: str | None = None
 
 
 def read_overrides(text: str) -> dict[str, str]:
@@ -76,12 +64,12 @@ def read_lengths(text: str, assumption: str, longest: int) -> LengthDistribution
     )
 
 
-def limits_of(summary: Mapping[str, Any]) -> dict[str, int]:
+def limits_of(summary: RunSummary) -> dict[str, int]:
     """The limits that a run states, by the names of the form."""
-    config, memory = summary["config"], summary["memory"] or {}
+    config, memory = summary.config, summary.memory_or_none
     known = {name: config.get(name) for name in DEFAULTS}
-    known["block_size"] = known["block_size"] or memory.get("block_size")
-    known["num_hpu_blocks"] = memory.get("num_kv_blocks")
+    known["block_size"] = known["block_size"] or memory.block_size
+    known["num_hpu_blocks"] = memory.num_kv_blocks
     return {
         name: int(value)
         for name, value in known.items()
@@ -89,11 +77,18 @@ def limits_of(summary: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def variables_of(summary: Mapping[str, Any]) -> str:
+def version_of(summary: RunSummary | None) -> str:
+    """The engine version whose rules fit a run, else the newest release."""
+    if summary is None:
+        return version_of_run(None, None)
+    return version_of_run(summary.engine.name, summary.engine.version)
+
+
+def variables_of(summary: RunSummary) -> str:
     """The bucketing variables of a run, one per line."""
     lines = [
         f"{name}={value}"
-        for name, value in sorted(summary["config"].items())
+        for name, value in sorted(summary.config.items())
         if "_BUCKET_" in name or name in ("VLLM_CONTIGUOUS_PA", "VLLM_PREFIX_CACHING")
     ]
     return "\n".join(lines)
@@ -104,24 +99,16 @@ def run_trials(
     variables: Mapping[str, str],
     strategies: Sequence[StrategyName],
     lengths: LengthDistribution,
+    engine_version: str,
 ) -> list[Trial]:
     """Every strategy on the configuration; raises InputError for a wrong one."""
-    settings = settings_from_mapping(dict(limits), variables)
-    return [_trial(settings, strategy, lengths) for strategy in strategies]
-
-
-def _trial(
-    settings: BucketingSettings, strategy: StrategyName, lengths: LengthDistribution
-) -> Trial:
-    chosen = replace(settings, strategy=strategy)
-    try:
-        generated = generate(chosen)
-    except InputError as error:
-        return Trial(strategy, None, None, str(error))
-    if not generated.prompt:
-        return Trial(strategy, generated, None)
-    table = BucketTable(chosen, generated)
-    return Trial(strategy, generated, report_padding(chosen, table, lengths))
+    settings = settings_from_mapping(
+        dict(limits), variables, engine_version=engine_version
+    )
+    return [
+        try_settings(replace(settings, strategy=strategy), lengths)
+        for strategy in strategies
+    ]
 
 
 def trials_table(
@@ -134,7 +121,7 @@ def trials_table(
 
 def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
     made, padding = trial.generated, trial.padding
-    row: dict[str, Any] = {"strategy": STRATEGY_TITLES[trial.strategy]}
+    row: dict[str, Any] = {"strategy": trial.title}
     row["prompt buckets"] = None if made is None else len(made.prompt)
     row["decode buckets"] = None if made is None else len(made.decode)
     row["dropped"] = None if made is None else len(made.dropped)

@@ -31,6 +31,7 @@ MEANINGS: dict[str, Tone] = {
     "defrag": Tone("#44AA99", "#5CC2B1"),
     "prepare": Tone("#8A99AB", "#7F90A4"),
     "margin": Tone("#D3DAE3", "#3A4858"),
+    "outside": Tone("#7A5C3A", "#A98050"),
     "total": Tone("#5B6B7D", "#93A4B7"),
     "unlogged": Tone("#B9C2CD", "#56657A"),
     # what became of a bucket; warming and capturing are also phases of time
@@ -51,6 +52,10 @@ GRID = Tone("#E6EBF1", "#263341")
 PHASE_MEANINGS: dict[str, str] = {
     "load_model": "load",
     "load_weights": "load",
+    "download": "load",
+    "init_model": "load",
+    "quantize": "load",
+    "reload_weights": "load",
     "profile_run": "profile",
     "graph_memory_profile": "profile",
     "kv_cache": "kv_cache",
@@ -60,6 +65,7 @@ PHASE_MEANINGS: dict[str, str] = {
     "graph_capture": "captured",
     "prompt_graphs": "captured",
     "decode_graphs": "captured",
+    "encoder_graph_capture": "captured",
     "kernel_warmup": "warmed",
     "unlogged": "unlogged",
     "lines_cut_out": "unlogged",
@@ -69,19 +75,20 @@ PHASE_MEANINGS: dict[str, str] = {
 PART_MEANINGS: dict[str, str] = {
     "weights": "load",
     "profiling": "profile",
+    "non_torch": "outside",
     "margin": "margin",
+    "other": "prepare",
     "graphs": "reserved",
     "kv_cache": "kv_cache",
-    "other": "prepare",
 }
-"""Part of the memory budget (`analysis.waterfall`) to meaning."""
+"""Part of the memory budget (`summary.memory.parts`) to meaning, as bars stack them."""
 
 STATES: dict[str, str] = {
     "generated": "declared only",
     "warmed": "warmed",
     "captured": "captured",
     "skipped": "capture skipped",
-    "missed": "missed while serving",
+    "missed": "bucket miss",
     "executed_differently": "ran as another shape",
 }
 """State of a bucket to the words for it, in the order of legends."""

@@ -28,10 +28,14 @@ def choose() -> dict[str, Any]:
             chosen = {
                 "text": text.strip(),
                 "status": _choice("Any status", list(STATUSES), "status"),
-                "engine": _choice("Any engine", data.choices("engine"), "engine"),
-                "model": _choice("Any model", data.choices("model"), "model"),
+                "engine": _choice(
+                    "Any engine", data.choices(data.store(), "engine"), "engine"
+                ),
+                "model": _choice(
+                    "Any model", data.choices(data.store(), "model"), "model"
+                ),
                 "device_kind": _choice(
-                    "Any device", data.choices("device_kind"), "device"
+                    "Any device", data.choices(data.store(), "device_kind"), "device"
                 ),
             }
         view = st.segmented_control(

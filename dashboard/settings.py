@@ -1,4 +1,4 @@
-"""What the `dashboard` command tells the app, through the environment."""
+"""The settings that the `dashboard` command passes to the app in the environment."""
 
 from __future__ import annotations
 

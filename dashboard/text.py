@@ -10,7 +10,7 @@ import html
 import re
 
 LIMIT = 400
-"""Characters of one text that a page shows unless it asks for more."""
+"""Characters of one text that a page shows unless another limit is given."""
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"

@@ -10,11 +10,15 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 import streamlit as st
 
+from dashboard import shown
 from dashboard.charts import Figure, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import RunSummary
 
 RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
     "app_pages/runs.py",
@@ -44,11 +48,12 @@ def is_dark() -> bool:
     return st.context.theme.type == "dark"
 
 
-def provenance(summary: Mapping[str, Any]) -> str | None:
-    """What must be said beside figures that no real device gave; None for real ones."""
-    if summary["device"]["kind"] == "simulated":
+def provenance(run: RunSummary | RunRecord) -> str | None:
+    """What stands beside figures that no real device gave; None for real ones."""
+    kind = run.device.kind if isinstance(run, RunSummary) else run.device_kind
+    if kind == "simulated":
         return "simulated device"
-    return "synthetic data" if summary["synthetic"] else None
+    return "synthetic data" if run.synthetic else None
 
 
 def empty(title: str, sentence: str, command: str | None = None) -> None:
@@ -60,29 +65,58 @@ def empty(title: str, sentence: str, command: str | None = None) -> None:
             st.code(command, language="bash")
 
 
-class Figures(NamedTuple):
-    """A row of headline figures: label, value, explanation."""
+class Headline(NamedTuple):
+    """One headline figure; `doubt` is the evidence where it contradicts itself."""
 
     label: str
     value: str
     help: str | None = None
     note: str | None = None
+    doubt: str | None = None
 
 
-def headline(figures: Sequence[Figures], *, even: bool = True) -> None:
+def figure(
+    summary: RunSummary, name: str, *, title: str | None = None, note: str | None = None
+) -> list[Headline]:
+    """A figure of the table as a headline; nothing when it is unknown."""
+    known = BY_NAME[name]
+    if known.read(summary) is None:
+        return []
+    label, value = title or shown.label(name), known.text(summary)
+    doubt = shown.doubt(summary, name)
+    return [Headline(label, value, shown.HELP.get(name), note, doubt)]
+
+
+def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
     """Headline figures, as many beside each other as fit; `even` not inside columns."""
     with st.container(horizontal=True, gap="small"):
         for figure in figures:
             st.metric(
                 figure.label,
                 markdown(figure.value),
-                delta=figure.note,
-                delta_color="off",
+                delta=_note(figure),
+                delta_color="red" if figure.doubt else "off",
                 delta_arrow="off",
-                help=figure.help,
+                help=markdown(figure.doubt, 1000) if figure.doubt else figure.help,
                 border=True,
                 height="stretch" if even else "content",
             )
+
+
+def _note(figure: Headline) -> str | None:
+    known = [
+        text for text in (shown.MARK if figure.doubt else None, figure.note) if text
+    ]
+    return ", ".join(known) or None
+
+
+def doubtful_column(rows: pd.DataFrame) -> Any:
+    """The column of figures whose evidence contradicts itself; none when there are none."""
+    if not rows["doubtful"].notna().any():
+        return None
+    return st.column_config.TextColumn(
+        "Contradictory", help="Figures of this row whose evidence contradicts itself"
+    )
 
 
 def status_badge(status: str) -> None:

@@ -17,7 +17,7 @@ NAME = "warmup-insights"
 
 def overview() -> str:
     """A table of the commands, each with its line of help."""
-    rows = (f"| `{name}` | {about} |" for name, (*_, about) in COMMANDS.items())
+    rows = (f"| `{name}` | {about} |" for name, about in COMMANDS.items())
     return "\n".join(["", "| command | what it does |", "|---|---|", *rows, ""])
 
 

@@ -24,6 +24,7 @@ from warmup_insights.bucketing import (
     report_padding,
     settings_from_mapping,
 )
+from warmup_insights.bucketing.versions import DIFFERENCES
 
 PAGE = Path(__file__).with_name("bucketing.md")
 PICTURES = Path(__file__).with_name("bucketing")
@@ -256,10 +257,27 @@ def compare_block() -> str:
     return "\n".join(lines) + f"\n\nFor {limits}, and lengths assumed uniform.\n"
 
 
+def versions_block() -> str:
+    """What differs between versions of the engine, one row each."""
+    words = {True: "yes", False: "no"}
+    rows = ["| difference | from version on |", "|---|---|"]
+    for title, history in DIFFERENCES.values():
+        values = "; ".join(
+            f"{version}: {words.get(value, value)}" for version, value in history
+        )
+        rows.append(f"| {title} | {values} |")
+    return "\n".join(rows) + "\n"
+
+
 def blocks() -> dict[str, str]:
     """Every generated block by its name."""
     made = {name: range_block(name) for name in RANGES}
-    return {**made, "file": file_block(), "compare": compare_block()}
+    return {
+        **made,
+        "file": file_block(),
+        "versions": versions_block(),
+        "compare": compare_block(),
+    }
 
 
 def page(text: str) -> str:

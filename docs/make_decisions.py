@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from parsers.files import LogReader
-from warmup_insights.analysis.advice_rules import RULES
-from warmup_insights.analysis.advice_settings import DEAD_SETTINGS
+from warmup_insights.analysis.advice import RULES
+from warmup_insights.analysis.advice.rules_settings import DEAD_SETTINGS
 from warmup_insights.analysis.check import SHORT_NAMES
-from warmup_insights.analysis.figures import BY_NAME
-from warmup_insights.analysis.plan_evidence import collect_evidence
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_bytes
 
 DOCS = Path(__file__).parent
@@ -39,8 +40,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def rules() -> str:
     """The rules of advice."""
-    rows = [(f"`{rule.name}`", rule.speaks_when, rule.needs) for rule in RULES]
-    return table(("rule", "speaks when", "needs to know"), rows)
+    rows = [(f"`{rule.name}`", rule.applies_when, rule.needs) for rule in RULES]
+    return table(("rule", "applies when", "needs"), rows)
 
 
 def settings() -> str:
@@ -82,14 +83,16 @@ def _planner() -> Planner:
         for _, group in batch
         for event in group
     ]
-    return Planner(collect_evidence(events, is_log=True))
+    run = RunRecord(run_id="documented", source_kind="log", source_name=LOG.name)
+    folded = summarize(run, events)
+    return Planner(folded.summary, folded.rows)
 
 
 def example() -> str:
     """The documentation's log under other settings."""
     planner = _planner()
     chosen = {
-        "as the log says": {},
+        "as in the log": {},
         "prompt ratio 0.5": {"graph_prompt_ratio": 0.5},
         "reserve 0.2": {"graph_reserved_mem": 0.2},
         "reserve 0.6": {"graph_reserved_mem": 0.6},
@@ -107,7 +110,15 @@ def example() -> str:
         ("graph memory", *(format_bytes(p.graph_used_bytes) for p in plans.values())),
         ("at a fitted cost", *(_fitted(plan) for plan in plans.values())),
     ]
-    return table(header, rows)
+    return f"{table(header, rows)}\n{_fit_error(plans['as in the log'])}\n"
+
+
+def _fit_error(plan: Plan) -> str:
+    part = plan.phases["prompt"]
+    return (
+        f"The fit of prompt memory errs by {part.cost_error_percent:.2g} % in the median and\n"
+        f"{part.worst_cost_error_percent:.2g} % at most on figures it was not shown."
+    )
 
 
 def _graphs(plan: Plan, phase: str) -> str:

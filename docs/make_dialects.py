@@ -95,7 +95,9 @@ def _made_by(rule: LineRule) -> str:
 def _cut(line: str) -> str:
     """One line of readable length; what is not printable is shown as an escape."""
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line.strip())
-    return text if len(text) <= MAX_SAMPLE else text[:MAX_SAMPLE].rstrip() + " …"
+    if len(text) <= MAX_SAMPLE:
+        return text
+    return text[:MAX_SAMPLE].rpartition(" ")[0] + " …"
 
 
 def main() -> int:

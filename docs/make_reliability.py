@@ -145,18 +145,18 @@ CHECKS = {
         "tests/safety/test_patterns.py",
     ),
     "endings": _pytest(
-        "fork, end of the program with a full queue, hanging sink, locked database",
+        "fork, end of the program with a full queue, hanging disk, locked database",
         "tests/recorder/test_endings.py",
     ),
     "recorder": _pytest(
-        "a recorder whose sink breaks, whose clock goes back, whose queue is full",
+        "a recorder whose spool breaks, whose clock goes back, whose queue is full",
         "tests/recorder/test_recorder.py",
     ),
     "disk": _pytest(
         "disk full, folder read-only, database removed while recording",
         "tests/safety/test_full_disk.py",
-        "tests/storage/test_sink.py",
-        "tests/storage/test_spill.py",
+        "tests/storage/test_spool.py",
+        "tests/storage/test_drain.py",
     ),
     "damaged": _pytest("damaged, hostile and unpacking logs", "tests/parsers/test_damaged.py"),
     "uploads": _pytest(

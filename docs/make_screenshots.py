@@ -88,7 +88,7 @@ def shots(database: Path) -> list[Shot]:
             )
             for tab in tabs
         ),
-        Shot("run-misses", f"/run?run={missed}&tab=Misses", height=800),
+        Shot("run-misses", f"/run?run={missed}&tab=Bucket+misses", height=800),
         Shot("compare", f"/compare?{compared}"),
         Shot("compare-time-and-memory", f"/compare?{compared}&view=Time+and+memory"),
         Shot("memory-configurations", "/memory", height=1000),

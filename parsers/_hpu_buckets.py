@@ -206,10 +206,14 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "bucket_setting_overwritten",
-        ("will be overwritten", "Overriding bucketing strategy", "is deprecated"),
+        (
+            "will be overwritten",
+            "Overriding bucketing strategy",
+            "is deprecated",
+            " is higher than max_blocks",
+        ),
         r"(?P<text>Using Exponential Strategy - Your configuration .{1,200}|"
-        r"VLLM_\w{1,60} is higher than .{1,300}|VLLM_\w{1,60} is lower than .{1,300}|"
-        r"VLLM_\w{1,60} not set, using .{1,300}|VLLM_EXPONENTIAL_BUCKETING is .{1,300}|"
+        r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300}|VLLM_EXPONENTIAL_BUCKETING is .{1,300}|"
         r"Overriding bucketing strategy .{1,200})",
         Note,
         fixed={"topic": "setting_ignored"},
@@ -219,6 +223,29 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "WARNING 07-09 07:43:17 [exponential.py:30] Using Exponential Strategy - "
                 "Your configuration VLLM_DECODE_BS_BUCKET_MAX=64 will be overwritten!",
                 {"topic": "setting_ignored"},
+            ),
+            Sample(
+                "INFO 08-21 07:43:17 [linear.py:73] VLLM_DECODE_BLOCK_BUCKET_MAX=4096 is "
+                "higher than max_blocks=128. Your configuration "
+                "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
+                "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
+                {"topic": "setting_ignored"},
+            ),
+        ),
+    ),
+    LineRule(
+        "bucket_setting_old_name",
+        "not set, using ",
+        r"(?P<text>VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200})",
+        Note,
+        fixed={"topic": "setting_renamed"},
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not "
+                "set, using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This "
+                "fallback behavior is deprecated and will be removed in v0.12.0.",
+                {"topic": "setting_renamed"},
             ),
         ),
     ),

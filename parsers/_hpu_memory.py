@@ -38,7 +38,7 @@ _STAGES = {
     "Moving model to CPU for sleep mode": "sleep",
     "Waking up model, moving it back to HPU": "wake",
     "Waking up KV cache, reinitializing it": "wake",
-    "Stashing model runner": "sleep",
+    "Stashing model runner": "stash",
 }
 _V0_STAGES = {
     "Pre-loading model weights": "preload_weights",
@@ -76,7 +76,8 @@ def _budget(match: re.Match[str]) -> Made:
         graph_reserved_bytes=parse_bytes(match["graphs"]),
         graph_reserved_fraction=float(match["fraction"]),
         kv_cache_bytes=parse_bytes(match["cache"]),
-    )
+        padding_bytes=parse_bytes(match["dummy"]) if "dummy" in match.re.groupindex else None,
+    )  # fmt: skip
 
 
 _HPU_BUDGET = (
@@ -185,7 +186,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "71.24 GiB usable (gpu_memory_utilization=0.9), 7.124 GiB reserved for "
                 "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 64 KiB reserved for KV cache "
                 "dummy block 64.12 GiB reserved for usable KV cache",
-                {"kv_cache_bytes": round(64.12 * GIB)},
+                {"kv_cache_bytes": round(64.12 * GIB), "padding_bytes": 64 * 1024},
             ),
         ),
     ),

@@ -22,11 +22,14 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 
 
 def _step(match: re.Match[str]) -> Made:
-    word, index, total, batch, length, blocks, free = match.groups()
+    word, index, total, batch, length, blocks, images, free = match.groups()
     bucket: Bucket
     phase, mode = _phase_and_mode(word)
     if blocks is not None:
         bucket = (int(batch), int(length), int(blocks))
+    elif images is not None:
+        # Multimodal prompts of vllm-fork V0: the third dimension counts images.
+        bucket, mode = (int(batch), int(length), int(images)), mode or "eager"
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
         bucket, mode = (int(batch), int(length)), mode or "eager"
@@ -88,7 +91,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         _STEP_HEAD.format(phase=r"(?:Graph/)?[A-Za-z]{5,8}")
         + r"batch_size:(?P<batch_size>\d{1,9}) (?:query_len|seq_len|num_blocks)"
         r":(?P<query_len>\d{1,9})"
-        r"(?: (?:num_blocks|num_ctx_blocks):(?P<num_blocks>\d{1,9}))?" + _FREE,
+        r"(?: (?:num_blocks|num_ctx_blocks):(?P<num_blocks>\d{1,9}))?"
+        r"(?: img_args:(?P<images>\d{1,9}))?" + _FREE,
         build=_step,
         device="hpu",
         samples=(
@@ -108,6 +112,11 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "INFO 08-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Graph/Decode]"
                 "[48/48] batch_size:1 seq_len:2048 free_mem:47.35 GiB",
                 {"phase": "decode", "mode": "graph", "bucket": (1, 2048)},
+            ),
+            Sample(
+                "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Prompt][1/3] "
+                "batch_size:1 seq_len:128 img_args:2 free_mem:1.0 GiB",
+                {"bucket": (1, 128, 2), "free_bytes": GIB, "mode": "eager"},
             ),
             Sample(
                 "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Decode][3/48] "

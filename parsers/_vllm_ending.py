@@ -6,10 +6,11 @@ Source: vLLM `entrypoints/`, `v1/engine/core.py`, `v1/executor/`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from parsers._vllm_startup import SECONDS
+from parsers._vllm_loading import SECONDS
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.signals import FailureLine
+from parsers.signals import FailureLine, ShutdownLine
 from warmup_insights.model.events import (
     EngineInitialized,
     Note,
@@ -22,26 +23,27 @@ def _serving(match: re.Match[str]) -> list[Made]:
     return [PhaseMarked(name="server_start", edge="start"), ServerReady()]
 
 
-def _failure(kind: str | None) -> object:
+def _failure(
+    kind: str | None, *, heading: bool = False, bare: bool = False
+) -> Callable[[re.Match[str]], Made]:
     def build(match: re.Match[str]) -> Made:
-        return FailureLine(message=match[0].strip(), kind=kind)
+        return FailureLine(match[0].strip(), kind, is_heading=heading, is_bare=bare)
 
     return build
 
 
-_MEMORY = (
-    r"OutOfMemoryError|[Oo]ut of memory|No available memory for the cache blocks|"
-    r"synStatus|FATAL ERROR ::|is less than desired GPU memory utilization|"
-    r"larger than the available KV cache memory|"
-    r"larger than the maximum number of tokens that can be stored"
-)
+def _shutdown(match: re.Match[str]) -> Made:
+    return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
+
+
+_ERROR = r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.exc\.\w{1,60})"
 
 END_RULES: tuple[LineRule, ...] = (
     LineRule(
         "engine_initialized",
         "init engine (profile",
-        rf"init engine \(profile, create kv cache, warmup model\) took {SECONDS} s(?:econds)?"
-        r"(?: \(compilation: (?P<compile_s>[\d.]{1,16}) s\))?",
+        rf"init engine \(profile, create kv cache, warmup model\) took {SECONDS}(?: s(?:econds)?|$)"
+        r"(?: \(compilation: (?P<compile_s>[\d.]{1,16}) s(?: . language_model: .{1,80})?\))?",
         EngineInitialized,
         samples=(
             Sample(
@@ -57,9 +59,28 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "server_ready_elsewhere",
+        ("ready to accept requests", "gRPC server started"),
+        r"(?:(?:OpenAI|gRPC) server is ready to accept requests|"
+        r"Server is ready to accept requests|vLLM gRPC server started on )",
+        ServerReady,
+        samples=(
+            Sample(
+                "INFO 09-16 20:04:15 [grpc_server.py:131] vLLM gRPC server started on "
+                "0.0.0.0:50051",
+                {},
+            ),
+            Sample(
+                "INFO 09-16 20:04:15 [lib.rs:336] OpenAI server is ready to accept "
+                "requests bind_address=0.0.0.0:8000 scheme=http model=a/b",
+                {},
+            ),
+        ),
+    ),
+    LineRule(
         "server_starting",
         ("API server", "vLLM server"),
-        r"Starting vLLM (?:API )?server(?: \d{1,3})? on http",
+        r"Starting vLLM (?:(?:multi-model )?API )?server(?: \d{1,3})? on ",
         build=_serving,
         samples=(
             Sample(
@@ -110,19 +131,10 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "failure_memory",
-        (
-            "out of memory",
-            "OutOfMemory",
-            "No available memory for the cache blocks",
-            "synStatus",
-            "FATAL ERROR",
-            "less than desired GPU memory utilization",
-            "larger than the available KV cache memory",
-            "larger than the maximum number of tokens that can be stored",
-        ),
-        rf".{{0,300}}?(?:{_MEMORY}).{{0,600}}",
-        build=_failure(None),  # type: ignore[arg-type]
+        "failure_raised",
+        ("Error: ", "Exception: ", "AssertionError"),
+        rf"{_ERROR}: .{{1,1500}}|AssertionError\s*$",
+        build=_failure(None),
         levels=("ERROR", "CRITICAL"),
         samples=(
             Sample(
@@ -136,64 +148,122 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "failure_memory_bare",
-        ("OutOfMemory", "Error: "),
-        rf"[\w.]{{1,80}}Error: (?=.{{0,300}}?(?:{_MEMORY})).{{1,600}}|"
-        r"(?:[\w.]{1,60}\.)?OutOfMemoryError: .{0,600}",
-        build=_failure(None),  # type: ignore[arg-type]
+        "failure_raised_bare",
+        ("Error: ", "Exception: "),
+        rf"{_ERROR}: .{{1,1500}}",
+        build=_failure(None, bare=True),
         levels=(NO_LEVEL,),
         samples=(
             Sample(
-                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-                {
-                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
-                    "allocate 2.00 GiB."
-                },
+                "(EngineCore pid=7) RuntimeError: could not find the compiler",
+                {"message": "RuntimeError: could not find the compiler"},
             ),
         ),
     ),
     LineRule(
-        "failure_engine",
+        "failure_memory",
         (
-            "EngineCore failed to start",
-            "Engine core initialization failed",
-            "EngineCore encountered a fatal error",
+            "out of memory",
+            "synStatus",
+            "FATAL ERROR",
+            "Allocation failed for size",
+            "RESOURCE_EXHAUSTED",
+        ),
+        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
+        r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: "
+                "MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
+                {"kind": None, "is_bare": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory_bridge",
+        ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
+        r".{0,200}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::).{1,600}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        device="hpu",
+        samples=(
+            Sample(
+                "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
+                "(256)MB",
+                {"kind": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_heading",
+        (
+            "failed to start",
+            "hit an exception",
+            "encountered a fatal error",
             "Uncaught exception",
             "died unexpectedly",
-            "Engine process failed to start",
+            "startup failed",
+            "Exception in worker",
+            "Got fatal signal from worker",
+            "output_handler failed",
         ),
-        r".{0,120}?(?:EngineCore failed to start|Engine core initialization failed|"
-        r"EngineCore encountered a fatal error|Uncaught exception|died unexpectedly|"
-        r"Engine process failed to start).{0,300}",
-        build=_failure("error"),  # type: ignore[arg-type]
+        r".{0,120}?(?:EngineCore failed to start|WorkerProc failed to start|"
+        r"EngineCore hit an exception|EngineCore encountered a fatal error|"
+        r"Uncaught exception|died unexpectedly|Engine process failed to start|"
+        r"Application startup failed|Exception in worker \w{1,40} while|"
+        r"Got fatal signal from worker|AsyncLLM output_handler failed).{0,300}",
+        build=_failure("error", heading=True),
+        levels=("ERROR", "CRITICAL"),
         samples=(
             Sample(
                 "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
                 "to start.",
-                {"kind": "error"},
-            ),
-        ),
-    ),
-    LineRule(
-        "failure_exception",
-        ("Error: ", "Exception: "),
-        rf"(?:[\w.]{{1,80}}(?:Error|Exception)): (?!.{{0,300}}?(?:{_MEMORY}))"
-        r"(?<!OutOfMemoryError: ).{1,1000}",
-        build=_failure("error"),  # type: ignore[arg-type]
-        levels=("ERROR", "CRITICAL"),
-        samples=(
-            Sample(
-                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
-                "RuntimeError: API call failed at x, line 933",
-                {"kind": "error"},
+                {"kind": "error", "is_heading": True},
             ),
         ),
     ),
     LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
-        r"(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$).{0,200}",
-        build=_failure("killed"),  # type: ignore[arg-type]
+        r"(?!.{0,160}?sending SIGKILL)(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$)"
+        r".{0,200}",
+        build=_failure("killed"),
         samples=(Sample("Killed", {"kind": "killed"}),),
+    ),
+    LineRule(
+        "shutdown",
+        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
+        r"\[shutdown\] (?:API server: shutdown triggered|"
+        r"EngineCore: trigger received signal).{0,200}|"
+        r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
+        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
+        build=_shutdown,
+        levels=("INFO", "WARNING"),
+        samples=(
+            Sample(
+                "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] "
+                "EngineCore: trigger received signal=SIGTERM",
+                {"is_weak": False},
+            ),
+            Sample(
+                "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
+                "FastAPI HTTP server.",
+                {"is_weak": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "shutdown_step",
+        "[shutdown] ",
+        r"\[shutdown\] (?!API server: shutdown triggered|"
+        r"EngineCore: trigger received signal)",
+        samples=(
+            Sample(
+                "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
+                "MPClient: start timeout=0s"
+            ),
+        ),
     ),
 )

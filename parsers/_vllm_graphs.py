@@ -13,6 +13,7 @@ from parsers.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
+    MemoryBudgetSet,
     Note,
     PhaseMarked,
 )
@@ -22,10 +23,24 @@ _NUM = r"-?[\d.]{1,16}"
 
 
 def _bar(match: re.Match[str]) -> Made:
+    item_s, error_s = _item_seconds(match)
+    place = match["place"]
     return BarUpdate(
         name=match["bar"].strip(), done=int(match["done"]), total=int(match["total"]),
-        elapsed_s=parse_clock(match["elapsed"]),
+        elapsed_s=parse_clock(match["elapsed"]), item_s=item_s, item_error_s=error_s,
+        place=int(place) if place is not None else None,
     )  # fmt: skip
+
+
+def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
+    """Seconds per item as drawn, and the rounding of the drawn figure."""
+    rate = match["rate"] or "0"
+    drawn = float(rate.removesuffix("s/"))
+    if drawn <= 0.0:
+        return None, 0.0
+    if rate.endswith("s/"):
+        return drawn, DRAWN_ERROR
+    return 1.0 / drawn, DRAWN_ERROR / drawn**2
 
 
 def _pool(match: re.Match[str]) -> Made:
@@ -34,21 +49,57 @@ def _pool(match: re.Match[str]) -> Made:
     )
 
 
+def _estimated(match: re.Match[str]) -> list[Made]:
+    return [
+        GraphMemoryEstimated(estimated_bytes=gib(match["estimated"])),
+        PhaseMarked(name="graph_memory_profile", edge="end"),
+    ]
+
+
+def _reserved(match: re.Match[str]) -> list[Made]:
+    used = match["used"] or match["without"] or match["disabled"]
+    text = match[0].rstrip(" to")
+    return [
+        GraphMemoryEstimated(is_reserved=match["enabled"] is not None),
+        MemoryBudgetSet(gpu_memory_utilization=float(used)),
+        Note(topic="cuda_graphs", text=text[:300]),
+    ]
+
+
 def _lazy_end(match: re.Match[str]) -> Made:
     return LazyCaptureFinished(float(match["seconds"]), mib(match["took"]))
 
 
+DRAWN_ERROR = 0.005
+"""Half of the last digit of a rate."""
 BAR_NAMES = (
     r"Capturing [\w ]{0,20}CUDA graph[\w ]{0,10}(?: \([\w ,-]{1,40}\))?|"
-    r"(?:Prompt|Decode) warmup processing|Unified Attention warmup"
+    r"(?:Prompt|Decode) warmup processing|Unified Attention warmup|"
+    r"(?:Multi-thread l|L)oading (?:safetensors |pt |np_cache )?(?:checkpoint )?shards"
+    r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
+    r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
+    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\))?"
 )
 
 GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "progress_bar",
-        ("Capturing ", "warmup processing", "Unified Attention warmup"),
+        (
+            "Capturing ",
+            "warmup processing",
+            "Unified Attention warmup",
+            "checkpoint shards",
+            "loading shards",
+            "Loading safetensors using",
+            "JIT kernel warmup (",
+            "Compiling CuTeDSL kernels",
+            "DeepGEMM warmup",
+            "DeepGemm(",
+        ),
         rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%[^\d\[]{{0,400}}"
-        r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<",
+        r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
+        r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
+        r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",
         build=_bar,
         anywhere=True,
         samples=(
@@ -70,6 +121,16 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             Sample(
                 "Capturing CUDA graph shapes: 100% 35/35 [00:48<00:00,  1.39s/it]",
                 {"name": "Capturing CUDA graph shapes", "done": 35, "elapsed_s": 48.0},
+            ),
+            Sample(
+                "Loading safetensors checkpoint shards: 100% Completed | 4/4 "
+                "[00:11<00:00,  2.93s/it]",
+                {"name": "Loading safetensors checkpoint shards", "done": 4},
+            ),
+            Sample(
+                "JIT kernel warmup (96 compile keys):  45%|████▌     | 43/96 [01:10<01:58, "
+                " 1.77kernel/s]",
+                {"name": "JIT kernel warmup (96 compile keys)", "elapsed_s": 70.0},
             ),
         ),
     ),
@@ -124,8 +185,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "graph_memory_estimated",
         "Estimated CUDA graph memory",
-        rf"Estimated CUDA graph memory: (?P<estimated_gib>{_NUM}) GiB total",
-        GraphMemoryEstimated,
+        rf"Estimated CUDA graph memory: (?P<estimated>{_NUM}) GiB total",
+        build=_estimated,
         device="cuda",
         samples=(
             Sample(
@@ -159,11 +220,10 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         (
             "Capturing cudagraphs for decoding",
             "Capturing the model for CUDA graphs",
-            "Registering ",
             "Capturing model for",
         ),
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
-        r"Registering \d{1,9} cuda graph addresses|Capturing model for .{1,60}",
+        r"Capturing model for .{1,60}",
         PhaseMarked,
         fixed={"name": "graph_capture", "edge": "start"},
         device="cuda",
@@ -172,6 +232,21 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
                 "decoding. This may lead to unexpected consequences",
                 {"name": "graph_capture", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_capture_registered",
+        "cuda graph addresses",
+        r"Registering \d{1,9} cuda graph addresses",
+        PhaseMarked,
+        # Printed when `custom_all_reduce.py capture()` is left.
+        fixed={"name": "graph_capture", "edge": "end"},
+        samples=(
+            Sample(
+                "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
+                "Registering 4891 cuda graph addresses",
+                {"name": "graph_capture", "edge": "end"},
             ),
         ),
     ),
@@ -192,17 +267,87 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "graph_estimate_reserved",
+        "CUDA graph memory profiling",
+        r"(?:(?P<enabled>CUDA graph memory profiling is enabled) .{1,120}?"
+        rf"current --gpu-memory-utilization=(?P<used>{_NUM}) |"
+        r"In v[\d.]{1,8}, CUDA graph memory profiling will .{1,260}?from "
+        rf"(?P<without>{_NUM}) to |"
+        r"CUDA graph memory profiling is disabled .{1,360}?from "
+        rf"(?P<disabled>{_NUM}) to )",
+        build=_reserved,
+        device="cuda",
+        samples=(
+            Sample(
+                "INFO 08-14 14:07:22 [gpu_worker.py:578] CUDA graph memory profiling is "
+                "enabled (default since v0.21.0). The current "
+                "--gpu-memory-utilization=0.8200 is equivalent to "
+                "--gpu-memory-utilization=0.8048 without CUDA graph memory profiling. To "
+                "maintain the same effective KV cache size as before, increase "
+                "--gpu-memory-utilization to 0.8352.",
+                {"is_reserved": True},
+            ),
+            Sample(
+                "INFO 03-08 14:07:22 [gpu_worker.py:470] In v0.19, CUDA graph memory "
+                "profiling will be enabled by default "
+                "(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1), which more accurately "
+                "accounts for CUDA graph memory during KV cache allocation. To try it "
+                "now, set VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 and increase "
+                "--gpu-memory-utilization from 0.9000 to 0.9099 to maintain the same "
+                "effective KV cache size.",
+                {"is_reserved": False},
+            ),
+            Sample(
+                "WARNING 08-14 14:07:22 [gpu_worker.py:592] CUDA graph memory profiling "
+                "is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, "
+                "CUDA graph memory is not accounted for during KV cache allocation, "
+                "which may require lowering --gpu-memory-utilization to avoid OOM. "
+                "Consider re-enabling it (the default as of v0.21.0) and increasing "
+                "--gpu-memory-utilization from 0.9200 to 0.9271.",
+                {"is_reserved": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_mode",
+        (
+            "cudagraph_mode ",
+            "Cudagraph mode ",
+            "Enforce eager set",
+            "Cudagraph is disabled",
+            "max_cudagraph_capture_size to",
+            "TORCH_COMPILE_DISABLE is set",
+            "cudagraph_capture_sizes specified",
+        ),
+        r"(?P<text>(?:Enforce eager set|TORCH_COMPILE_DISABLE is set|Cudagraph is disabled|"
+        r"Truncating max_cudagraph_capture_size|cudagraph_capture_sizes specified|"
+        r"Cudagraph mode \w).{1,300}|"
+        r".{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to .{1,100})",
+        Note,
+        fixed={"topic": "cuda_graphs"},
+        samples=(
+            Sample(
+                "WARNING 06-03 05:44:02 [vllm.py:1957] Pooling models do not support full "
+                "cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
+                {"topic": "cuda_graphs"},
+            ),
+            Sample(
+                "WARNING 09-16 05:44:02 [vllm.py:1772] Enforce eager set, disabling "
+                "torch.compile and CUDAGraphs. This is equivalent to setting "
+                "-cc.mode=none -cc.cudagraph_mode=none",
+                {"topic": "cuda_graphs"},
+            ),
+        ),
+    ),
+    LineRule(
         "graph_note",
         (
-            "CUDA graph memory profiling",
             "cudagraph capture sizes",
             "cudagraph_mode",
             "Skipping CUDA graph capture",
             "CUDA graph persistent memory",
         ),
-        r"(?P<text>In v[\d.]{1,8}, CUDA graph memory profiling will.{0,300}|"
-        r"CUDA graph memory profiling is .{1,300}|"
-        r"Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
+        r"(?P<text>Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
         r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200})",
         Note,
         fixed={"topic": "cuda_graphs"},

@@ -1,59 +1,92 @@
-"""Upstream vLLM: memory, KV cache and CUDA graphs, V0 to 2026-09.
+"""Upstream vLLM: how the memory of a device is divided, V0 to 2026-09.
 
-Source: vLLM `v1/worker/gpu_worker.py`, `v1/worker/gpu_model_runner.py`,
-`v1/worker/gpu/model_runner.py`, `v1/core/kv_cache_utils.py`, `worker/model_runner.py`,
-`executor/executor_base.py`; delayed capture: vLLM pull requests 22897 and 23184.
+Source: vLLM `v1/worker/gpu_worker.py` (`determine_available_memory`,
+`compile_or_warm_up_model`), `utils/mem_utils.py`, `v1/worker/utils.py`,
+`v1/worker/cpu_worker.py`, `v1/worker/xpu_worker.py`, `worker/worker.py`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from parsers.base import LineRule, Made, Sample
-from parsers.convert import int_of
-from warmup_insights.model.events import (
-    ConfigRecorded,
-    KVCacheAllocated,
-    MemoryBudgetSet,
-    PhaseMarked,
-)
-from warmup_insights.units import GIB, gib
+from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
+from warmup_insights.units import GIB, MIB, gib, mib
 
 _NUM = r"-?[\d.]{1,16}"
 
 
-def _kv_size(match: re.Match[str]) -> Made:
-    per, times = match["per"], match["times"]
-    return KVCacheAllocated(
-        num_tokens=int_of(match["tokens"]),
-        tokens_per_request=int_of(per) if per else None,
-        max_concurrency=float(times) if times else None,
+def _sizes(
+    match: re.Match[str], *names: str, size: Callable[[str], int] = gib
+) -> dict[str, int]:
+    """Fields `NAME_bytes` from those groups that are there."""
+    groups = match.groupdict()
+    return {f"{name}_bytes": size(groups[name]) for name in names if groups.get(name)}
+
+
+def _on_startup(match: re.Match[str]) -> Made:
+    cache = match["cache"]
+    in_gib = match["unit"] == "GiB"
+    suggested, full = match["suggested"], match["full"]
+    return MemoryBudgetSet(
+        gpu_memory_utilization=float(match["util"]),
+        kv_cache_bytes=(gib(cache) if in_gib else int(cache)) if cache else None,
+        suggested_kv_cache_bytes=int(suggested) if suggested else None,
+        suggested_full_kv_cache_bytes=int(full) if full else None,
+        **_sizes(
+            match, "free", "total", "usable", "weights", "consumed", "activation",
+            "non_torch", "graph",
+        ),
+    )  # fmt: skip
+
+
+def _requested(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(
+        gpu_memory_utilization=float(match["util"]), **_sizes(match, "free", "usable")
     )
 
 
-def _budget(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(
-        total_bytes=gib(match["total"]), usable_bytes=gib(match["usable"]),
-        gpu_memory_utilization=float(match["util"]),
-        weights_bytes=gib(match["weights"]) if match["weights"] else None,
-        activation_bytes=gib(match["peak"]) if match["peak"] else None,
-        non_torch_bytes=gib(match["non_torch"]) if match["non_torch"] else None,
-        free_bytes=gib(match["free"]),
-    )  # fmt: skip
+def _profiled(match: re.Match[str]) -> list[Made]:
+    seconds = float(match["seconds"])
+    ended = PhaseMarked(name="profile_run", edge="end", duration_s=seconds)
+    parts = _sizes(match, "activation", "non_torch", "consumed", "weights")
+    if "consumed_bytes" in parts:
+        # Weights are part of what was consumed; the engine no longer adds them up.
+        del parts["weights_bytes"]
+    return [ended, MemoryBudgetSet(**parts)] if parts else [ended]
 
 
 def _profiled_total(match: re.Match[str]) -> Made:
     return MemoryBudgetSet(
-        total_bytes=gib(match["total"]), usable_bytes=gib(match["usable"]),
-        gpu_memory_utilization=float(match["util"]),
-    )  # fmt: skip
+        gpu_memory_utilization=float(match["util"]), **_sizes(match, "total", "usable")
+    )
 
 
 def _profiled_parts(match: re.Match[str]) -> Made:
     return MemoryBudgetSet(
-        weights_bytes=gib(match["weights"]), non_torch_bytes=gib(match["non_torch"]),
-        activation_bytes=gib(match["peak"]), kv_cache_bytes=gib(match["cache"]),
-    )  # fmt: skip
+        **_sizes(match, "weights", "non_torch", "activation", "kv_cache")
+    )
+
+
+def _before_profile(match: re.Match[str]) -> Made:
+    return MemoryMeasured(stage="before_profile_run", **_sizes(match, "free", "total"))
+
+
+def _xpu_before(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(**_sizes(match, "total", "weights", size=mib))
+
+
+def _xpu_after(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(**_sizes(match, "non_torch", size=mib))
+
+
+def _cpu(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(**_sizes(match, "kv_cache", "total", "usable", "consumed"))
+
+
+def _reserved(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(**_sizes(match, "kv_cache"))
 
 
 MEMORY_RULES: tuple[LineRule, ...] = (
@@ -89,96 +122,20 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "kv_cache_size",
-        "KV cache size: ",
-        r"(?:GPU|CPU|HPU)? ?KV cache size: (?P<tokens>[\d,]{1,18}) tokens"
-        r"(?:, Maximum concurrency for (?P<per>[\d,]{1,16}) tokens per request: "
-        r"(?P<times>[\d.]{1,12})x)?",
-        build=_kv_size,
-        samples=(
-            Sample(
-                "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "
-                "tokens, Maximum concurrency for 4,096 tokens per request: 5.69x",
-                {
-                    "num_tokens": 23296,
-                    "tokens_per_request": 4096,
-                    "max_concurrency": 5.69,
-                },
-            ),
-            Sample(
-                "(EngineCore pid=1) INFO 07-16 20:03:56 [kv_cache_utils.py:2178] GPU KV "
-                "cache size: 574,336 tokens",
-                {"num_tokens": 574336, "max_concurrency": None},
-            ),
-        ),
-    ),
-    LineRule(
-        "max_concurrency",
-        "Maximum concurrency for",
-        r"Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
-        r"(?P<max_concurrency>[\d.]{1,12})x",
-        KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 06-04 01:18:37 [executor_base.py:118] Maximum concurrency for 4096 "
-                "tokens per request: 199.97x",
-                {"tokens_per_request": 4096, "max_concurrency": 199.97},
-            ),
-        ),
-    ),
-    LineRule(
-        "gpu_blocks",
-        ("# GPU blocks", "# cuda blocks"),
-        r"# (?:GPU|cuda) blocks: (?P<num_blocks>[\d,]{1,16}), "
-        r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
-        KVCacheAllocated,
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU "
-                "blocks: 512",
-                {"num_blocks": 7191, "num_host_blocks": 512},
-            ),
-        ),
-    ),
-    LineRule(
-        "blocks_after_init",
-        "after num_gpu_blocks is",
-        r"vllm cache_config_info with initialization after num_gpu_blocks is: "
-        r"(?P<num_blocks>\d{1,12})",
-        KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:46 [core.py:111] vllm cache_config_info with "
-                "initialization after num_gpu_blocks is: 75972",
-                {"num_blocks": 75972},
-            ),
-        ),
-    ),
-    LineRule(
-        "blocks_overridden",
-        "with num_gpu_blocks_override",
-        r"Overriding num_gpu_blocks=\d{1,12} with num_gpu_blocks_override="
-        r"(?P<num_blocks>\d{1,12})",
-        build=lambda match: ConfigRecorded(
-            settings={"num_gpu_blocks_override": int(match["num_blocks"])}
-        ),
-        samples=(
-            Sample(
-                "INFO 11-20 07:32:02 [kv_cache_utils.py:2115] Overriding "
-                "num_gpu_blocks=28163 with num_gpu_blocks_override=64",
-                {"settings": {"num_gpu_blocks_override": 64}},
-            ),
-        ),
-    ),
-    LineRule(
         "memory_on_startup",
         "Free memory on device (",
         rf"Free memory on device \((?P<free>{_NUM})/(?P<total>{_NUM}) GiB\) on startup\. "
         rf"Desired GPU memory utilization is \((?P<util>{_NUM}), (?P<usable>{_NUM}) GiB\)\. "
-        rf"Actual usage is (?:(?P<weights>{_NUM}) GiB for weight, (?P<peak>{_NUM}) GiB for "
-        rf"peak activation, (?P<non_torch>{_NUM}) GiB for non-torch memory)?",
-        build=_budget,
+        rf"Actual usage is (?:(?P<weights>{_NUM}) GiB for weight, |"
+        rf"(?P<consumed>{_NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
+        rf"(?:(?P<activation>{_NUM}) GiB for peak activation,)?"
+        rf"(?: (?P<non_torch>{_NUM}) GiB for non-torch memory,)?"
+        rf"(?: and (?P<graph>{_NUM}) GiB for CUDAGraph memory\.)?"
+        r"(?: Replace gpu_memory_utilization config with "
+        r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
+        r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
+        rf"\. Current kv cache memory in use is (?P<cache>{_NUM}) (?P<unit>GiB|bytes))?",
+        build=_on_startup,
         device="cuda",
         samples=(
             Sample(
@@ -186,25 +143,198 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "on device (92.98/95.0 GiB) on startup. Desired GPU memory utilization "
                 "is (0.9, 85.5 GiB). Actual usage is 54.82 GiB for weight, 1.13 GiB for "
                 "peak activation, 0.63 GiB for non-torch memory, and 0.06 GiB for "
-                "CUDAGraph memory.",
+                "CUDAGraph memory. Replace gpu_memory_utilization config with "
+                "`--kv-cache-memory=30831827456` (28.71 GiB) to fit into requested "
+                "memory, or `--kv-cache-memory=38857497088` (36.19 GiB) to fully utilize "
+                "gpu memory. Current kv cache memory in use is 28.86 GiB.",
                 {
+                    "free_bytes": round(92.98 * GIB),
                     "total_bytes": 95 * GIB,
-                    "weights_bytes": round(54.82 * GIB),
+                    "usable_bytes": round(85.5 * GIB),
                     "gpu_memory_utilization": 0.9,
+                    "weights_bytes": round(54.82 * GIB),
+                    "activation_bytes": round(1.13 * GIB),
+                    "non_torch_bytes": round(0.63 * GIB),
+                    "graph_bytes": round(0.06 * GIB),
+                    "suggested_kv_cache_bytes": 30831827456,
+                    "suggested_full_kv_cache_bytes": 38857497088,
+                    "kv_cache_bytes": round(28.86 * GIB),
+                },
+            ),
+            Sample(
+                "INFO 06-16 14:14:04 [gpu_worker.py:391] Free memory on device "
+                "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
+                "71.26 GiB). Actual usage is 56.93 GiB for weight, 5.58 GiB for peak "
+                "activation, 0.07 GiB for non-torch memory, and 0.69 GiB for CUDAGraph "
+                "memory. Replace gpu_memory_utilization config with "
+                "`--kv-cache-memory=8417154969` to fit into requested memory, or "
+                "`--kv-cache-memory=16270032384` to fully utilize gpu memory. Current kv "
+                "cache memory in use is 9318930329 bytes.",
+                {"kv_cache_bytes": 9318930329, "graph_bytes": round(0.69 * GIB)},
+            ),
+            Sample(
+                "INFO 09-16 14:14:04 [gpu_worker.py:1066] Free memory on device "
+                "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
+                "71.26 GiB). Actual usage is 57.0 GiB for consumed memory (weights + "
+                "non-torch), 5.58 GiB for peak activation, and 0.69 GiB for CUDAGraph "
+                "memory. Replace gpu_memory_utilization config with "
+                "`--kv-cache-memory=8417154969` (7.84 GiB) to fit into requested memory, "
+                "or `--kv-cache-memory=16270032384` (15.15 GiB) to fully utilize gpu "
+                "memory. Current kv cache memory in use is 8.68 GiB.",
+                {
+                    "consumed_bytes": 57 * GIB,
+                    "weights_bytes": None,
+                    "non_torch_bytes": None,
+                    "activation_bytes": round(5.58 * GIB),
+                    "graph_bytes": round(0.69 * GIB),
+                    "kv_cache_bytes": round(8.68 * GIB),
                 },
             ),
         ),
     ),
     LineRule(
-        "v0_profiled_seconds",
+        "memory_requested",
+        "Initial free memory: ",
+        rf"Initial free memory: (?P<free>{_NUM}) GiB; Requested memory: (?P<util>{_NUM}) "
+        rf"\(util\), (?P<usable>{_NUM}) GiB",
+        build=_requested,
+        samples=(
+            Sample(
+                "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:548] Initial free memory: "
+                "78.66 GiB; Requested memory: 0.825000 (util), 65.32 GiB",
+                {
+                    "free_bytes": round(78.66 * GIB),
+                    "usable_bytes": round(65.32 * GIB),
+                    "gpu_memory_utilization": 0.825,
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_after_profiling",
+        "Free memory after profiling",
+        rf"Free memory after profiling: (?P<free_gib>{_NUM}) GiB \(total\)",
+        MemoryMeasured,
+        fixed={"stage": "profile_run"},
+        samples=(
+            Sample(
+                "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:554] Free memory after "
+                "profiling: 77.45 GiB (total), 64.1 GiB (within requested)",
+                {"stage": "profile_run", "free_bytes": round(77.45 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_before_profiling",
+        "free_memory_pre_profile",
+        r"(?:Rank \d{1,4}, )?Before profile_run, free_memory_pre_profile: "
+        r"(?P<free>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total>[\d.]{1,24}) ?GiB",
+        build=_before_profile,
+        samples=(
+            Sample(
+                "(VllmWorkerProcess pid=7) WARNING 03-03 20:36:03 [worker.py:223] Rank 2, "
+                "Before profile_run, free_memory_pre_profile: 28.5GiB, total_gpu_memory: "
+                "44.5GiB",
+                {"free_bytes": round(28.5 * GIB), "total_bytes": round(44.5 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_profiled",
         "Memory profiling takes",
-        r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds",
-        PhaseMarked,
-        fixed={"name": "profile_run", "edge": "end"},
+        r"Memory profiling takes (?P<seconds>[\d.]{1,12}) seconds"
+        rf"(?:\. Total non KV cache memory: {_NUM} ?GiB; "
+        rf"torch peak memory increase: (?P<activation>{_NUM}) ?GiB; "
+        rf"(?:non-torch forward increase memory: (?P<non_torch>{_NUM}) ?GiB|"
+        rf"total consumed \(from mem_get_info\): (?P<consumed>{_NUM}) ?GiB); "
+        rf"weights memory: (?P<weights>{_NUM}) ?GiB)?",
+        build=_profiled,
         samples=(
             Sample(
                 "INFO 03-21 20:15:45 [worker.py:267] Memory profiling takes 34.26 seconds",
                 {"name": "profile_run", "duration_s": 34.26},
+            ),
+            Sample(
+                "DEBUG 09-02 20:06:36 [gpu_worker.py:559] Memory profiling takes 14.06 "
+                "seconds. Total non KV cache memory: 1.05GiB; torch peak memory increase: "
+                "0.24GiB; non-torch forward increase memory: 0.14GiB; weights memory: "
+                "0.67GiB.",
+                {"name": "profile_run", "duration_s": 14.06},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_multimodal_reserve",
+        "for frontend multimodal decoding",
+        rf"Reserving {_NUM} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
+        rf"KV cache memory reduced to (?P<kv_cache>{_NUM}) GiB",
+        build=_reserved,
+        samples=(
+            Sample(
+                "INFO 09-16 14:14:04 [gpu_worker.py:667] Reserving 2.0 GiB of GPU memory "
+                "for frontend multimodal decoding (1.0 GiB raw-frame semaphore budget, "
+                "1.0 GiB decoder+CUDA-context across 1 API server(s) @ 1.0 GiB/server); "
+                "KV cache memory reduced to 20.5 GiB.",
+                {"kv_cache_bytes": round(20.5 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_cpu",
+        "GiB for KV cache",
+        rf"(?:Auto|Explicitly) set \((?P<kv_cache>{_NUM})/(?P<total>{_NUM})\) GiB for KV "
+        rf"cache on node \d{{1,5}}(?:, with (?P<usable>{_NUM}) GiB requested memory for "
+        rf"the worker\. (?P<consumed>{_NUM}) GiB)?",
+        build=_cpu,
+        device="cpu",
+        samples=(
+            Sample(
+                "INFO 09-16 14:14:04 [cpu_worker.py:262] Auto set (20.0/64.0) GiB for KV "
+                "cache on node 0, with 32.0 GiB requested memory for the worker. 12.0 GiB "
+                "memory was consumed by non-kv usages.",
+                {
+                    "kv_cache_bytes": 20 * GIB,
+                    "total_bytes": 64 * GIB,
+                    "usable_bytes": 32 * GIB,
+                    "consumed_bytes": 12 * GIB,
+                },
+            ),
+            Sample(
+                "INFO 09-16 14:14:04 [cpu_worker.py:262] Explicitly set (1.0/15.51) GiB "
+                "for KV cache on node 0.",
+                {"kv_cache_bytes": GIB, "usable_bytes": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_xpu_before",
+        "Before memory profiling run",
+        rf"Before memory profiling run, total GPU memory: (?P<total>{_NUM}) MB, model load "
+        rf"takes (?P<weights>{_NUM}) MB",
+        build=_xpu_before,
+        device="xpu",
+        samples=(
+            Sample(
+                "INFO 09-16 14:14:04 [xpu_worker.py:100] Before memory profiling run, "
+                "total GPU memory: 46679.00 MB, model load takes 15316.50 MB, free gpu "
+                "memory is 31000.00 MB.",
+                {"total_bytes": 46679 * MIB, "weights_bytes": round(15316.5 * MIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "memory_xpu_after",
+        "After memory profiling run",
+        rf"After memory profiling run, peak memory usage is {_NUM} MB, ?torch mem is {_NUM} "
+        rf"MB, non-torch mem is (?P<non_torch>{_NUM}) MB, free gpu memory is {_NUM} MB",
+        build=_xpu_after,
+        device="xpu",
+        samples=(
+            Sample(
+                "INFO 09-16 14:14:04 [xpu_worker.py:134] After memory profiling run, peak "
+                "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
+                "128.00 MB, free gpu memory is 30000.00 MB.",
+                {"non_torch_bytes": 128 * MIB},
             ),
         ),
     ),
@@ -228,8 +358,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "model weights take",
         rf"model weights take (?P<weights>{_NUM})GiB; non_torch_memory takes "
         rf"(?P<non_torch>{_NUM})GiB; PyTorch activation peak memory takes "
-        rf"(?P<peak>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
-        rf"(?P<cache>{_NUM})GiB",
+        rf"(?P<activation>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
+        rf"(?P<kv_cache>{_NUM})GiB",
         build=_profiled_parts,
         device="cuda",
         samples=(

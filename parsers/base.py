@@ -62,6 +62,9 @@ class LineRule:
     levels: tuple[str | None, ...] = ()
     """Levels at which the line counts, `NO_LEVEL` for text no logger printed; empty for
     any."""
+    files: tuple[str, ...] = ()
+    """Modules that print it, by the names of their files; empty for any text. For
+    wordings that others could print as well."""
     startup_only: bool = False
     """True when the literal is too common to look for once the server is ready."""
     starts: int = 0
@@ -77,6 +80,12 @@ class LineRule:
         """Whether a line of this rule is looked for after the server is ready."""
         makes_something = self.event is not None or self.build is not None
         return makes_something and not self.startup_only
+
+    def admits(self, level: str | None, file: str | None) -> bool:
+        """Whether a line of this level, printed by this module, can be of the rule."""
+        if self.levels and level not in self.levels:
+            return False
+        return not self.files or _file_name(file) in self.files
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -108,6 +117,11 @@ class LineRule:
         """Of every named group its place, the field it fills and its converter."""
         places = self.regex.groupindex.items()
         return tuple((place - 1, *field_of(name)) for name, place in places)
+
+
+def _file_name(file: str | None) -> str | None:
+    """The name in `path/name.py:LINE`; None without one."""
+    return None if file is None else file.rpartition(":")[0].rpartition("/")[2]
 
 
 @dataclass(frozen=True)

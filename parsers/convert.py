@@ -99,7 +99,7 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
 }
 _TEXT = frozenset(
     {"name", "stage", "message", "model", "version", "text", "reason", "what", "detail",
-     "engine", "condition", "key", "value", "mode", "strategy"}
+     "engine", "part", "condition", "key", "value", "mode", "strategy"}
 )  # fmt: skip
 
 
@@ -130,6 +130,15 @@ def field_of(name: str) -> tuple[str, Callable[[str], Any]]:
         if name.endswith(suffix):
             return name.removesuffix(suffix) + ours, _without_commas(convert)
     return name, int_of
+
+
+_SNAPSHOT = re.compile(r"(?:^|/)models--([\w.-]{1,200}?)/snapshots/")
+
+
+def model_of(text: str) -> str:
+    """The name of a model; of a path into the hub's cache, the model that it names."""
+    match = _SNAPSHOT.search(text[:1000])
+    return text_of(match[1].replace("--", "/", 1) if match else text)
 
 
 def text_of(text: str) -> str:

@@ -20,7 +20,9 @@ RELEVANT = (
     "hpu blocks", "cuda blocks", "Maximum concurrency", "took", "weights", "compil",
     "out of memory", "OutOfMemory", "init engine", "LLM engine", "startup complete",
     "profil", "num_blocks", "non-default args", "STARTUP", "Benchmark", "server on http",
-    "server 0 on http",
+    "server 0 on http", "bytecode", "asleep", "wake up", "autotun", "startup plan",
+    "Warmed", "Compilation", "paddings", "ready to accept", "failed to start",
+    "Prefetching", "page cache",
 )  # fmt: skip
 
 
@@ -55,27 +57,27 @@ class Dispatcher:
         self._relevant = re.compile(any_of(RELEVANT))
         self._bare = re.compile(any_of(BARE))
         # Head of a message to the rule that knew the last one like it.
-        self._last: dict[str, tuple[LineRule, tuple[str | None, ...], Matcher]] = {}
+        self._last: dict[str, tuple[LineRule, bool, Matcher]] = {}
         self.literals: tuple[str, ...] = tuple(
             sorted({h for r in rules if r.matters_while_serving for h in r.hints})
         )
 
     def find(
-        self, message: str, level: str | None = None
+        self, message: str, level: str | None = None, file: str | None = None
     ) -> tuple[LineRule, re.Match[str]] | None:
         """The rule that matches and its match, or None."""
         head = message[:_HEAD]
         last = self._last.get(head)
         if last is not None:
-            rule, levels, matcher = last
-            if not levels or level in levels:
+            rule, is_open, matcher = last
+            if is_open or rule.admits(level, file):
                 match = matcher(message)
                 if match is not None:
                     return rule, match
-        return self._search(message, head, level)
+        return self._search(message, head, level, file)
 
     def _search(
-        self, message: str, head: str, level: str | None
+        self, message: str, head: str, level: str | None, file: str | None
     ) -> tuple[LineRule, re.Match[str]] | None:
         tried: set[str] = set()
         for hint in self._hints.findall(message):
@@ -83,13 +85,14 @@ class Dispatcher:
                 continue
             tried.add(hint)
             for rule in self._by_hint[hint]:
-                if rule.levels and level not in rule.levels:
+                if not rule.admits(level, file):
                     continue
                 match = rule.match(message)
                 if match is not None:
                     if len(self._last) > 2048:
                         self._last.clear()
-                    self._last[head] = (rule, rule.levels, rule.match)
+                    is_open = not rule.levels and not rule.files
+                    self._last[head] = (rule, is_open, rule.match)
                     return rule, match
         return None
 

@@ -13,28 +13,23 @@ from msgspec.structs import replace
 
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
-from parsers.envelope import Record, clean, owner_of, peel
-from parsers.joining import Joiner
-from parsers.open_run import BeforeRun, OpenRun, ParsedRun
+from parsers.envelope import Record, clean, peel, peel_redrawn
+from parsers.evidence import API_SERVER, ENGINE_CONFIG
+from parsers.open_run import OpenRun, ParsedRun, Source
 from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
-from parsers.report import ParseReport, shown_text
-from parsers.runs import BACK_S, LEAP_S, RunSplitter
-from parsers.signals import Origin, RankNamed, StepLine
+from parsers.report import ParseReport
+from parsers.runs import BACK_S, LEAP_S
+from parsers.signals import ENDINGS, Origin, RankNamed, StepLine, is_foreign
 from parsers.stamps import Clock
 from parsers.tracker import stamped
 from warmup_insights.model.events import (
-    ConfigRecorded,
     Event,
-    GapSeen,
     RunStarted,
-    ServerReady,
 )
 
-GAP_S = 2.0
-"""Shorter steps between lines are not kept: stamps have a resolution of a second."""
-MAX_GAPS = 2000
-GAP_TEXT = 160
-CREDITED_LINES = 20_000
+MAX_SOURCES = 256
+"""Containers that are told apart in one file; lines of further ones are read as one."""
+CREDITED_LINES = 5_000
 """By then it is clear which engine speaks."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
@@ -63,26 +58,38 @@ class LineParser:
     ) -> None:
         self.report = ParseReport()
         self.runs: list[ParsedRun] = []
+        self._groups: list[tuple[int, list[Event]]] = []
+        self._out: list[Event] = []
         self._dispatch = dispatcher or Dispatcher(rules)
         self._clock = clock or Clock()
         self._timezone = timezone
-        self._splitter = RunSplitter()
-        self._joiner = Joiner()
-        self._open: OpenRun | None = None
-        self._before = BeforeRun()
         self._repeats = Repeats()
-        self._heads = self._repeats.heads
+        self._sources: dict[str | None, Source] = {}
+        self._source: str | None = None
+        self._read_from(None)
         self._stamps = self._clock.known
-        self._groups: list[tuple[int, list[Event]]] = []
-        self._out: list[Event] = []
         self._line = 0
         self._known_line = -1
+
+    def _read_from(self, name: str | None) -> None:
+        """From here on lines are those of this container, pod or unit."""
+        source = self._sources.get(name)
+        if source is None:
+            source = self._sources[name] = Source()
+        self._source, self._now = name, source
+        self._open, self._joiner = source.open, source.joiner
+        self._heads = self._repeats.heads = source.heads
+        if source.open is not None:
+            self._collect_for(source.open.ordinal)
 
     @property
     def wants_all(self) -> bool:
         """Whether ordinary lines matter now: they bound the gaps of a start-up."""
-        run = self._open
-        return run is None or (not run.is_ready and run.lines < STARTUP_LINES)
+        runs = [source.open for source in self._sources.values()]
+        return all(run is None for run in runs) or any(
+            run is not None and not run.is_ready and run.lines < STARTUP_LINES
+            for run in runs
+        )
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -133,11 +140,11 @@ class LineParser:
         ):
             return False
         message = line[end:]
-        known = head.messages.get(message) or self._make_quickly(head.level, message)
+        known = head.messages.get(message) or self._make_quickly(head, message)
         if known is None:
             return False
         self._count(run, known, time, message, number)
-        if known.event is not None and head.state.is_idle:
+        if known.event is not None and head.state.is_idle and run.has_buckets:
             self.report.events += 1
             event = replace(known.event, time=time, rank=head.rank, line=number)
             self._out.append(event)
@@ -153,7 +160,7 @@ class LineParser:
             self.report.events += len(ready)
             self._out += ready
         else:
-            self._emit_item(run, item, origin, 1)
+            self._emit_item(run, item, origin)
 
     def feed_slowly(self, line: str, number: int) -> None:
         """Read one physical line, whatever it is."""
@@ -161,7 +168,8 @@ class LineParser:
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
         if "\r" in line:
-            self._pieces(line)
+            for record in peel_redrawn(line):
+                self._record(record)
             return
         records = peel(line)
         for record in records:
@@ -169,12 +177,12 @@ class LineParser:
         if len(records) == 1:
             self._learn_head(line, records[0])
 
-    def _make_quickly(self, level: str | None, message: str) -> KnownMessage | None:
+    def _make_quickly(self, head: KnownHead, message: str) -> KnownMessage | None:
         """What a rule makes of a message; None when that is not all there is to do."""
         if not is_plain(message):
             return None
         try:
-            known = self._make(level, message)
+            known = self._make(head.level, message, head.file)
         except _Unreadable:
             return None
         if known is None or known.rule.starts or len(known.made) > 1:
@@ -196,41 +204,34 @@ class LineParser:
             self.report.keep(line, rule.name, message)
         if run.is_ready:
             run.lines += 1
-        else:
-            self._gap(run, time, line, message)
+        elif (gap := run.pass_line(time, line, message)) is not None:
+            self._emit(gap)
         if run.lines < CREDITED_LINES:
-            run.run.credit(rule)
+            run.evidence.see_rule(rule, known.made)
 
     def _learn_head(self, line: str, record: Record) -> None:
         """Remember who says what, if a rule knew the line."""
         run = self._open
-        if run is not None and self._known_line == self._line:
+        if (
+            run is not None
+            and self._known_line == self._line
+            and not run.tracker.has_ended
+        ):
             rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
             state = run.tracker.state_of(rank)
             self._repeats.add_head(line, record, rank, state)
 
-    def _pieces(self, line: str) -> None:
-        """Read a physical line that was drawn over itself."""
-        owner: Record | None = None
-        for piece in line.split("\r"):
-            if not piece:
-                continue
-            records = peel(piece)
-            if not records:
-                owner = owner_of(piece) or owner
-            for record in records:
-                if owner is not None and record.process is None:
-                    record.process, record.pid = owner.process, owner.pid
-                    record.rank = owner.rank
-                self._record(record)
-
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
-        for record, line in self._joiner.close():
-            self._dispatch_record(record, line)
-        self._close_run()
+        for name in list(self._sources):
+            self._read_from(name)
+            for record, line in self._joiner.close():
+                self._dispatch_record(record, line)
+            self._close_run()
 
     def _record(self, record: Record) -> None:
+        if record.source != self._source and len(self._sources) < MAX_SOURCES:
+            self._read_from(record.source)
         if self._joiner.passes(record):
             self._dispatch_record(record, self._line)
             return
@@ -238,15 +239,23 @@ class LineParser:
             self._dispatch_record(whole, line)
 
     def _dispatch_record(self, record: Record, line: int) -> None:
-        time = self._time(record)
+        time = self._clock.time_of(record.outer, record.stamp)
         known = self._repeats.message(record) or self._know(record, line, time)
         if known is None:
             return
         rule, made = known.rule, known.made
         if record.is_json:
             self.report.dialects["json"] += 1
+        if self._open is None and all(map(is_foreign, made)) and made:
+            return
         self._known_line = line
         run = self._run_for(rule, record, time, line, made)
+        run.evidence.see_file(record.file)
+        run.ranks.see(record)
+        if rule.starts == API_SERVER:
+            run.tracker.is_server = True
+        elif rule.starts == ENGINE_CONFIG and not run.is_ready:
+            run.has_buckets = False
         self._count(run, known, time, record.message, line)
         self._deliver(run, record, made, time, line)
 
@@ -255,7 +264,7 @@ class LineParser:
     ) -> KnownMessage | None:
         """What a rule makes of a record; None, and noted, when it makes nothing of it."""
         try:
-            known = self._make(record.level, record.message)
+            known = self._make(record.level, record.message, record.file)
         except _Unreadable as error:
             self.report.add_failed(line, str(error), record.message)
             return None
@@ -263,9 +272,11 @@ class LineParser:
             self._unmatched(record, line, time)
         return known
 
-    def _make(self, level: str | None, message: str) -> KnownMessage | None:
+    def _make(
+        self, level: str | None, message: str, file: str | None
+    ) -> KnownMessage | None:
         """What a rule makes of a message; None without a rule. Raises _Unreadable."""
-        found = self._dispatch.find(message, level)
+        found = self._dispatch.find(message, level, file)
         if found is None:
             return None
         rule, match = found
@@ -280,10 +291,16 @@ class LineParser:
         return known
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
-        if self._open is not None:
-            self._gap(self._open, time, line, record.message)
+        run = self._open
+        if run is None or run.tracker.has_ended:
+            if record.level not in ("ERROR", "CRITICAL"):
+                self._now.before.see(time)
         else:
-            self._before.see(time)
+            run.evidence.see_file(record.file)
+            run.ranks.see(record)
+            gap = run.pass_line(time, line, record.message)
+            if gap is not None:
+                self._emit(gap)
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
@@ -298,46 +315,27 @@ class LineParser:
         if len(made) > 1:
             for item in made:
                 if isinstance(item, RankNamed):
-                    run.ranks.learn(record, item.rank)
+                    run.ranks.learn(record, item.rank, item.world_size)
                     self._repeats.forget_heads()
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         for item in made:
-            self._emit_item(run, item, origin, record.count)
+            self._emit_item(run, item, origin)
 
-    def _emit_item(self, run: OpenRun, item: Made, origin: Origin, count: int) -> None:
+    def _emit_item(self, run: OpenRun, item: Made, origin: Origin) -> None:
         if item is None or type(item) is RankNamed:
             return
+        if type(item) in ENDINGS:
+            self._repeats.forget_heads()
         if isinstance(item, Event):
-            item = stamped(item, origin)
-            if type(item) is ServerReady:
-                run.is_ready = True
+            item = run.follow(stamped(item, origin))
         ready = run.tracker.take(item, origin)
-        if ready:
-            self.report.events += len(ready)
-            self._out += ready
-        if count == 1:
-            return
-        # A collector folded equal lines of other ranks into this one.
-        for other in run.ranks.folded(origin.rank, count):
-            if isinstance(item, Event):
-                self._emit(stamped(item, Origin(origin.time, other, origin.line)))
+        self.report.events += len(ready)
+        self._out += ready
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1
         self._out.append(event)
-
-    def _time(self, record: Record) -> float | None:
-        outer = record.outer
-        if outer is None:
-            return self._clock.seconds(record.stamp) if record.stamp else None
-        inner = self._clock.seconds(record.stamp) if record.stamp else None
-        if outer.has_zone:
-            return outer.seconds
-        if inner is not None:
-            self._clock.learn_shift(outer, inner)
-            return inner
-        return self._clock.outer(outer)
 
     def _run_for(
         self,
@@ -347,14 +345,18 @@ class LineParser:
         line: int,
         made: Iterable[Made],
     ) -> OpenRun:
-        if self._open is not None and self._splitter.goes_on(
-            rule, record, time, self._open.last_time
+        has_ended = self._open is not None and self._open.tracker.has_ended
+        if (
+            not has_ended
+            and self._open is not None
+            and self._now.splitter.goes_on(rule, record, time, self._open.last_time)
         ):
             return self._open
         last = self._open.last_time if self._open is not None else None
-        is_new = self._splitter.begins_run(
+        is_new = self._now.splitter.begins_run(
             rule, record, time, last, made,
             is_ready=self._open is not None and self._open.is_ready,
+            has_ended=has_ended,
         )  # fmt: skip
         if self._open is not None and not is_new:
             return self._open
@@ -362,37 +364,20 @@ class LineParser:
         self._repeats.forget_heads()
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
-        self._open = OpenRun(run)
+        self._now.open = self._open = opened = OpenRun(run)
         self._collect_for(run.ordinal)
         started = RunStarted(
-            time=self._before.start(time), line=line, timezone=self._timezone
-        )
+            time=self._now.before.start(time), line=line, timezone=self._timezone,
+            year_from=self._clock.year_from,
+        )  # fmt: skip
         self._emit(started)
-        return self._open
+        return opened
 
     def _close_run(self) -> None:
         if self._open is None:
             return
         for event in self._open.tracker.close():
             self._emit(event)
-        engine, device = self._open.run.identified()
-        if engine is not None or device is not None:
-            self._emit(ConfigRecorded(engine=engine, device_kind=device))
-        self._open = None
-
-    def _gap(self, run: OpenRun, time: float | None, line: int, text: str) -> None:
-        run.lines += 1
-        if time is None or run.is_ready:
-            return
-        last = run.last_time
-        if last is not None and time - last >= GAP_S and run.gaps < MAX_GAPS:
-            run.gaps += 1
-            self._emit(
-                GapSeen(
-                    time=last, line=run.last_line, duration_s=time - last,
-                    next_line=line, before=shown_text(run.last_text, GAP_TEXT),
-                    after=shown_text(text, GAP_TEXT),
-                )
-            )  # fmt: skip
-        if last is None or time >= last:
-            run.last_time, run.last_line, run.last_text = time, line, text
+        for event in self._open.identified():
+            self._emit(event)
+        self._now.open = self._open = None

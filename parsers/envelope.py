@@ -24,23 +24,30 @@ _HEAD = (
     r"\[?(?P<file>[^\s\]]{1,240}?:[\d#]{1,7}):?(?:\]|(?=\s)) ?"
 )
 _PROCESS = (
-    r"\((?P<name>[A-Za-z_][\w.]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?)"
+    r"\((?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?)"
     r"(?: rank=(?P<rank>\d{1,5}))? pid=(?P<pid>\d{1,9})(?:, ip=[^)]{0,60})?\)"
 )
 _FAST = re.compile(rf"(?:{_PROCESS} )?{_HEAD}(?P<message>.*)")
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
+# The head of loggers with the standard library's own format, such as flashinfer's.
+_OTHER_HEAD = re.compile(
+    rf"(?P<stamp>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}}) - (?P<level>{LEVELS}) - "
+    r"(?P<file>[\w./]{1,100}:\d{1,7}) - [\w.]{1,100}: "
+)
 # The end of a progress bar; what follows on the line is somebody else's text.
 _BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[A-Z\[(])")
 _REPEATED = re.compile(
     r"\s?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^)]{0,300}\))?\s*$"
 )
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
-_COMPOSE = re.compile(r"[\w.-]{1,80}\s{1,40}\| ?")
+_COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.-]{{1,80}})\s{{1,40}}\| ?")
+_POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
 _JOURNAL = re.compile(
-    r"\S{2,14} {1,3}\d{1,2} \d\d:\d\d:\d\d [\w.-]{1,80} [\w.@/:+-]{1,80}\[\d{1,9}\]: "
+    r"\S{2,14} {1,3}\d{1,2} \d\d:\d\d:\d\d [\w.-]{1,80} "
+    r"(?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): "
 )
-_JOURNAL_ISO = re.compile(r"[\w.-]{1,80} [\w.@/:+-]{1,80}\[\d{1,9}\]: ")
+_JOURNAL_ISO = re.compile(r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): ")
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
@@ -64,6 +71,8 @@ class Record:
     """Only when the prefix states it as `rank=N`."""
     outer: Outer | None = None
     """Stamp of the collector."""
+    source: str | None = None
+    """Container, pod or unit that a collector names in front of the line."""
     count: int = 1
     """How many equal lines this one stands for."""
     is_json: bool = False
@@ -170,14 +179,23 @@ def _peel_one(rest: str, base: Record) -> str | None:
         return rest[match.end() :]
     if _RECORD.match(rest) is not None:
         return None
+    match = _OTHER_HEAD.match(rest)
+    if match is not None:
+        base.level, base.stamp = match["level"], match["stamp"]
+        base.file = match["file"]
+        return rest[match.end() :]
     stamp = outer_stamp(rest)
     if stamp is not None:
         base.outer, end = stamp
         return _after_outer(rest[end:], base)
-    for pattern in (_JOURNAL, _COMPOSE, _COMMENT):
+    for pattern in (_JOURNAL, _COMPOSE, _POD):
         match = pattern.match(rest)
         if match is not None:
+            base.source = match["source"]
             return rest[match.end() :]
+    match = _COMMENT.match(rest)
+    if match is not None:
+        return rest[match.end() :]
     match = _NESTED_RANK.match(rest)
     if match is not None:
         base.rank = int(match[1])
@@ -196,6 +214,7 @@ def _after_outer(rest: str, base: Record) -> str:
         return rest[match.end() :]
     match = _JOURNAL_ISO.match(rest)
     if match is not None:
+        base.source = match["source"]
         return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
@@ -312,7 +331,26 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
     return None
 
 
-def owner_of(piece: str) -> Record | None:
+def peel_redrawn(line: str) -> list[Record]:
+    """The records in a physical line that was drawn over itself, in their order.
+
+    A process prefix that stands alone before a carriage return owns what follows.
+    """
+    found: list[Record] = []
+    owner: Record | None = None
+    for piece in line.split("\r"):
+        records = peel(piece) if piece else []
+        if piece and not records:
+            owner = _owner_of(piece) or owner
+        for record in records:
+            if owner is not None and record.process is None:
+                record.process, record.pid = owner.process, owner.pid
+                record.rank = owner.rank
+        found += records
+    return found
+
+
+def _owner_of(piece: str) -> Record | None:
     """The process named in a piece that holds nothing but a process prefix."""
     records = peel(piece.rstrip() + " x")
     return records[0] if records and records[0].process is not None else None

@@ -1,29 +1,220 @@
-"""Which kind of failure a line tells of."""
+"""What made a start-up fail, or an engine that served, out of all that was printed.
+
+One failure is printed many times: by the worker with a traceback, again without a
+logger when the process ends, wrapped in another error by the engine and once more by
+the API server (vLLM `v1/engine/core.py run_engine_core`, `v1/executor/
+multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised first.
+"""
 
 from __future__ import annotations
 
-from parsers.signals import FailureLine, Origin
-from warmup_insights.model.events import Failure
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.signals import FailureLine, Origin, ShutdownLine
+from warmup_insights.model.events import (
+    Event,
+    Failure,
+    Note,
+    ServingFailure,
+    ShutdownRequested,
+)
 from warmup_insights.secrets import mask_text
+from warmup_insights.units import GIB, parse_bytes
 
 _MEMORY_WORDS = (
-    "out of memory", "Out of memory", "OutOfMemory", "DEVMEM Allocation failed",
-    "less than desired GPU memory utilization",
+    "out of memory", "Out of memory", "OutOfMemory", "Allocation failed for size",
+    "less than desired GPU memory utilization", "RESOURCE_EXHAUSTED", "Ran out of memory",
+    "is less than the engine's budget", "exceed the desired GPU memory utilization",
 )  # fmt: skip
 _NO_CACHE_WORDS = (
     "No available memory for the cache blocks", "larger than the available KV cache",
     "larger than the maximum number of tokens that can be stored",
+    "Cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
+    "of CPU memory reserved for it",
 )  # fmt: skip
+_WRAPPER = re.compile(
+    r"Engine core initialization failed|WorkerProc initialization failed|"
+    r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
+    r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
+    r"Background loop has errored|cancelled"
+)
+MAX_CAUSES = 64
+
+_SIZE = r"-?[\d.]{1,16} ?[KMGT]?i?[Bb](?:ytes)?"
+_NUM = r"-?[\d.]{1,16}"
+_TORCH = re.compile(
+    rf"Tried to allocate (?P<needed>{_SIZE})"
+    rf"(?:.{{0,120}}? of which (?P<free>{_SIZE}) is free|.{{0,160}}?; (?P<old>{_SIZE}) free)?"
+)
+_BRIDGE = re.compile(r"Allocation failed for size::(?P<needed>\d{1,16})")
+_JAX = re.compile(
+    r"Attempting to allocate (?P<needed>[\d.]{1,16}[KMGT])"
+    r"(?:.{0,60}? There are (?P<free>[\d.]{1,16}[KMGT]) free)?"
+)
+_XLA = re.compile(
+    r"Used (?P<needed>[\d.]{1,16}[KMGT]) of (?P<free>[\d.]{1,16}[KMGT]) hbm"
+)
+_STARTUP = re.compile(
+    rf"Free memory on device(?: \S{{1,20}})? \((?P<free>{_NUM})/{_NUM} GiB\)[^(]{{0,120}}"
+    rf"\({_NUM}, (?P<needed>{_NUM}) GiB\)"
+)
+_CACHE = re.compile(
+    rf"\((?P<needed>{_NUM}) GiB KV cache is needed[^(]{{0,80}}\((?P<free>{_NUM}) GiB\)"
+)
+_CPU = re.compile(
+    rf"Available memory on node \d{{1,5}} \((?P<free>{_NUM})/{_NUM} GiB\)[^(]{{0,80}}"
+    rf"\((?P<needed>{_NUM})[ /]"
+)
 
 
-def failure_of(made: FailureLine, origin: Origin) -> Failure:
-    """The failure that a line tells of."""
-    kind = made.kind or "error"
-    if any(word in made.message for word in _MEMORY_WORDS):
-        kind = "out_of_memory"
-    elif any(word in made.message for word in _NO_CACHE_WORDS):
-        kind = "no_kv_cache"
-    return Failure(
-        failure=kind, message=mask_text(made.message)[:2000],
-        time=origin.time, rank=origin.rank, line=origin.line,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Cause:
+    """A line that may say what went wrong."""
+
+    kind: str
+    message: str
+    origin: Origin
+    phase: str | None
+    is_wrapper: bool
+    is_bare: bool
+    behind_heading: bool
+
+
+class Failures:
+    """The failure of one run, before it was ready and after."""
+
+    def __init__(self) -> None:
+        self._causes: list[_Cause] = []
+        self._heading: _Cause | None = None
+        self._is_ready = False
+        self._is_stopped = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the engine failed for good or was told to stop."""
+        return self._is_stopped or self._heading is not None
+
+    def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
+        """Remember a line; which of them is the cause shows at the end."""
+        if self._is_stopped or len(self._causes) >= MAX_CAUSES:
+            return
+        cause = _Cause(
+            kind=made.kind or kind_of_message(made.message), message=made.message,
+            origin=origin, phase=phase,
+            is_wrapper=_WRAPPER.search(made.message) is not None,
+            is_bare=made.is_bare, behind_heading=self._heading is not None,
+        )  # fmt: skip
+        if made.is_heading:
+            self._heading = self._heading or cause
+        else:
+            self._causes.append(cause)
+
+    def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
+        """The engine goes down; whether it was told to, unless it had failed."""
+        if self._is_stopped or (made.is_weak and self._is_certain()):
+            return []
+        self._is_stopped = True
+        return [
+            ShutdownRequested(
+                message=made.message[:500],
+                time=origin.time, rank=origin.rank, line=origin.line,
+            )
+        ]  # fmt: skip
+
+    def ready(self) -> list[Event]:
+        """The engine became ready: whatever was printed before did not stop it."""
+        if self._is_ready:
+            return []
+        self._is_ready = True
+        cause, certain = self._best(), self._is_certain()
+        self._causes, self._heading = [], None
+        if cause is None or not certain:
+            return []
+        text = f"{cause.message[:300]} (and the start-up went on)"
+        return [
+            Note(
+                topic="error", text=mask_text(text), time=cause.origin.time,
+                rank=cause.origin.rank, line=cause.origin.line,
+            )
+        ]  # fmt: skip
+
+    def went_on(self) -> None:
+        """The start-up went on: what other programs printed did not stop it."""
+        if self._causes and self._heading is None:
+            self._causes = [cause for cause in self._causes if not cause.is_bare]
+
+    def close(self) -> list[Event]:
+        """The failure of the start-up or of the serving engine, if there is one."""
+        cause = self._best()
+        if cause is None or (self._is_ready and not self._is_certain()):
+            return []
+        needed, free = sizes_of(cause.message)
+        fields: dict[str, Any] = {
+            "failure": cause.kind,
+            "message": mask_text(cause.message)[:2000],
+            "needed_bytes": needed,
+            "free_bytes": free,
+            "time": cause.origin.time,
+            "rank": cause.origin.rank,
+            "line": cause.origin.line,
+        }
+        if self._is_ready:
+            return [ServingFailure(**fields)]
+        return [Failure(phase=cause.phase, **fields)]
+
+    def _is_certain(self) -> bool:
+        """Whether more than the error of one request was printed."""
+        return self._heading is not None or any(
+            cause.is_wrapper or cause.kind != "error" for cause in self._causes
+        )
+
+    def _best(self) -> _Cause | None:
+        """The innermost cause: memory first, then the first behind the heading."""
+        own = [cause for cause in self._causes if not cause.is_wrapper]
+        for wanted in (
+            [cause for cause in own if cause.kind != "error"],
+            [cause for cause in own if cause.behind_heading],
+            [cause for cause in own if not cause.is_bare],
+            own,
+            self._causes,
+        ):
+            if wanted:
+                return wanted[0]
+        return self._heading
+
+
+def kind_of_message(message: str) -> str:
+    """Which kind of failure a message tells of."""
+    if any(word in message for word in _NO_CACHE_WORDS):
+        return "no_kv_cache"
+    if any(word in message for word in _MEMORY_WORDS):
+        return "out_of_memory"
+    return "error"
+
+
+def sizes_of(message: str) -> tuple[int | None, int | None]:
+    """What was needed and what was free, in bytes, as a message states them."""
+    message = message[:3000]
+    for pattern, scale in (
+        (_TORCH, 1), (_BRIDGE, 1), (_JAX, 1), (_XLA, 1),
+        (_STARTUP, GIB), (_CACHE, GIB), (_CPU, GIB),
+    ):  # fmt: skip
+        match = pattern.search(message)
+        if match is not None:
+            groups = match.groupdict()
+            free = groups.get("free") or groups.get("old")
+            return _size(groups["needed"], scale), _size(free, scale)
+    return None, None
+
+
+def _size(text: str | None, scale: int) -> int | None:
+    """Bytes in a size with a unit, or in a bare number of `scale` bytes."""
+    if text is None:
+        return None
+    text = text.replace("bytes", "B")
+    try:
+        return round(float(text) * scale) if text[-1].isdigit() else parse_bytes(text)
+    except ValueError:
+        return None

@@ -95,6 +95,7 @@ class LogReader:
             self.report.add_problem(f"{self._name} is empty")
             return
         whole = _chain(first, blocks)
+        self._clock.look_at(first.decode("utf-8", "replace"))
         if looks_like_events(first):
             yield from self._profile(whole)
         elif looks_like_notebook(first):
@@ -171,7 +172,7 @@ class LogReader:
         self.report.dialects.update(_dialects_of(self.report))
         if not self.runs and not self.report.problems:
             self.report.add_problem(
-                f"{self._name} holds no line that tells of an engine's start-up; "
+                f"{self._name} holds no line of an engine's start-up; "
                 "`warmup-insights dialects` lists what can be read"
             )
 

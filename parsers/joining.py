@@ -40,10 +40,11 @@ class Joiner:
         """The records that are complete now, with their line numbers."""
         out: list[tuple[Record, int]] = []
         if self._json or _opens_json(record):
+            self._line = self._line if self._json else line
             done = self._collect_json(record)
             if done is None:
                 return []
-            return [(item, line) for item in done]
+            return [(item, self._line) for item in done]
         held = self._held
         if held is not None:
             if _continues(held, record) and len(held.message) < LIMIT:

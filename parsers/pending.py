@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsers.averages import Average
 from parsers.signals import (
     BarUpdate,
     LazyCaptureStarted,
     OmittedBucket,
     Origin,
+    PrecompileStarted,
     StepLine,
 )
 from warmup_insights.model.events import Bucket, BucketMiss, DefragRan, Note
@@ -25,6 +27,7 @@ class PendingStep:
     signal: StepLine
     origin: Origin
     bar_s: float | None = None
+    bar_error_s: float | None = None
     executed: Bucket | None = None
 
 
@@ -34,9 +37,12 @@ class BarClock:
 
     total: int
     done: int = 0
+    """Steps that were told."""
     elapsed_s: float = 0.0
-    line: int = 0
     has_lines: bool = False
+    """Whether the steps have lines of their own."""
+    average: Average | None = None
+    """None when the bar was not seen from its beginning."""
 
 
 @dataclass(slots=True)
@@ -44,6 +50,12 @@ class RankState:
     """What is pending for one rank."""
 
     step: PendingStep | None = None
+    stage: str | None = None
+    """Name of the stage that has begun and not ended."""
+    is_warming_kernels: bool = False
+    precompile: PrecompileStarted | None = None
+    full_bar: str | None = None
+    """Name of the bar that was drawn last, if it was full."""
     clocks: dict[str, BarClock] = field(default_factory=dict)
     generated: dict[str, list[Bucket]] = field(default_factory=dict)
     lazy_tokens: LazyCaptureStarted | None = None

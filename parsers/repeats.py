@@ -56,6 +56,7 @@ class KnownHead:
     """What stands before a message, without the stamp."""
 
     level: str | None
+    file: str | None
     rank: int | None
     state: RankState
     """What is pending for that rank in the run."""
@@ -118,6 +119,7 @@ class Repeats:
             or len(text) > LONGEST
             or len(known.made) > 1
             or rule.starts
+            or rule.files
             or "[(" in text
         ):
             return
@@ -129,7 +131,11 @@ class Repeats:
         self._messages.setdefault(level, {})[text] = known
 
     def add_head(
-        self, line: str, record: Record, rank: int | None, state: RankState
+        self,
+        line: str,
+        record: Record,
+        rank: int | None,
+        state: RankState,
     ) -> None:
         """Remember the head of a line, if that and its message are all of the line."""
         end = line.find("] ") + 2
@@ -146,7 +152,7 @@ class Repeats:
             self.heads.clear()
         messages = self._messages.setdefault(record.level, {})
         key = line[: cut - STAMP] + line[cut:end]
-        self.heads[key] = KnownHead(record.level, rank, state, messages)
+        self.heads[key] = KnownHead(record.level, record.file, rank, state, messages)
 
 
 def is_plain(message: str) -> bool:

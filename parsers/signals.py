@@ -31,12 +31,18 @@ class StepLine(Signal, frozen=True, gc=False):
 
 
 class BarUpdate(Signal, frozen=True, gc=False):
-    """A progress bar was drawn: `done` of `total` after `elapsed_s`."""
+    """A progress bar was drawn: `done` of `total` after `elapsed_s`, in whole seconds."""
 
     name: str
     done: int
     total: int
     elapsed_s: float
+    item_s: float | None = None
+    """Smoothed seconds per item, as drawn."""
+    item_error_s: float = 0.0
+    """How far the drawn figure can be from the exact one."""
+    place: int | None = None
+    """Of the item that runs or ran last, from 0, where the bar names it."""
 
 
 class LazyCaptureStarted(Signal, frozen=True, gc=False):
@@ -111,8 +117,48 @@ class RankNamed(Signal, frozen=True, gc=False):
     world_size: int | None = None
 
 
+class ModelNamed(Signal, frozen=True, gc=False):
+    """A model is loaded; it is the run's unless the configuration names another."""
+
+    model: str
+
+
+class PrecompileStarted(Signal, frozen=True, gc=False):
+    """A graph is about to be compiled for a shape; the line of its end may name none."""
+
+    graph: str
+    shape: str
+
+
+class PrecompileFinished(Signal, frozen=True, gc=False):
+    """The graph whose compilation began last is compiled."""
+
+    duration_s: float
+
+
 class FailureLine(Signal, frozen=True, gc=False):
     """A line that tells of a failure; `kind` None when its text must decide."""
 
     message: str
     kind: str | None = None
+    is_heading: bool = False
+    """True for a line that says that something failed, and not what."""
+    is_bare: bool = False
+    """True when no logger printed it: it may come from another program."""
+
+
+class ShutdownLine(Signal, frozen=True, gc=False):
+    """The engine was told to stop."""
+
+    message: str
+    is_weak: bool = False
+    """True for a line that is also printed when an engine that failed goes down."""
+
+
+ENDINGS = (FailureLine, ShutdownLine)
+"""What may end a run: lines after it can be those of another."""
+
+
+def is_foreign(made: object) -> bool:
+    """Whether this alone is no sign of an engine: other programs fail as well."""
+    return isinstance(made, FailureLine) and made.is_bare

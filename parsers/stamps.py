@@ -17,6 +17,10 @@ _OUTER = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
 )
+_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d")
+_ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
+_BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
+LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
 
@@ -93,11 +97,39 @@ def zone_of(name: str | None) -> tzinfo | None:
         ) from None
 
 
+def year_in(text: str) -> tuple[int, str] | None:
+    """The year of the first stamp without one, and what in the text shows it.
+
+    `log`: a full stamp of another logger or collector, at most a day away. `build`: the
+    date of the build in the engine's version; the log is not older than that.
+    """
+    first = _ENGINE_STAMP.search(text)
+    day = _day_of_year(first[1], first[2]) if first is not None else None
+    if first is None or day is None:
+        return None
+    for match in _DATED.finditer(text):
+        other = _day_of_year(match[2], match[3])
+        if other is not None and abs(other - day) <= 1:
+            return int(match[1]), "log"
+    built = _BUILD.search(text)
+    if built is None:
+        return None
+    is_later = (first[1], first[2]) >= (built[2], built[3])
+    return int(built[1]) + (not is_later), "build"
+
+
+def _day_of_year(month: str, day: str) -> int | None:
+    try:
+        return datetime(LEAP_YEAR, int(month), int(day)).timetuple().tm_yday
+    except ValueError:
+        return None
+
+
 class Clock:
     """Gives `MM-DD HH:MM:SS` a year and a zone, across New Year.
 
     The year of the first stamp is `year`, or the one that puts it closest before
-    `not_after` (the time the file was last written). From there the year grows when
+    `not_after` (the time the file was last written); see also `look_at`. From there the year grows when
     the month falls by half a year or more.
     """
 
@@ -109,12 +141,33 @@ class Clock:
         zone: tzinfo | None = None,
     ) -> None:
         self._year = year
+        self._source = None if year is not None else "file"
         self._not_after = not_after
         self._zone = zone or timezone.utc
         self._month = 0
         self.known: dict[str, float] = {}
         """Seconds of the stamps that were read last; for quick looks."""
         self._shift: float | None = None
+
+    @property
+    def year_from(self) -> str | None:
+        """What the year of stamps without one follows from: `log`, `build` or `file`.
+
+        None when it was given, or when no stamp lacked one.
+        """
+        return self._source if self._month else None
+
+    def look_at(self, text: str) -> None:
+        """Take the year from the first lines of a log.
+
+        A full date beside the first stamp is evidence, so it counts more than a year
+        that was given; the date of a build does not.
+        """
+        found = year_in(text)
+        if found is None or found[0] == self._year:
+            return
+        if self._year is None or found[1] == "log":
+            self._year, self._source = found
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's stamp; None when it is not a time."""
@@ -131,6 +184,19 @@ class Clock:
     def short(self, stamp: str) -> float | None:
         """Seconds since the epoch of `MM-DD HH:MM:SS`; None for any other text."""
         return self.seconds(stamp) if stamp[2] == "-" else None
+
+    def time_of(self, outer: Outer | None, stamp: str | None) -> float | None:
+        """Seconds since the epoch of a line with a collector's stamp, an engine's or
+        both; a collector's is taken when it has a zone or stands alone."""
+        inner = self.seconds(stamp) if stamp else None
+        if outer is None:
+            return inner
+        if outer.has_zone:
+            return outer.seconds
+        if inner is None:
+            return self.outer(outer)
+        self.learn_shift(outer, inner)
+        return inner
 
     def outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a collector's stamp."""

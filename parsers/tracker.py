@@ -1,18 +1,16 @@
 """From signals to events within one run: steps, progress bars, two-line records.
 
-vllm-gaudi and vllm-fork print the line of a bucket before it runs
-(`hpu_model_runner.py`, `log_warmup`), so a step ends where the next thing begins.
-The bars `Prompt warmup processing` and `Decode warmup processing` are redrawn for
-every bucket and carry their own clock; their buckets run in reverse order of the list.
+`steps.py`, `bars.py`, `stages.py` and `failures.py` say what is made of each.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from parsers.bars import STEP_BARS, bar_phase, captures_done, stage_bar, warmup_bar
 from parsers.bench import BenchCollector
-from parsers.failures import failure_of
-from parsers.pending import PASSING, BarClock, PendingStep, RankState
+from parsers.failures import Failures
+from parsers.pending import PASSING, PendingStep, RankState
 from parsers.signals import (
     BarUpdate,
     BenchEdge,
@@ -24,18 +22,25 @@ from parsers.signals import (
     FailureLine,
     LazyCaptureFinished,
     LazyCaptureStarted,
+    ModelNamed,
     OmittedBucket,
     Origin,
+    PrecompileFinished,
+    PrecompileStarted,
+    ShutdownLine,
     Signal,
     StepLine,
     ValidationMarked,
 )
+from parsers.stages import end_kernel_warmup, follow_stage
+from parsers.steps import end_step
 from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
     BucketsOmitted,
-    CaptureProgress,
+    CompileFinished,
     ConfigRecorded,
+    EngineInitialized,
     Event,
     KVCacheAllocated,
     LazyCapture,
@@ -43,17 +48,10 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
-    WarmupStep,
+    ServerReady,
 )
 
 Rank = int | None
-
-_STEP_BARS = {
-    "Prompt warmup processing": "prompt",
-    "Decode warmup processing": "decode",
-    "Unified Attention warmup": "unified",
-}
-_LIST_LIMIT = 5000
 
 
 class RunTracker:
@@ -61,6 +59,10 @@ class RunTracker:
 
     def __init__(self) -> None:
         self._ranks: dict[Rank, RankState] = {}
+        self._failures = Failures()
+        self.is_server = False
+        """Whether an API server starts: the engine alone is not all of it."""
+        self._has_model = False
         self._bench = BenchCollector()
 
     def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
@@ -77,25 +79,49 @@ class RunTracker:
             state = self._ranks[rank] = RankState()
         return state
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the engine failed or was told to stop: what starts now is another."""
+        return self._failures.has_ended
+
     def close(self) -> list[Event]:
         """What is left when the run's lines are over."""
         events: list[Event] = []
+        self._give_bars_to_first_rank()
         for rank, state in self._ranks.items():
             origin = Origin(None, rank, 0)
-            events += _end_step(state, None, is_finished=False)
+            events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
-            events += _captures_done(state)
+            events += captures_done(state)
         events += self._bench.close()
+        events += self._failures.close()
         return events
+
+    def _give_bars_to_first_rank(self) -> None:
+        """A capture bar without a name is the first rank's: the others draw none."""
+        nameless, ranked = (
+            self._ranks.get(None),
+            [r for r in self._ranks if r is not None],
+        )
+        if nameless is None or not nameless.captures or not ranked:
+            return
+        first = self._ranks[min(ranked)]
+        if not any(
+            state.captures for state in self._ranks.values() if state is not nameless
+        ):
+            first.captures, nameless.captures = nameless.captures, {}
+            for key, (bar, origin) in first.captures.items():
+                origin = Origin(origin.time, min(ranked), origin.line)
+                first.captures[key] = (bar, origin)
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
         if type(event) in PASSING:
             if state.is_idle:
                 return [event]
-            return [*self._flush(state, origin), *_end_step(state, origin), event]
-        events = self._flush(state, origin)
+            return [*self._flush(state, origin), *end_step(state, origin), event]
+        events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
-            events += _end_step(state, origin)
+            events += end_step(state, origin)
         if isinstance(event, MemoryBudgetSet) and event.kv_cache_bytes:
             state.cache_bytes.append(event.kv_cache_bytes)
         elif isinstance(event, KVCacheAllocated) and event.allocated_bytes:
@@ -107,6 +133,24 @@ class RunTracker:
             state.clocks.clear()
         events.append(event)
         return events
+
+    def _progress(self, state: RankState, event: Event) -> list[Event]:
+        """Keep how far the start-up has come; the ends that follow from it."""
+        follow_stage(state, event)
+        self._failures.went_on()
+        match event:
+            case ConfigRecorded() if event.model is not None:
+                self._has_model = True
+            case ServerReady():
+                return self._failures.ready()
+            case EngineInitialized():
+                ends = [
+                    end
+                    for rank, each in self._ranks.items()
+                    for end in end_kernel_warmup(each, event, rank)
+                ]
+                return ends if self.is_server else [*ends, *self._failures.ready()]
+        return end_kernel_warmup(state, event, event.rank)
 
     def _signal(  # noqa: C901, PLR0912 - a table: one case for each kind
         self, state: RankState, made: Signal, origin: Origin
@@ -125,7 +169,7 @@ class RunTracker:
             case LazyCaptureFinished():
                 return _lazy_done(state, made, origin)
             case Elided():
-                ended = [e for s in self._ranks.values() for e in _end_step(s, None)]
+                ended = [e for s in self._ranks.values() for e in end_step(s, None)]
                 text = "lines were cut out of this log"
                 return [*ended, Note(topic="elided", text=text, line=origin.line)]
             case ConfigSection():
@@ -142,17 +186,29 @@ class RunTracker:
                     name="validation_warmup", edge=edge,
                     time=origin.time, rank=origin.rank, line=origin.line,
                 )  # fmt: skip
-                return [*_end_step(state, origin), marked]
+                return [*end_step(state, origin), marked]
             case FailureLine():
-                ended = _end_step(state, origin, is_finished=False)
-                return [*ended, failure_of(made, origin)]
+                phase = bar_phase(state) or state.stage
+                self._failures.take(made, origin, phase)
+                return end_step(state, origin, is_finished=False)
+            case ModelNamed():
+                if not self._has_model:
+                    self._has_model = True
+                    named = ConfigRecorded(model=made.model)
+                    return [stamped(named, origin)]
+            case PrecompileStarted():
+                state.precompile = made
+            case PrecompileFinished():
+                return [_precompiled(state, made, origin)]
+            case ShutdownLine():
+                return self._failures.stop(made, origin)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)
         return []
 
     def step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
         """The events that are complete now that a rank printed this line."""
-        events = _end_step(state, origin, following=made)
+        events = end_step(state, origin, following=made)
         if state.settings or state.omitted:
             events = self._flush(state, origin) + events
         if state.clocks and (clock := state.clocks.get(made.phase)) is not None:
@@ -162,15 +218,16 @@ class RunTracker:
         return events
 
     def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
-        phase = _STEP_BARS.get(made.name)
+        phase = STEP_BARS.get(made.name)
         if origin.rank is None and self._is_redraw(made, phase):
             return []
         if phase is not None:
-            return _warmup_bar(state, phase, made, origin)
+            return warmup_bar(state, phase, made, origin)
         if made.name.startswith("Capturing"):
             key = f"{made.name}/{made.total}"
             state.captures[key] = (made, origin)
-        return []
+            return []
+        return stage_bar(state, made, origin)
 
     def _is_redraw(self, made: BarUpdate, phase: str | None) -> bool:
         """A bar without an owner, where others draw it with their name."""
@@ -201,104 +258,14 @@ class RunTracker:
         return events
 
 
-def _warmup_bar(
-    state: RankState, phase: str, made: BarUpdate, origin: Origin
-) -> list[Event]:
-    clock = state.clocks.get(phase)
-    if clock is None or clock.total != made.total or made.done < clock.done:
-        clock = state.clocks[phase] = BarClock(total=made.total)
-        clock.has_lines = _steps_of(state, phase)
-    if made.done <= clock.done:
-        return []
-    took = made.elapsed_s - clock.elapsed_s if made.done == clock.done + 1 else None
-    first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
-    step = state.step
-    if step is not None and step.signal.phase == phase:
-        if step.signal.index == made.done:
-            step.bar_s = took
-        return []
-    if clock.has_lines or state.is_validating:
-        return []
-    buckets = state.generated.get(phase, [])
-    last = min(made.done, first + _LIST_LIMIT)
-    return [
-        WarmupStep(
-            phase=phase, bucket=_reversed_bucket(buckets, index, made.total),
-            index=index, total=made.total, duration_s=took if first == last else None,
-            time=origin.time if first == last else None,
-            rank=origin.rank, line=origin.line,
-        )
-        for index in range(first, last + 1)
-    ]  # fmt: skip
-
-
-def _steps_of(state: RankState, phase: str) -> bool:
-    return state.step is not None and state.step.signal.phase == phase
-
-
-def _reversed_bucket(buckets: list[Bucket], index: int, total: int) -> Bucket | None:
-    """The bucket at a place of the bar; None when the list does not have `total`."""
-    return buckets[-index] if len(buckets) == total and index <= total else None
-
-
-def _end_step(
-    state: RankState,
-    end: Origin | None,
-    *,
-    following: StepLine | None = None,
-    is_finished: bool = True,
-) -> list[Event]:
-    """The pending step as an event, with what is known of its end."""
-    step = state.step
-    if step is None:
-        return []
-    state.step = None
-    made, origin = step.signal, step.origin
-    is_next = _is_next(made, following)
-    duration = step.bar_s
-    if duration is None and is_next and is_finished and end is not None:
-        duration = _between(origin.time, end.time)
-    free_after = following.free_bytes if following and is_next else None
-    return [
-        WarmupStep(
-            phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
-            total=made.total, duration_s=duration, free_before_bytes=made.free_bytes,
-            free_after_bytes=free_after,
-            memory_bytes=_memory(state, made.free_bytes, free_after),
-            is_finished=is_finished, executed=step.executed,
-            time=origin.time, rank=origin.rank, line=origin.line,
-        )
-    ]  # fmt: skip
-
-
-def _is_next(made: StepLine, following: StepLine | None) -> bool:
-    """Whether nothing can lie between two step lines.
-
-    The index of graph captures has holes where a candidate was skipped.
-    """
-    if following is not None and following.index == made.index + 1:
-        return True
-    if following is None or following.phase != made.phase:
-        return made.index == made.total or made.mode == "graph"
-    return made.mode == following.mode == "graph"
-
-
-def _between(start: float | None, end: float | None) -> float | None:
-    if start is None or end is None or end < start:
-        return None
-    return end - start
-
-
-def _memory(state: RankState, before: int | None, after: int | None) -> int | None:
-    """Difference of free memory; None for a first drop that is the KV cache itself."""
-    if before is None or after is None:
-        return None
-    taken = before - after
-    if not state.cache_booked and taken > 0:
-        state.cache_booked = True
-        if any(abs(taken - size) <= 0.005 * size for size in state.cache_bytes):
-            return None
-    return taken
+def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> Event:
+    started, state.precompile = state.precompile, None
+    return CompileFinished(
+        what=started.graph if started is not None else "graph",
+        detail=started.shape if started is not None else None,
+        duration_s=made.duration_s,
+        time=origin.time, rank=origin.rank, line=origin.line,
+    )  # fmt: skip
 
 
 def _lazy_done(
@@ -315,25 +282,6 @@ def _lazy_done(
             time=first.time, rank=origin.rank, line=first.line,
         )
     ]  # fmt: skip
-
-
-def _captures_done(state: RankState) -> list[Event]:
-    """The last state of every capture bar."""
-    return [
-        CaptureProgress(
-            mode=_capture_mode(bar.name), captured=bar.done, total=bar.total,
-            duration_s=bar.elapsed_s,
-            time=origin.time, rank=origin.rank, line=origin.line,
-        )
-        for bar, origin in state.captures.values()
-    ]  # fmt: skip
-
-
-def _capture_mode(name: str) -> str:
-    inside = name.partition("(")[2].rstrip(")")
-    if name.startswith(("Capturing prefill", "Capturing decode")):
-        return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
-    return inside or "graphs"
 
 
 def _omitted(state: RankState, origin: Origin) -> list[Event]:

@@ -18,6 +18,7 @@ from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
     GraphsCaptured,
+    GraphSkipped,
     Note,
     PhaseMarked,
     WarmupStep,
@@ -51,6 +52,15 @@ def _old_capture(match: re.Match[str]) -> Made:
         total=int(match["total"]), duration_s=float(match["seconds"]),
         bucket=(int(match["batch_size"]), int(match["seq_len"])),
         memory_bytes=parse_bytes(match["took"]),
+    )  # fmt: skip
+
+
+def _old_skip(match: re.Match[str]) -> Made:
+    return GraphSkipped(
+        phase="prompt" if match["prompt"] == "True" else "decode",
+        bucket=(int(match["batch_size"]), int(match["seq_len"])),
+        reason="no memory left for its graph",
+        estimate_bytes=round(float(match["estimate"])),
     )  # fmt: skip
 
 
@@ -155,6 +165,44 @@ _RULES: tuple[LineRule, ...] = (
                 "valid HPUGraphs. Skipping capture of 12/60 graphs due to "
                 "batch/context constraints.",
                 {"name": "graph_capture", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "fork_graph_skipped",
+        "warmup skipped: is_prompt",
+        r"warmup skipped: is_prompt: (?P<prompt>True|False), batch_size: "
+        r"(?P<batch_size>\d{1,9}), seq_len: (?P<seq_len>\d{1,9}), memory estimated: "
+        r"(?P<estimate>[\d.]{1,32})",
+        build=_old_skip,
+        engine="vllm-fork",
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 06-19 07:42:00 habana_model_runner.py:989] warmup skipped: "
+                "is_prompt: False, batch_size: 32, seq_len: 1280, memory estimated: "
+                "78028018.23873146",
+                {
+                    "phase": "decode",
+                    "bucket": (32, 1280),
+                    "estimate_bytes": 78028018,
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "fork_prompt_graphs_skipped",
+        "Skipping prompt graph warmup",
+        r"(?P<text>Skipping prompt graph warmup)",
+        Note,
+        fixed={"topic": "graphs_skipped"},
+        engine="vllm-fork",
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 06-19 07:41:34 habana_model_runner.py:966] Skipping prompt graph "
+                "warmup...",
+                {"topic": "graphs_skipped"},
             ),
         ),
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from parsers._gaudi_notes import GAUDI_NOTE_RULES
 from parsers._gaudi_stages import DEFRAG_RULES, SAMPLER_RULES, gaudi_rule
 from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES
@@ -23,9 +24,9 @@ from parsers.signals import (
     ValidationMarked,
 )
 from warmup_insights.model.events import (
+    Bucket,
     BucketsGenerated,
     CompileFinished,
-    ConfigRecorded,
     GraphSkipped,
     Note,
     PhaseMarked,
@@ -40,14 +41,28 @@ def _multimodal_buckets(match: re.Match[str]) -> Made:
     )
 
 
-_PAIR = re.compile(r"\((\d{1,6}), ?(\d{1,6})[,)]")
+_RESOLUTION = re.compile(
+    r"\((\d{1,6}), ?(\d{1,6})(?:, ?(?:None|(\d{1,6})|\((\d{1,6}), ?(\d{1,6})\)))?,?\)"
+)
+MAX_ITEMS = 256
 
 
 def _multimodal_resolutions(match: re.Match[str]) -> Made:
-    pairs = [(int(w), int(h)) for w, h in _PAIR.findall(match["list"])]
+    """Width, height and, where it is set, the count of items: one bucket per count."""
+    buckets: list[Bucket] = []
+    for width, height, count, low, high in _RESOLUTION.findall(match["list"]):
+        size = (int(width), int(height))
+        if count:
+            buckets.append((*size, int(count)))
+        elif low:
+            last = min(int(high), int(low) + MAX_ITEMS)
+            buckets += [(*size, items) for items in range(int(low), last + 1)]
+        else:
+            buckets.append(size)
+    has_counts = any(len(bucket) == 3 for bucket in buckets)
     return BucketsGenerated(
-        phase="multimodal", count=len(pairs), buckets=list(pairs),
-        dimensions=["width", "height"],
+        phase="multimodal", count=len(buckets), buckets=buckets,
+        dimensions=["width", "height", *(["count"] if has_counts else [])],
     )  # fmt: skip
 
 
@@ -101,13 +116,28 @@ _OTHER = (
             "warmup resolutions (WxH): [(864, 480), (1024, 768)]",
             {"phase": "multimodal", "buckets": [(864, 480), (1024, 768)]},
         ),
+        Sample(
+            "INFO 08-21 23:22:27 [hpu_model_runner.py:5845] Using explicit multimodal "
+            "warmup resolutions (width, height, count[or min, max]): [(864, 480, None), "
+            "(1024, 768, 2), (640, 480, (1, 3))]",
+            {
+                "buckets": [
+                    (864, 480),
+                    (1024, 768, 2),
+                    (640, 480, 1),
+                    (640, 480, 2),
+                    (640, 480, 3),
+                ],
+                "dimensions": ["width", "height", "count"],
+            },
+        ),
         build=_multimodal_resolutions,
     ),
     gaudi_rule(
         "multimodal_note",
         ("ultimodal warmup", "ulti-modal", "MultiModal bucket", "mamba-hybrid"),
         r"(?P<text>Multimodal warmup will compile over .{1,200}|"
-        r"No multimodal warmup resolutions .{1,200}|VLLM_MULTIMODAL_RESOLUTIONS .{1,200}|"
+        r"No multimodal warmup resolutions .{1,200}|"
         r"MultiModal bucket config file .{1,200}|Capping non-GDN mamba-hybrid .{1,200})",
         Sample(
             "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
@@ -205,17 +235,6 @@ _OTHER = (
         build=_recompiled,
     ),
     gaudi_rule(
-        "plugin_active",
-        "Platform plugin hpu is activated",
-        r"Platform plugin hpu is activated",
-        Sample(
-            "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
-            {"device_kind": "hpu"},
-        ),
-        event=ConfigRecorded,
-        fixed={"device_kind": "hpu"},
-    ),
-    gaudi_rule(
         "runtime_section",
         ("Environment:", "Features:", "User flags:", "Experimental flags:"),
         r"(?P<name>Environment|Features|User flags|Experimental flags):\s*$",
@@ -223,6 +242,7 @@ _OTHER = (
             "INFO 11-20 07:31:58 [runtime.py:28] User flags:", {"name": "User flags"}
         ),
         event=ConfigSection,
+        files=("runtime.py",),
     ),
     gaudi_rule(
         "runtime_value",
@@ -234,6 +254,7 @@ _OTHER = (
         ),
         event=ConfigLine,
         fixed={"needs_section": True},
+        files=("runtime.py",),
         startup_only=True,
     ),
 )
@@ -247,6 +268,7 @@ DIALECT = Dialect(
         *SAMPLER_RULES,
         *DEFRAG_RULES,
         *_OTHER,
+        *GAUDI_NOTE_RULES,
         *BUCKET_RULES,
         *WARMUP_RULES,
         *MISS_RULES,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from parsers.files import LogReader
 from parsers.report import ParseReport
 from parsers.stamps import zone_of
-from warmup_insights.analysis.summary import summarize
+from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.model.events import Event
 from warmup_insights.model.run import RunRecord
 
@@ -46,10 +49,20 @@ def of(kind: type[Event], found: list[Event]) -> list[Any]:
     return [event for event in found if type(event) is kind]
 
 
-def summary_of(found: list[Event], **run: Any) -> dict[str, Any]:
-    """The run summary of some events."""
+def public(value: Any) -> Any:
+    """What `--json` prints of a summary or of rows: plain dicts and lists."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def folded(found: Iterable[Event], **run: Any) -> Folded:
+    """Summary and rows of some events, of a log unless `run` names another source."""
     record = RunRecord(run_id="abc", **{"source_kind": "log", **run})
-    return summarize(record, found).summary
+    return summarize(record, found)
+
+
+def summary_of(found: list[Event], **run: Any) -> dict[str, Any]:
+    """The public summary of some events."""
+    return public(folded(found, **run).summary)
 
 
 def summarize_file(path: Path, ordinal: int = 0, **options: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_generated_pages_are_current(maker):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_readme_and_the_reference(name):
     """Also what guards against a generated block that came out empty."""
-    assert f"| `{name}` | {COMMANDS[name][2]} |" in README
+    assert f"| `{name}` | {COMMANDS[name]} |" in README
     assert f"Usage: warmup-insights {name} " in REFERENCE
 
 
@@ -69,6 +69,21 @@ def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     local = [t.partition("#")[0] for t in targets if not re.match(r"[a-z]+:|#", t)]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_module_that_a_page_names_exists(page):
+    """Of this project; those of engines are other paths. `<dialect>` is any name."""
+    ours = r"`((?:warmup_insights|parsers|dashboard|benchmarks|rules|runner)/[^`\s]*)`"
+    named = re.findall(ours, page.read_text("utf-8"))
+    places = (ROOT, ROOT / "warmup_insights")
+    patterns = {path: re.sub(r"<\w+>", "*", path) for path in named}
+    missing = [
+        path
+        for path, pattern in patterns.items()
+        if not any(any(place.glob(pattern)) for place in places)
+    ]
+    assert missing == []
 
 
 def test_readme_begins_with_two_complete_commands(readme):

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, public
+from tests.ingest.builders import steps
 from warmup_insights.errors import InputError
 from warmup_insights.ingest import Options, find_files, ingest_path, write
-from warmup_insights.storage import EventStore
+from warmup_insights.storage import EventStore, Transaction
 
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 TWO = ROOT / "sample_logs" / "vllm" / "made_two_starts_new_year.log"
@@ -72,9 +73,9 @@ def test_grown_file_is_continued_and_keeps_its_run_and_label(store, tmp_path):
     assert (run.label, run.notes) == ("mine", "noted")
     whole = store.summary(run.run_id)
     with EventStore(tmp_path / "b.db") as fresh:
-        ingest_path(fresh, str(log))
-        expected = fresh.summary(run.run_id)
-    assert whole["buckets"] == expected["buckets"]
+        (whole_id,) = ingest_path(fresh, str(log)).run_ids
+        expected = fresh.summary(whole_id)
+    assert whole.buckets == expected.buckets
     assert len(list(store.events(run.run_id))) == second.report["events"]
 
 
@@ -103,6 +104,67 @@ def test_logs_that_begin_alike_and_differ_later_are_different_runs(store, tmp_pa
     assert len(store.runs()) == 2
 
 
+def test_id_of_a_run_follows_from_its_text_alone(store, tmp_path):
+    """Not from the file's name, nor from what is stored already."""
+    lines = CAPTURE.read_bytes().splitlines(keepends=True)
+    (tmp_path / "short.log").write_bytes(b"".join(lines[:10] + lines[15:]))
+    ingest_path(store, str(tmp_path / "short.log"))
+    ids = ingest_path(store, str(CAPTURE)).run_ids
+    with EventStore(tmp_path / "b.db") as other:
+        again = ingest_path(other, str(copy(CAPTURE, tmp_path / "other.log")))
+    assert again.run_ids == ids
+
+
+def test_hundreds_of_logs_that_begin_alike_find_their_ids_at_once(
+    store, tmp_path, monkeypatch
+):
+    tried = []
+    ensure = Transaction.ensure_run
+    monkeypatch.setattr(
+        Transaction,
+        "ensure_run",
+        lambda self, run: tried.append(1) or ensure(self, run),
+    )
+    for number in range(100):
+        log = tmp_path / f"{number}.log"
+        log.write_bytes(b"+ vllm serve\n" + CAPTURE.read_bytes() + b"%d\n" % number)
+        assert ingest_path(store, str(log)).state == "new"
+    assert len(tried) == store.count_runs() == 100
+
+
+def test_logs_with_thousands_of_common_events_are_different_runs(store, tmp_path):
+    """Their ids follow from the same beginning; the second one takes another."""
+    common = steps(11_000)
+    ids = []
+    for number in range(3):
+        log = tmp_path / f"{number}.log"
+        log.write_text(
+            common + steps(3).replace("query_len:128", f"query_len:{number}")
+        )
+        ids += ingest_path(store, str(log)).run_ids
+    assert len(set(ids)) == 3
+    for run_id in ids:
+        assert store.summary(run_id).run_id == run_id
+
+
+def test_grown_file_keeps_its_ids_whatever_version_chose_them(
+    store, tmp_path, monkeypatch
+):
+    """Another version had another rule; labels and links are by id."""
+    lines = TWO.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "growing.log"
+    log.write_bytes(b"".join(lines[:4]))
+    monkeypatch.setattr(write, "_hash", lambda text: "0123456789ab")
+    assert ingest_path(store, str(log)).run_ids == ["0123456789ab"]
+    store.set_label("0123456789ab", "mine")
+    monkeypatch.undo()
+    log.write_bytes(b"".join(lines))
+    grown = ingest_path(store, str(log))
+    assert (grown.state, len(grown.run_ids)) == ("continued", 2)
+    assert grown.run_ids[0] == "0123456789ab"
+    assert store.run("0123456789ab").label == "mine"
+
+
 def test_several_start_ups_keep_their_order(store):
     outcome = ingest_path(store, str(TWO), Options(year=2025))
     assert len(outcome.run_ids) == 2
@@ -113,7 +175,7 @@ def test_several_start_ups_keep_their_order(store):
 
 def test_summary_has_every_section_of_the_contract(store):
     (run_id,) = ingest_path(store, str(CAPTURE)).run_ids
-    summary = store.summary(run_id)
+    summary = public(store.summary(run_id))
     assert set(summary) >= SCHEMA_1
     assert summary["schema"] == 1
     assert summary["source"] == {"kind": "log", "name": CAPTURE.name}
@@ -126,7 +188,7 @@ def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
     def broken(*args: object) -> None:
         raise RuntimeError("power is gone")
 
-    monkeypatch.setattr(write, "run_columns", broken)
+    monkeypatch.setattr(Transaction, "put_summary", broken)
     with pytest.raises(RuntimeError):
         ingest_path(store, str(CAPTURE))
     assert store.runs() == []
@@ -187,7 +249,7 @@ def test_label_and_synthetic_mark_reach_the_run(store):
     (run_id,) = ingest_path(store, str(CAPTURE), options).run_ids
     run = store.run(run_id)
     assert (run.label, run.synthetic) == ("tuned", True)
-    assert store.summary(run_id)["synthetic"] is True
+    assert store.summary(run_id).synthetic is True
 
 
 def test_label_of_a_stored_log_can_be_changed_by_reading_it_again(store):

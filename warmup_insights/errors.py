@@ -19,5 +19,9 @@ class StoreError(WarmupInsightsError):
     """The database cannot be opened, read or written."""
 
 
+class StoreBusyError(StoreError):
+    """Another program holds the database; trying again may help."""
+
+
 class DeviceError(WarmupInsightsError, RuntimeError):
     """A device is missing, too small, or failed."""

@@ -76,7 +76,7 @@ def mask_text(text: str) -> str:
 
 
 def mask(key: str, value: Any) -> Any:
-    """The value, or `***` when its key says that it is a secret."""
+    """The value, or `***` when its key is that of a secret."""
     if isinstance(value, dict):
         return {str(inner): mask(str(inner), item) for inner, item in value.items()}
     if value is None or value == "" or isinstance(value, bool | int | float):

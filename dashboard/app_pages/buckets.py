@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,10 +11,15 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import data, frames, lab, run_picker, widgets
 from dashboard.text import markdown
 from warmup_insights.bucketing import (
+    MAIN,
+    RELEASES,
     LengthDistribution,
     StrategyName,
+    Trial,
     format_bucket_file,
+    rules_name,
 )
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_duration, format_percent
 
 _WORDS = {
@@ -44,17 +49,18 @@ def render() -> None:
     inputs, results = st.columns([1, 2.6], gap="medium")
     with inputs:
         base = _base()
+        version = _version(base)
         limits, variables, lengths_text, assumption, strategies = _form(base)
     with results:
         lengths = lab.read_lengths(lengths_text, assumption, limits["max_model_len"])
         trials = lab.run_trials(
-            limits, lab.read_overrides(variables), strategies, lengths
+            limits, lab.read_overrides(variables), strategies, lengths, version
         )
         _side_by_side(trials, lengths, base)
         _one(trials)
 
 
-def _base() -> dict[str, Any] | None:
+def _base() -> RunRecord | None:
     """A run whose limits fill the form."""
     if data.list_version()[0] == 0:
         return None
@@ -68,15 +74,26 @@ def _base() -> dict[str, Any] | None:
     )  # fmt: skip
     if chosen is None:
         return None
-    run = data.store().run(chosen)
-    return {"run": run, "summary": data.summary(run)}
+    return data.store().run(chosen)
+
+
+def _version(base: RunRecord | None) -> str:
+    """The engine version whose rules are used."""
+    own = lab.version_of(None if base is None else data.summary(base))
+    known = list(dict.fromkeys([MAIN, *reversed(RELEASES), own]))
+    return st.selectbox(
+        "Bucketing rules of", known, index=known.index(own), format_func=rules_name,
+        key="lab-version" if base is None else f"lab-{base.run_id}-version",
+        help="They differ from version to version",
+    )  # fmt: skip
 
 
 def _form(
-    base: dict[str, Any] | None,
+    base: RunRecord | None,
 ) -> tuple[dict[str, int], str, str, str, list[StrategyName]]:
-    stated = {} if base is None else lab.limits_of(base["summary"])
-    key = "lab" if base is None else f"lab-{base['run'].run_id}"
+    summary = None if base is None else data.summary(base)
+    stated = {} if summary is None else lab.limits_of(summary)
+    key = "lab" if base is None else f"lab-{base.run_id}"
     strategies = st.pills(
         "Strategies", list(lab.STRATEGY_TITLES), selection_mode="multi",
         default=list(lab.STRATEGY_TITLES), key=f"{key}-strategies",
@@ -93,7 +110,7 @@ def _form(
             )
         )  # fmt: skip
     variables = st.text_area(
-        "Variables", "" if base is None else lab.variables_of(base["summary"]),
+        "Variables", "" if summary is None else lab.variables_of(summary),
         key=f"{key}-variables", height=110, max_chars=20_000,
         placeholder="VLLM_PROMPT_BS_BUCKET_MAX=4\nVLLM_DECODE_BLOCK_BUCKET_STEP=256",
         help="As in the environment of the engine, one NAME=VALUE a line",
@@ -119,17 +136,17 @@ def _places() -> list[DeltaGenerator]:
 
 
 def _side_by_side(
-    trials: list[lab.Trial], lengths: LengthDistribution, base: dict[str, Any] | None
+    trials: list[Trial], lengths: LengthDistribution, base: RunRecord | None
 ) -> None:
     if not trials:
         widgets.empty("No strategy chosen", "Choose at least one on the left.")
         return
-    costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base["run"]))
+    costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base))
     table = lab.trials_table(trials, costs)
     percent = st.column_config.NumberColumn(format="percent")
     hint = f"Padding for {lengths.name}."
     if lengths.is_assumed:
-        hint += " Nobody measured these lengths; give yours on the left."
+        hint += " These lengths are assumed; give yours on the left."
     if "warm-up, estimated (s)" in table:
         hint += f" Warm-up estimated with {_costs_words(costs)} of the chosen run."
     widgets.table(
@@ -150,7 +167,7 @@ def _costs_words(costs: Mapping[str, float]) -> str:
     )
 
 
-def _one(trials: list[lab.Trial]) -> None:
+def _one(trials: list[Trial]) -> None:
     made = {t.strategy: t for t in trials if t.generated is not None}
     if not made:
         return
@@ -179,7 +196,7 @@ def _one(trials: list[lab.Trial]) -> None:
     )  # fmt: skip
 
 
-def _map(trial: lab.Trial, phase: str) -> None:
+def _map(trial: Trial, phase: str) -> None:
     from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
 
     assert trial.generated is not None
@@ -187,7 +204,7 @@ def _map(trial: lab.Trial, phase: str) -> None:
     if rows.empty:
         st.caption(f"No {phase} bucket.")
         return
-    axes = choose_axes(list(rows["bucket"]), frames.names_for(3, None))
+    axes = choose_axes(list(rows["bucket"]), frames.names_for(3))
     total = len(rows)
     hint = f"{total:,} buckets would be warmed up."
     if axes.panel is not None:
@@ -206,7 +223,7 @@ def _map(trial: lab.Trial, phase: str) -> None:
     )  # fmt: skip
 
 
-def _worst(trial: lab.Trial) -> None:
+def _worst(trial: Trial) -> None:
     if trial.padding is None or trial.padding.prompt is None:
         return
     worst = trial.padding.prompt

@@ -8,12 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, run_picker, widgets
-from dashboard.budget import budget_steps
+from dashboard.frames_memory import BUDGET_HINTS, budget_frame
 from dashboard.palette import colour
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.export.comparison import comparison_markdown
+from warmup_insights.model.summary import RunSummary
 
 MOST = 12
 WATERFALLS = 4
@@ -39,12 +40,13 @@ def render() -> None:
         )
         return
     runs = [data.store().run(run_id) for run_id in chosen]
-    summaries = [data.summary(run) for run in runs]
-    result = compare_runs(summaries, [data.bucket_rows(run) for run in runs])
+    folded = [data.folded(run) for run in runs]
+    summaries = [one.summary for one in folded]
+    result = compare_runs(summaries, [one.rows for one in folded])
     places = st.tabs(TABS, key="view", on_change="rerun", bind="query-params")
     if places[0].open:
         with places[0]:
-            _figures(result)
+            _figures(result, summaries)
             _settings(result)
     if places[1].open:
         with places[1]:
@@ -64,9 +66,9 @@ def _simulated(result: Comparison) -> str | None:
     return "all synthetic" if made_up == len(result.runs) else "some synthetic"
 
 
-def _figures(result: Comparison) -> None:
+def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     full = st.toggle("Show figures that did not change", key="full")
-    cells, verdicts = comparing.figures_table(result, full=full)
+    cells, verdicts = comparing.figures_table(result, summaries, full=full)
     made_up = [run for run in result.runs if run.synthetic]
     hint = "Every run against the first."
     if made_up:
@@ -109,18 +111,18 @@ def _settings(result: Comparison) -> None:
             st.dataframe(partly, hide_index=True)
 
 
-def _charts(result: Comparison, summaries: Sequence[dict[str, object]]) -> None:
+def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     from dashboard.charts_runs import part_stacks, phase_stacks
 
     names, dark = comparing.run_names(result), widgets.is_dark()
     left, right = st.columns(2)
-    phases = comparing.phases_table(result, list(summaries))
+    phases = comparing.phases_table(result, summaries)
     if not phases.empty:
         with left:
             widgets.chart(
                 phase_stacks(phases, names, dark=dark), phases, key="phases",
                 title="Where the time went", simulated=_simulated(result),
-                hint="Each bar is one start-up; hatched time is in no line.",
+                hint="Each bar is one start-up; unlogged time is hatched.",
             )  # fmt: skip
     parts = comparing.memory_table(result)
     if not parts.empty:
@@ -133,8 +135,7 @@ def _charts(result: Comparison, summaries: Sequence[dict[str, object]]) -> None:
     _waterfalls(result, summaries)
 
 
-def _waterfalls(result: Comparison, summaries: Sequence[dict[str, object]]) -> None:
-    from dashboard.budget import steps_frame
+def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     from dashboard.charts_memory import budget_waterfall
 
     known = [
@@ -142,7 +143,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[dict[str, object]]) -> N
         for name, run, summary in zip(
             comparing.run_names(result), result.runs, summaries, strict=True
         )
-        if (steps := budget_steps(summary))
+        if len(steps := budget_frame(summary))
     ]
     if len(known) < 2:
         return
@@ -151,8 +152,9 @@ def _waterfalls(result: Comparison, summaries: Sequence[dict[str, object]]) -> N
         with columns[number % 2]:
             widgets.chart(
                 budget_waterfall(steps, dark=widgets.is_dark()),
-                steps_frame(steps), key=f"waterfall-{run.run_id}",
-                title=markdown(name, 48), hint="From the device to the KV cache.",
+                steps, key=f"waterfall-{run.run_id}",
+                title=markdown(name, 48),
+                hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
                 simulated=widgets.provenance(summary),
             )  # fmt: skip
 
@@ -178,8 +180,8 @@ def _buckets(result: Comparison) -> None:
         widgets.empty("No buckets", "None of these runs lists buckets or misses.")
     if not misses.empty:
         widgets.table(
-            misses, key="misses", title="Misses",
-            hint="Shapes without a bucket, and how often each run met them.",
+            misses, key="misses", title="Bucket misses",
+            hint="Shapes without a bucket, and how often they came in each run.",
         )  # fmt: skip
 
 

@@ -7,15 +7,27 @@ import time
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, follow_form, following, frames, progress, widgets
+from dashboard import (
+    data,
+    follow_form,
+    following,
+    frames,
+    frames_memory,
+    shown,
+    widgets,
+)
 from dashboard.charts_live import memory_line
-from dashboard.progress import Journey
+from dashboard.remaining import remaining
 from dashboard.text import markdown
-from dashboard.widgets import Figures
+from dashboard.widgets import Headline
+from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import Progress
 from warmup_insights.units import format_bytes, format_count, format_duration
 
 EVERY_S = 2.0
+SHORTEST_ALARM_S = 10.0
+"""A shorter time without an event is never worth an alarm."""
 
 
 def render() -> None:
@@ -71,40 +83,40 @@ def _nothing() -> None:
 
 def _show(run: RunRecord) -> None:
     now = time.time()
-    here = data.journey(run)
-    earlier = data.earlier_run(run)
     status = run.status_at(now)
-    name = frames.name_of(run)
+    folded = data.folded(run)
     with st.container(border=True):
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
-            st.markdown(f"#### {markdown(name, 60)}", width="content")
+            st.markdown(f"#### {markdown(frames.name_of(run), 60)}", width="content")
             widgets.status_badge(status)
-            made_up = "simulated device" if run.device_kind == "simulated" else None
-            if made_up or run.synthetic:
-                st.badge(made_up or "synthetic data", color="gray")
+            made_up = widgets.provenance(run)
+            if made_up is not None:
+                st.badge(made_up, color="gray")
             st.page_link(
                 widgets.RUN, label="Open", query_params={"run": run.run_id},
                 icon=":material/speed:",
             )  # fmt: skip
-        _bar(here)
-        _numbers(run, here, earlier)
-        _alarm(run, here, now, status)
-        _memory(run, here)
+        _bar(folded.summary.progress)
+        _numbers(run, folded)
+        _alarm(run, folded.summary.progress, now, status)
+        _memory(run, folded)
 
 
-def _bar(here: Journey) -> None:
-    words = here.doing
-    if here.index is not None and here.total is not None:
+def _bar(here: Progress) -> None:
+    words, share = here.stage, 0.0
+    if here.index is not None and here.total:
         words += f", bucket {format_count(here.index)} of {format_count(here.total)}"
-    st.progress(progress.percent_done(here), text=markdown(words, 120))
+        share = min(1.0, here.index / here.total)
+    if here.finished_at is not None:
+        share = 1.0
+    st.progress(share, text=markdown(words, 120))
 
 
-def _numbers(run: RunRecord, here: Journey, earlier: RunRecord | None) -> None:
-    left = progress.remaining(here, None if earlier is None else data.journey(earlier))
-    spent = None
-    if here.started_at is not None and here.last_at is not None:
-        spent = here.last_at - here.started_at
+def _numbers(run: RunRecord, folded: Folded) -> None:
+    summary = folded.summary
+    earlier = data.earlier_run(run)
+    left = remaining(folded, None if earlier is None else data.folded(earlier))
     basis = None
     if left is not None:
         basis = (
@@ -112,58 +124,62 @@ def _numbers(run: RunRecord, here: Journey, earlier: RunRecord | None) -> None:
             if left.basis == "earlier run" and earlier is not None
             else "of this stage, at this pace"
         )
-    used = here.memory[-1][1] if here.memory else None
+    phases = [
+        phase for phase in summary.buckets or {} if summary.phase(phase).generated
+    ]
+    counts = [f"{shown.text(summary, f'{p}_generated')} {p}" for p in phases]
+    total = shown.text(summary, "total_bytes")
     widgets.headline(
         [
-            Figures("So far", format_duration(spent)),
-            Figures(
+            *widgets.figure(summary, "wall_s", title="So far"),
+            Headline(
                 "Time left", "?" if left is None else format_duration(left.seconds),
                 "From the last finished run of the same model on the same device, else "
                 "from the last steps of this one",
                 basis,
             ),
-            Figures(
-                "Memory in use", format_bytes(used),
-                note=f"of {format_bytes(here.total_bytes)}" if here.total_bytes else None,
+            Headline(
+                "Memory in use", format_bytes(summary.progress.used_bytes),
+                note=None if total == "?" else f"of {total}",
             ),
-            Figures(
-                "Buckets", format_count(sum(here.buckets.values())) if here.buckets else "?"
-            ),
+            Headline("Buckets", ", ".join(counts) or "?"),
         ]
     )  # fmt: skip
 
 
-def _alarm(run: RunRecord, here: Journey, now: float, status: str) -> None:
+def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
     if status == "interrupted":
         st.error(
-            "The recorder has gone silent: its process is gone or stopped. What it wrote "
+            "The recorder stopped writing: its process is gone or stopped. What it wrote "
             "until then is kept.",
             icon=":material/error:",
         )
         return
-    heard = here.last_at if run.source_kind == "recorder" else run.updated_at
-    if status != "running" or heard is None:
+    last = here.last_at if run.source_kind == "recorder" else run.updated_at
+    if status != "running" or last is None:
         return
-    silent, limit = now - heard, progress.silence_limit(here)
-    if silent > limit:
+    silent = now - last
+    if silent > max(SHORTEST_ALARM_S, here.longest_silence_s):
         st.warning(
-            f"Nothing was heard for {format_duration(silent)}; the longest step so far "
-            f"took {format_duration(here.longest_silence_s)}. It may hang, or compile "
+            f"No event for {format_duration(silent)}; the longest time without one so "
+            f"far was {format_duration(here.longest_silence_s)}. It may hang, or compile "
             "something large.",
             icon=":material/notification_important:",
         )
 
 
-def _memory(run: RunRecord, here: Journey) -> None:
-    if len(here.memory) < 2 or here.started_at is None:
+def _memory(run: RunRecord, folded: Folded) -> None:
+    points = frames_memory.memory_points(folded)
+    if len(points) < 2:
         return
-    points = [(at - here.started_at, size) for at, size in here.memory]
+    total = folded.summary.memory_or_none.total_bytes
+    until_s = max(points[-1][0], folded.summary.time.wall_s or 0.0)
     widgets.chart(
-        memory_line(points, here.total_bytes, dark=widgets.is_dark()),
+        memory_line(points, total, until_s, dark=widgets.is_dark()),
         pd.DataFrame(points, columns=["since_start_s", "used_bytes"]),
         key=f"memory-{run.run_id}", title="Device memory",
-        hint="In use since the start, as far as the run says it.",
-        simulated="simulated device" if run.device_kind == "simulated" else None,
+        hint="In use since the start, as far as the run states it.",
+        simulated=widgets.provenance(run),
     )  # fmt: skip
 
 

@@ -33,12 +33,12 @@ def render() -> None:
             key="q", bind="query-params", label_visibility="collapsed",
             icon=":material/search:",
         )  # fmt: skip
-        rows = data.run_rows({"text": text.strip()}, LISTED)
+        rows = data.run_rows(data.store(), {"text": text.strip()}, LISTED)
         if rows.empty:
             widgets.empty("No run matches", "Search for something else.")
             return
         rows = _group(rows)
-    points = data.configuration_points(rows)
+    points = data.configuration_points(data.store(), list(rows["run_id"]))
     known = configurations.comparable(points)
     planned, note = _planned(rows)
     if known.empty and planned.empty:
@@ -62,7 +62,7 @@ def _empty() -> None:
 def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
     named = frames.with_series(rows)
-    known = named.dropna(subset=["captured_percent", "num_kv_blocks", "warmup_s"])
+    known = named.dropna(subset=list(configurations.FIGURES))
     counts = known["series"].value_counts()
     rest = [name for name in named["series"].unique() if name not in counts.index]
     options = [*counts.index, *rest]
@@ -141,6 +141,7 @@ def _table(points: pd.DataFrame) -> None:
                 ),
                 "warmup_s": st.column_config.NumberColumn("Warm-up (s)", format="%.4g"),
                 "best": st.column_config.CheckboxColumn("Not dominated"),
+                "doubtful": widgets.doubtful_column(shown),
             },
         )  # fmt: skip
         ids = [

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, run_actions, run_filters, widgets
+from dashboard import data, frames, run_actions, run_filters, shown, widgets
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
 from warmup_insights.units import format_duration
@@ -32,7 +32,7 @@ def render() -> None:
         return
     filters = run_filters.choose()
     view = filters.pop("view")
-    rows = data.run_rows(filters, PAGE, _page(int(total), filters))
+    rows = data.run_rows(data.store(), filters, PAGE, _page(int(total), filters))
     if rows.empty:
         widgets.empty("No run matches", "Take a filter away.")
         return
@@ -47,7 +47,9 @@ def render() -> None:
 
 def _page(total: int, filters: dict[str, Any]) -> int:
     """The first row to show; a choice only when there are more than fit one page."""
-    matching = total if not any(filters.values()) else data.count_runs(filters)
+    matching = (
+        total if not any(filters.values()) else data.count_runs(data.store(), filters)
+    )
     if matching <= PAGE:
         return 0
     starts = list(range(0, matching, PAGE))
@@ -87,15 +89,17 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
         "open": column.ButtonColumn(
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
-        "name": column.TextColumn("Run", width=160),
+        "name": column.TextColumn("Run", width=190),
         "status": column.MultiselectColumn(
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width="small",
         ),
-        "engine": "Engine",
+        "engine": column.TextColumn("Engine", width=125),
         "model": column.TextColumn("Model", width=110),
         "device": column.TextColumn("Device", width=110),
-        "started": column.DatetimeColumn("Started (UTC)", format="YYYY-MM-DD HH:mm"),
+        "started": column.DatetimeColumn(
+            "Started (UTC)", format="YYYY-MM-DD HH:mm", width=130
+        ),
         "warmup_s": column.ProgressColumn(
             "Warm-up (s)", format="%.4g", min_value=0.0, width=110,
             max_value=float(longest) if pd.notna(longest) and longest > 0 else 1.0,
@@ -104,12 +108,17 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100
         ),
         "num_kv_blocks": column.NumberColumn("KV blocks", format="localized"),
-        "missed": column.NumberColumn("Misses", format="localized"),
-        "figures": column.TextColumn(
-            "Figures", help="Made up or simulated runs are not from a real device"
+        "missed": column.NumberColumn(
+            "Bucket misses", format="localized", help=shown.HELP["misses"]
         ),
-        "notes": column.TextColumn("Notes", width="medium"),
-        "run_id": column.TextColumn("Id", width="small"),
+        "doubtful": widgets.doubtful_column(rows),
+        "figures": column.TextColumn(
+            "Figures", width=85,
+            help="Made up or simulated runs are not from a real device",
+        ),
+        "notes": column.TextColumn("Notes", width="medium")
+        if rows["notes"].notna().any() else None,
+        "run_id": column.TextColumn("Id", width=115),
     }  # fmt: skip
 
 

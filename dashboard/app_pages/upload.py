@@ -119,14 +119,14 @@ def _show(outcome: Outcome) -> None:
 def _counts(report: dict[str, Any]) -> None:
     widgets.headline(
         [
-            widgets.Figures("Lines", f"{report.get('lines', 0):,}"),
-            widgets.Figures("Events", f"{report.get('events', 0):,}"),
-            widgets.Figures(
+            widgets.Headline("Lines", f"{report.get('lines', 0):,}"),
+            widgets.Headline("Events", f"{report.get('events', 0):,}"),
+            widgets.Headline(
                 "Unknown but relevant", f"{report.get('unknown', 0):,}",
-                "Lines that look like start-up and that no rule knows",
+                "Lines that look like start-up and match no rule",
             ),
-            widgets.Figures("Not convertible", f"{report.get('failed', 0):,}"),
-            widgets.Figures("Dialects", ", ".join(report.get("dialects", [])) or "none"),
+            widgets.Headline("Not convertible", f"{report.get('failed', 0):,}"),
+            widgets.Headline("Dialects", ", ".join(report.get("dialects", [])) or "none"),
         ]
     )  # fmt: skip
 

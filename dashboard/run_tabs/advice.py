@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
@@ -11,6 +11,7 @@ from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.export.findings import findings_markdown, number_text
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Advice"
 _COLOURS: dict[str, Literal["red", "orange", "gray"]] = {
@@ -20,19 +21,19 @@ _COLOURS: dict[str, Literal["red", "orange", "gray"]] = {
 }
 
 
-def has_content(summary: dict[str, Any]) -> bool:
-    """Always: that there is nothing to advise is worth knowing."""
+def has_content(summary: RunSummary) -> bool:
+    """Always: that there is nothing to advise is a result, too."""
     return True
 
 
 def show(view: View) -> None:
     """One card per finding, the most important first."""
-    findings = data.findings(view.run)
+    findings = data.findings(data.store(), view.run)
     if not findings:
         widgets.empty(
             "Nothing to advise",
-            "No rule finds anything in what this run tells. A rule stays silent when a "
-            "figure that it needs is unknown; these are the rules:",
+            "No rule applies to this run. A rule needs its figures: it does not apply "
+            "when one is unknown or contradictory. These are the rules:",
             "warmup-insights advise --rules",
         )
         return

@@ -10,13 +10,14 @@ import streamlit as st
 from dashboard import widgets
 from dashboard.run_tabs.view import View
 from dashboard.text import visible
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Benchmarks"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether there are any."""
-    return bool(summary["benchmarks"])
+    return bool(summary.benchmarks)
 
 
 def show(view: View) -> None:
@@ -27,11 +28,11 @@ def show(view: View) -> None:
     widgets.csv_button(table.reset_index(), view.key("benchmarks"))
 
 
-def benchmarks_frame(summary: dict[str, Any]) -> pd.DataFrame:
+def benchmarks_frame(summary: RunSummary) -> pd.DataFrame:
     """Figure by result; numbers as they are, everything else as text."""
     columns = {
         f"result {n}": {visible(k): _shown(v) for k, v in values.items()}
-        for n, values in enumerate(summary["benchmarks"], 1)
+        for n, values in enumerate(summary.benchmarks, 1)
     }
     return pd.DataFrame(columns).rename_axis("figure")
 

@@ -7,22 +7,24 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, frames_steps, widgets
-from dashboard.charts_buckets import bucket_text
+from dashboard import data, frames, frames_steps, shown, widgets
+from dashboard.charts_buckets import bucket_text, step_facts
 from dashboard.charts_time import dimension_bars, step_bars
 from dashboard.palette import STATES
 from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
 from dashboard.run_tabs.view import View
-from warmup_insights.units import format_bytes, format_duration, format_percent
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_bytes, format_duration
 
 TITLE = "Buckets"
 COSTLIEST = 10
 _BY = {"state": "State", "duration_s": "Time", "memory_bytes": "Memory"}
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether any line mentions a bucket."""
-    return bool(summary["buckets"] or summary["other_phases"] or summary["multimodal"])
+    return bool(summary.buckets or summary.other_phases or summary.multimodal)
 
 
 def show(view: View) -> None:
@@ -45,6 +47,7 @@ def show(view: View) -> None:
         "Colour by", list(_BY), default="state", required=True,
         format_func=_BY.__getitem__, key=view.key("by"),
     )  # fmt: skip
+    _totals(view.summary, str(phase))
     event = coverage_chart(
         view, buckets, str(phase), by=str(by), key="map", selectable=True
     )
@@ -52,6 +55,20 @@ def show(view: View) -> None:
     _history(view, rows, str(phase), _selected(event))
     _costs(view, rows, str(phase))
     _padding(view)
+
+
+_TOTALS = ("steps_s", "gc_s", "compiled")
+
+
+def _totals(summary: RunSummary, phase: str) -> None:
+    """Time, garbage collection and compilations of all steps of a phase."""
+    names = [f"{phase}_{key}" for key in _TOTALS if f"{phase}_{key}" in BY_NAME]
+    known = [name for name in names if BY_NAME[name].read(summary) is not None]
+    if known:
+        words = [BY_NAME[name].title.removeprefix(f"{phase} ") for name in known]
+        texts = [shown.text(summary, name) for name in known]
+        parts = [f"{word} {text}" for word, text in zip(words, texts, strict=True)]
+        st.caption("  \u00b7  ".join(parts).capitalize())
 
 
 def _selected(event: Any) -> str | None:
@@ -99,7 +116,8 @@ def _facts(row: pd.Series) -> None:
     if row["executed"] is not None and row["executed"] != row["bucket"]:
         parts.append(f"ran as {bucket_text(row['executed'])}")
     if row["missed"]:
-        parts.append(f"asked for {row['missed']} times while serving")
+        parts.append(f"missed {row['missed']} times while serving")
+    parts += step_facts(row.to_dict())
     st.markdown(" · ".join(parts))
 
 
@@ -118,12 +136,10 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
                 "duration_s": list(top["duration_s"]),
             }
         )
-        share = costs["duration_s"].sum() / known["duration_s"].sum()
         widgets.chart(
             step_bars(costs, dark=view.dark), costs,
             key=view.key(f"costly-{phase}"), title=f"The {len(costs)} costliest buckets",
-            hint=f"Together {format_percent(100 * share)} of the time that is known; "
-            f"{len(known)} of {len(rows)} {phase} buckets have a time.",
+            hint=f"{len(known)} of {len(rows)} {phase} buckets have a time.",
             simulated=view.simulated,
         )  # fmt: skip
     with right:
@@ -142,18 +158,16 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
 
 
 def _padding(view: View) -> None:
-    padding = data.padding(view.run)
+    serving = view.summary.serving
+    padding = frames_steps.padding_frame(serving.uses if serving is not None else [])
     if padding.empty:
         return
-    needed, executed = padding["needed"].sum(), padding["executed"].sum()
     widgets.table(
         padding.assign(bucket=[bucket_text(b) for b in padding["bucket"]]),
         key=view.key("padding"),
         title="Padding while serving",
-        hint=f"{padding['count'].sum():,} steps ran in {len(padding)} buckets. Prompts "
-        "count tokens, decode steps count sequences; "
-        f"{format_percent(100 * (1 - needed / executed))} of all that was executed "
-        "was padding.",
+        hint="What steps needed and what was executed, by bucket. Prompts count tokens, "
+        "decode steps count sequences.",
         simulated=view.simulated,
         columns={
             "count": st.column_config.NumberColumn("steps", format="%d"),

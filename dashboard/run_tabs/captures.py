@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
-from dashboard import frames, widgets
+from dashboard import frames, shown, widgets
 from dashboard.charts_buckets import bucket_text
 from dashboard.charts_steps import capture_bars
 from dashboard.run_tabs.view import View
-from warmup_insights.units import format_bytes, format_count, format_percent
+from warmup_insights.model.summary import PhaseBuckets, RunSummary
 
 TITLE = "Capture"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
-    """Whether any phase says how many buckets it has; a share needs a whole."""
-    phases = (summary["buckets"] or {}).values()
-    return any(section["generated"] for section in phases)
+def has_content(summary: RunSummary) -> bool:
+    """Whether any phase states how many buckets it has; a share needs a whole."""
+    return any(part.generated for part in (summary.buckets or {}).values())
 
 
 def show(view: View) -> None:
@@ -29,42 +26,47 @@ def show(view: View) -> None:
         key=view.key("shares"), title="Warmed and captured",
         hint="Shares of the generated buckets.", simulated=view.simulated,
     )  # fmt: skip
-    for phase, section in view.summary["buckets"].items():
+    for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
-            st.markdown(explanation(phase, section))
-            _without(section)
+            st.markdown(explanation(view.summary, phase))
+            _without(part)
 
 
-def explanation(phase: str, section: dict[str, Any]) -> str:
+def explanation(summary: RunSummary, phase: str) -> str:
     """What is known about the captures of a phase, and how."""
-    captured, reported = section["captured"], section["captured_reported"]
-    generated = format_count(section["generated"])
+    part = summary.phase(phase)
+    captured, reported = part.captured, part.captured_reported
+
+    def shows(key: str) -> str:
+        return shown.text(summary, f"{phase}_{key}")
+
     if captured is None and reported is None:
-        return f"{generated} buckets; no line speaks of captured graphs."
+        return f"{shows('generated')} buckets; no line is about captured graphs."
     if captured is None:
         return (
-            f"The log reports {reported} captured of {generated}. That number is the "
-            "length of the bucket list, printed whether or not a graph was recorded; "
-            "nothing in the log says which were. Only a recorder can count them."
+            f"The log reports {shows('captured_reported')} captured of "
+            f"{shows('generated')}. That number is the length of the bucket list, "
+            "printed whether or not a graph was recorded; no line states which were. "
+            "Only a recorder can count them."
         )
-    share = format_percent(section["capture_percent"])
-    text = f"{captured} of {generated} buckets have a graph ({share})"
+    text = f"{shows('captured')} of {shows('generated')} buckets have a graph "
+    text += f"({shows('capture_percent')})"
     if reported is not None and reported != captured:
-        text += f", although the log reports {reported}"
-    used, budget = section["graph_used_bytes"], section["graph_budget_bytes"]
-    if used is not None:
-        text += f". They take {format_bytes(used)}"
-        text += f" of a budget of {format_bytes(budget)}" if budget is not None else ""
+        text += f", although the log reports {shows('captured_reported')}"
+    if part.graph_used_bytes is not None:
+        text += f". They take {shows('graph_used_bytes')}"
+        if part.graph_budget_bytes is not None:
+            text += f" of a budget of {shows('graph_budget_bytes')}"
     return text + "."
 
 
-def _without(section: dict[str, Any]) -> None:
-    if section["captured_buckets"] is None or not section["buckets"]:
+def _without(part: PhaseBuckets) -> None:
+    if part.captured_buckets is None or not part.buckets:
         return
-    captured = {tuple(bucket) for bucket in section["captured_buckets"]}
-    missing = [tuple(b) for b in section["buckets"] if tuple(b) not in captured]
+    captured = set(part.captured_buckets)
+    missing = [bucket for bucket in part.buckets if bucket not in captured]
     if not missing:
         st.caption("Every generated bucket is captured.")
         return
-    with st.expander(f"{len(missing)} buckets without a graph"):
+    with st.expander(f"Buckets without a graph: {len(missing)}"):
         st.text(", ".join(bucket_text(bucket) for bucket in missing[:2000]))

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
 from dashboard.run_tabs.view import View
 from dashboard.text import visible
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Config"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
-    """Always: what is unknown is worth knowing, too."""
+def has_content(summary: RunSummary) -> bool:
+    """Always: also what is unknown."""
     return True
 
 
 def show(view: View) -> None:
     """Identity, settings, notes, the summary to take away."""
-    config = config_frame(view.summary["config"])
+    config = config_frame(view.summary.config)
     wanted = st.text_input(
         "Search settings", key=view.key("search"), icon=":material/search:",
         placeholder="Search settings", label_visibility="collapsed",
@@ -39,7 +40,7 @@ def show(view: View) -> None:
     with row:
         widgets.csv_button(config, view.key("config"))
         st.download_button(
-            "Summary as JSON", json.dumps(view.summary, indent=2),
+            "Summary as JSON", summary_json(view.summary),
             f"{view.run.run_id}.json", "application/json", on_click="ignore",
             icon=":material/download:", type="tertiary", key=view.key("json"),
         )  # fmt: skip
@@ -52,15 +53,20 @@ def config_frame(config: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(sorted(rows), columns=["setting", "value"])
 
 
-def _notes(summary: dict[str, Any]) -> None:
-    notes = summary["notes"]
+def summary_json(summary: RunSummary) -> str:
+    """The summary as `show RUN --json` prints it."""
+    return msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
+
+
+def _notes(summary: RunSummary) -> None:
+    notes = summary.notes
     if not notes:
         return
     table = pd.DataFrame(
-        [(n["topic"], n["count"], visible(n["text"], 600)) for n in notes],
+        [(n.topic, n.count, visible(n.text, 600)) for n in notes],
         columns=["topic", "times", "text"],
     )
     widgets.table(
-        table, key=f"{summary['run_id']}-notes", title="Remarks in the log",
+        table, key=f"{summary.run_id}-notes", title="Remarks in the log",
         hint="Lines worth knowing that are no figure.",
     )  # fmt: skip

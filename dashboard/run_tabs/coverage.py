@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, widgets
+from dashboard import frames, widgets
 from dashboard.charts_buckets import Axes, bucket_map, bucket_text, choose_axes
 from dashboard.run_tabs.view import View
 
@@ -22,14 +22,13 @@ _HINTS = {
 
 def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     """The buckets of a phase as the summary counts them."""
-    section = (view.summary["buckets"] or {}).get(phase)
-    return frames.filled_in(frames.of_phase(buckets, phase), section)
+    return frames.filled_in(frames.of_phase(buckets, phase), view.summary.phase(phase))
 
 
 def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
     """Where the dimensions of a phase are drawn."""
     size = len(rows["bucket"].iloc[0])
-    names = frames.names_for(size, data.dimensions(view.run).get(phase))
+    names = frames.names_for(size, view.summary.phase(phase))
     return choose_axes(list(rows["bucket"]), names)
 
 

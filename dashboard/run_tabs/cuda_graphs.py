@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, widgets
+from dashboard import frames_steps, shown, widgets
 from dashboard.charts_steps import graphs_by_size, lazy_timeline
 from dashboard.run_tabs.view import View
-from dashboard.widgets import Figures
-from warmup_insights.units import format_bytes, format_count, format_duration
+from dashboard.widgets import figure
+from warmup_insights.model.summary import CaptureBar, RunSummary
 
 TITLE = "Graphs by size"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether any line mentions them; graphs of buckets have tabs of their own."""
-    graphs = summary["graphs"]
+    graphs = summary.graphs
     if graphs is None:
         return False
-    return summary["engine"]["name"] != "reference" or bool(graphs["lazy"])
+    return summary.engine.name != "reference" or bool(graphs.lazy)
 
 
 def show(view: View) -> None:
     """Headline, by size, delayed ones, the bars of the log."""
-    section = view.summary["graphs"]
-    lazy = section["lazy"]
-    figures = [
-        Figures("Captured at start", format_count(section["captured"])),
-        Figures("Time", format_duration(section["duration_s"])),
-        Figures(
-            "Memory", format_bytes(section["memory_bytes"]), note=_estimate(section)
-        ),
-        Figures(
-            "Captured while serving", format_count(len(lazy)), note=_lazy_cost(lazy)
-        ),
-    ]
-    widgets.headline([figure for figure in figures if figure.value != "?"])
-    captures, progress = data.cuda_graphs(view.run, view.summary)
+    summary, graphs = view.summary, view.summary.graphs
+    if graphs is None:
+        return
+    estimate = None
+    if graphs.estimated_bytes is not None:
+        estimate = f"{shown.text(summary, 'graph_estimated_bytes')} estimated"
+    lasted = shown.text(summary, "lazy_s") if graphs.lazy else None
+    widgets.headline(
+        [
+            *figure(summary, "graphs_captured"),
+            *figure(summary, "graph_capture_s"),
+            *figure(summary, "graph_memory_bytes", note=estimate),
+            *figure(summary, "lazy_captures", note=lasted),
+        ]
+    )
+    captures = frames_steps.graph_captures(summary)
     left, right = st.columns(2)
     for place, by, words in (
         (left, "duration_s", "Time"),
@@ -56,17 +57,7 @@ def show(view: View) -> None:
                     simulated=view.simulated,
                 )  # fmt: skip
     _lazy(view, captures)
-    _bars(view, progress)
-
-
-def _estimate(section: dict[str, Any]) -> str | None:
-    estimated = section["estimated_bytes"]
-    return None if estimated is None else f"{format_bytes(estimated)} estimated"
-
-
-def _lazy_cost(lazy: list[dict[str, Any]]) -> str | None:
-    seconds = [row["duration_s"] for row in lazy if row["duration_s"] is not None]
-    return format_duration(sum(seconds)) if seconds else None
+    _bars(view, graphs.bars)
 
 
 def _lazy(view: View, captures: pd.DataFrame) -> None:
@@ -81,9 +72,10 @@ def _lazy(view: View, captures: pd.DataFrame) -> None:
     )  # fmt: skip
 
 
-def _bars(view: View, progress: pd.DataFrame) -> None:
-    if progress.empty:
+def _bars(view: View, bars: list[CaptureBar]) -> None:
+    if not bars:
         return
+    progress = pd.DataFrame([msgspec.to_builtins(bar) for bar in bars])
     widgets.table(
         progress, key=view.key("bars"), title="Progress bars of the log",
         hint="The last state of each capture bar.", simulated=view.simulated,

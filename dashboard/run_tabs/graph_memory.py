@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
-from dashboard import data, graph_memory, widgets
-from dashboard.budget import budget_steps, steps_frame
+from dashboard import data, frames_memory, shown, widgets
 from dashboard.charts_buckets import bucket_text
 from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from warmup_insights.units import format_count
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Graph memory"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
-    """Whether any line says something about memory."""
-    return summary["memory"] is not None
+def has_content(summary: RunSummary) -> bool:
+    """Whether any line states something about memory."""
+    return summary.memory is not None
 
 
 def show(view: View) -> None:
@@ -33,27 +31,28 @@ def show(view: View) -> None:
 
 
 def _waterfall(view: View) -> None:
-    steps = budget_steps(view.summary)
-    if not steps:
+    steps = frames_memory.budget_frame(view.summary)
+    if steps.empty:
         widgets.empty("No budget", "No line divides the memory of the device.")
         return
-    memory = view.summary["memory"]
+    memory = view.summary.memory_or_none
     facts = []
-    if memory["gpu_memory_utilization"] is not None:
-        facts.append(f"gpu_memory_utilization {memory['gpu_memory_utilization']:g}")
-    if memory["graph_reserved_fraction"] is not None:
-        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory['graph_reserved_fraction']:g}")
+    if memory.gpu_memory_utilization is not None:
+        facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
+    if memory.graph_reserved_fraction is not None:
+        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
+    hint = frames_memory.BUDGET_HINTS[bool(memory.parts)]
+    if facts:
+        hint += f" Set with {markdown(' and '.join(facts))}."
     widgets.chart(
-        budget_waterfall(steps, dark=view.dark), steps_frame(steps),
-        key=view.key("waterfall"), title="Memory budget",
-        hint="What each part takes away, down to the KV cache. "
-        + (f"Set with {markdown(' and '.join(facts))}." if facts else ""),
+        budget_waterfall(steps, dark=view.dark), steps,
+        key=view.key("waterfall"), title="Memory budget", hint=hint,
         simulated=view.simulated,
     )  # fmt: skip
 
 
 def _reserved(view: View) -> None:
-    shares = graph_memory.reserved_used(view.summary)
+    shares = frames_memory.graph_shares(view.summary)
     if shares.empty:
         widgets.empty(
             "Graph memory is not in this log",
@@ -67,39 +66,34 @@ def _reserved(view: View) -> None:
     )  # fmt: skip
 
 
-def _verdict(summary: dict[str, Any]) -> str:
-    gained = graph_memory.gained_blocks(summary)
-    if gained is None:
-        return "What was set aside for graphs, and what they took."
-    if gained < 0:
-        return (
-            "Graphs took more than was reserved: as much as "
-            f"{format_count(-gained)} KV blocks."
-        )
-    return (
-        f"What was reserved and not used would hold {format_count(gained)} more KV "
-        "blocks."
-    )
+def _verdict(summary: RunSummary) -> str:
+    unused = BY_NAME["graph_unused_blocks"].read(summary)
+    hint = "What was set aside for graphs, and what they took."
+    if unused is None:
+        return hint
+    more = "is unused" if unused >= 0 else "graphs took beyond it"
+    blocks = shown.text(summary, "graph_unused_blocks").removeprefix("-")
+    return f"{hint} What {more} would hold {blocks} KV blocks."
 
 
 def _curve(view: View) -> None:
-    curve = data.capture_curve(view.run)
-    if curve.points.empty:
+    rows = data.folded(view.run).rows
+    points, is_warmup = frames_memory.capture_curve(rows)
+    if points.empty:
         return
-    skipped = int((curve.points["state"] == "skipped").sum())
+    skipped = sum(row.skipped for row in rows)
     text = (
         "Free memory that went away during the warm-up, step by step"
-        if curve.is_warmup
+        if is_warmup
         else "What graphs take together, in the order in which they were captured"
     )
     if skipped:
-        text += f"; {skipped} candidates were skipped because they did not fit"
-    points = curve.points.assign(
-        bucket=[bucket_text(bucket) for bucket in curve.points["bucket"]]
-    )
+        text += f"; skipped because they did not fit: {skipped}"
+    budget = view.summary.memory_or_none.graph_budget
     widgets.chart(
-        capture_curve(curve.points, curve.budget_bytes, dark=view.dark), points,
+        capture_curve(points, budget.total_bytes if budget else None, dark=view.dark),
+        points.assign(bucket=[bucket_text(bucket) for bucket in points["bucket"]]),
         key=view.key("curve"),
-        title="Memory in the order of warm-up" if curve.is_warmup else "Captures",
+        title="Memory in the order of warm-up" if is_warmup else "Captures",
         hint=text + ".", simulated=view.simulated,
     )  # fmt: skip

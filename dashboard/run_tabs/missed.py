@@ -1,40 +1,63 @@
-"""Shapes that no bucket covered, why, and what would cover them."""
+"""Shapes that no bucket covered and kernels compiled late: what made requests wait."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, widgets
+from dashboard import frames, widgets
 from dashboard.charts_buckets import bucket_text
-from dashboard.misses import Diagnosis, diagnose
 from dashboard.run_tabs.view import View
-from warmup_insights.units import format_count
+from warmup_insights.analysis.misses import Diagnosis, diagnose
+from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
 
-TITLE = "Misses"
+TITLE = "Bucket misses"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether there are any."""
-    return bool(summary["misses"])
+    return bool(summary.misses or late_compiles(summary))
 
 
 def show(view: View) -> None:
+    """The misses, and the kernels that were compiled while serving."""
+    if view.summary.misses:
+        _misses(view)
+    rows = late_compiles(view.summary)
+    if rows:
+        widgets.table(
+            pd.DataFrame(
+                [
+                    {
+                        "kernel": row.kernel,
+                        "count": row.count,
+                        "compiled by": row.what,
+                        "configuration": row.detail or "",
+                    }
+                    for row in rows
+                ]
+            ),
+            key=view.key("late"), title="Kernels compiled while serving",
+            hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
+            "them before.",
+            columns={"count": st.column_config.NumberColumn("times", format="%d")},
+            simulated=view.simulated,
+        )  # fmt: skip
+
+
+def late_compiles(summary: RunSummary) -> list[RuntimeCompileFacts]:
+    """Kernels that were compiled while a request waited."""
+    return summary.serving.jit if summary.serving is not None else []
+
+
+def _misses(view: View) -> None:
     """A table, the settings and the lines of a bucket file."""
     found = diagnose(view.summary)
-    times = sum(item.count for item in found)
-    st.markdown(
-        f"**{format_count(len(found))} shapes** met no bucket while serving, "
-        f"{format_count(times)} times in all. Each compiles when it is first needed, in "
-        "the middle of a request."
-    )
-    names = data.dimensions(view.run)
-    table = misses_frame(found, names)
+    table = misses_frame(view.summary, found)
     widgets.table(
         table, key=view.key("misses"), title="Shapes without a bucket",
-        hint="The nearest bucket, why it did not take the shape, and what it ran in.",
+        hint="Each compiles when it first comes, in the middle of a request. The nearest "
+        "bucket, why it is too small, and what the shape ran in.",
         columns={"count": st.column_config.NumberColumn("times", format="%d")},
         simulated=view.simulated,
     )  # fmt: skip
@@ -56,9 +79,7 @@ def show(view: View) -> None:
             st.caption("Bucket files need shapes of three numbers.")
 
 
-def misses_frame(
-    found: list[Diagnosis], names: dict[str, tuple[str, ...]]
-) -> pd.DataFrame:
+def misses_frame(summary: RunSummary, found: list[Diagnosis]) -> pd.DataFrame:
     """The diagnoses as a table."""
     return pd.DataFrame(
         [
@@ -67,7 +88,7 @@ def misses_frame(
                 "shape": bucket_text(item.shape),
                 "count": item.count,
                 "why": item.reason(
-                    frames.names_for(len(item.shape), names.get(item.phase))
+                    frames.names_for(len(item.shape), summary.phase(item.phase))
                 ),
                 "nearest bucket": bucket_text(item.nearest) if item.nearest else "",
                 "ran in": bucket_text(item.fallback) if item.fallback else "",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import data, frames, widgets
-from dashboard.budget import budget_steps, steps_frame
+from dashboard import data, frames, frames_memory, shown, widgets
 from dashboard.charts import bars_height
 from dashboard.charts_buckets import map_height
 from dashboard.charts_memory import budget_waterfall
@@ -18,19 +15,20 @@ from dashboard.charts_time import phase_bars
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from warmup_insights.analysis.oddities import oddities
-from warmup_insights.units import format_duration
+from warmup_insights.analysis.sentences import contradiction_sentence, oddities
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Overview"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Every run has one."""
     return True
 
 
 def show(view: View) -> None:
-    """Coverage, graph memory, captures, sampler and defragmenter, time, oddities."""
+    """Contradictions, then coverage, memory, captures, time, stages, oddities."""
+    _contradictions(view.summary)
     buckets = data.buckets(view.run)
     columns = _Columns()
     for phase in frames.phases_in_order(buckets):
@@ -41,7 +39,7 @@ def show(view: View) -> None:
         (_captures_height(view), _captures),
         (_phases_height(view), _time),
         (_stages_height(view), _stages),
-        (120 + 36 * len(oddities(view.summary)), _oddities),
+        (120 + 36 * len(_odd(view.summary)), _oddities),
     ):
         if height:
             with columns.next(height):
@@ -72,15 +70,13 @@ def _map_height(rows: pd.DataFrame) -> int:
 
 
 def _steps_height(view: View) -> int:
-    steps = budget_steps(view.summary)
-    return FRAME_PX + bars_height(len(steps)) if steps else 0
+    steps = frames_memory.budget_frame(view.summary)
+    return FRAME_PX + bars_height(len(steps)) if len(steps) else 0
 
 
 def _captures_height(view: View) -> int:
     captures = frames.capture_frame(view.summary)
-    if captures.empty or not captures["generated"].notna().any():
-        return 0
-    return FRAME_PX + 100 + 86 * len(captures)
+    return FRAME_PX + 100 + 86 * captures["phase"].nunique() if len(captures) else 0
 
 
 def _stages_height(view: View) -> int:
@@ -93,25 +89,41 @@ def _phases_height(view: View) -> int:
     return FRAME_PX + bars_height(phases["name"].nunique()) if len(phases) else 0
 
 
+def _contradictions(summary: RunSummary) -> None:
+    """Evidence that breaks a law of every run, before anything that is built on it."""
+    if summary.contradictions:
+        found = [contradiction_sentence(broken) for broken in summary.contradictions]
+        lines = "\n".join(f"- {markdown(sentence, 600)}" for sentence in found)
+        st.warning(
+            "**Contradictory evidence.** Figures from it are marked, and no advice, "
+            f"plan or check is built on them.\n\n{lines}",
+            icon=":material/rule:",
+        )
+
+
+def _odd(summary: RunSummary) -> list[str]:
+    """What a person should look at, without the contradictions."""
+    known = {contradiction_sentence(broken) for broken in summary.contradictions}
+    return [sentence for sentence in oddities(summary) if sentence not in known]
+
+
 def _oddities(view: View) -> None:
-    found = oddities(view.summary)
+    found = _odd(view.summary)
     with widgets.card("What stands out", simulated=view.simulated):
         if not found:
-            st.caption("Nothing: no rule of this project found anything odd.")
+            st.caption("No rule of this project found anything odd.")
         for sentence in found:
             st.markdown(f"- {markdown(sentence, 500)}")
 
 
 def _memory(view: View) -> None:
-    steps = budget_steps(view.summary)
+    steps = frames_memory.budget_frame(view.summary)
     widgets.chart(
-        budget_waterfall(steps, dark=view.dark),
-        steps_frame(steps),
-        key=view.key("budget"),
-        title="Memory budget",
-        hint="From the whole device down to what is left for the KV cache.",
+        budget_waterfall(steps, dark=view.dark), steps,
+        key=view.key("budget"), title="Memory budget",
+        hint=frames_memory.BUDGET_HINTS[bool(view.summary.memory_or_none.parts)],
         simulated=view.simulated,
-    )
+    )  # fmt: skip
 
 
 def _captures(view: View) -> None:
@@ -131,11 +143,7 @@ def _stages(view: View) -> None:
     stages = stages_frame(view.summary)
     words = [
         f"{row['stage']} {row['status']}"
-        + (
-            ""
-            if row["duration_s"] is None
-            else f" in {format_duration(row['duration_s'])}"
-        )
+        + ("" if row["duration_s"] is None else f" in {row['text']}")
         for row in stages.to_dict("records")
     ]
     widgets.chart(
@@ -155,7 +163,6 @@ def _time(view: View) -> None:
         totals,
         key=view.key("phases"),
         title="Where the time went",
-        hint=f"{format_duration(view.summary['time']['wall_s'])} in all. Hatched time "
-        "lies between two log lines that no phase explains.",
+        hint=f"{shown.text(view.summary, 'wall_s')} in all; unlogged time is hatched.",
         simulated=view.simulated,
     )

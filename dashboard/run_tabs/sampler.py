@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, widgets
+from dashboard import widgets
 from dashboard.charts_steps import defrag_runs, sampler_grid, threshold_bars
+from dashboard.frames_steps import defrag_runs as live_runs
+from dashboard.frames_steps import sampler_cells
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from dashboard.widgets import Figures
-from warmup_insights.units import format_count, format_duration
+from dashboard.widgets import Headline, figure
+from warmup_insights.model.summary import DefragFacts, RunSummary
 
 TITLE = "Sampler and defragmenter"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether any line mentions one of the two."""
-    return bool(summary["sampler"] or summary["defrag"])
+    return bool(summary.sampler or summary.defrag)
 
 
 def show(view: View) -> None:
@@ -32,22 +32,20 @@ def show(view: View) -> None:
 
 
 def _sampler(view: View) -> None:
-    section = view.summary["sampler"]
+    section = view.summary.sampler
     if section is None:
-        widgets.empty("Sampler", "No line mentions a warm-up of the sampler.")
+        widgets.empty("Sampler", "No line is about a warm-up of the sampler.")
         return
-    sizes = section["batch_sizes"]
+    sizes, configs = section.batch_sizes, section.configs
     widgets.headline(
         [
-            Figures(
-                f"Sampler, {section['status']}", format_duration(section["duration_s"])
-            ),
-            Figures("Batch sizes", "?" if sizes is None else str(len(sizes))),
-            Figures("Configurations", format_count(section["configs"])),
+            *figure(view.summary, "sampler_s", note=section.status),
+            Headline("Batch sizes", "?" if sizes is None else str(len(sizes))),
+            Headline("Configurations", "?" if configs is None else str(configs)),
         ],
         even=False,
     )
-    cells = data.sampler_cells(view.run, view.summary)
+    cells = sampler_cells(section)
     if cells.empty:
         return
     is_timed = bool(cells["duration_s"].notna().any())
@@ -61,30 +59,28 @@ def _sampler(view: View) -> None:
 
 
 def _defrag(view: View) -> None:
-    section = view.summary["defrag"]
+    section = view.summary.defrag
     if section is None:
-        widgets.empty("Defragmenter", "No line mentions the defragmenter.")
+        widgets.empty("Defragmenter", "No line is about the defragmenter.")
         return
-    thresholds = section["thresholds"]
+    sizes = section.thresholds
     widgets.headline(
         [
-            Figures(
-                f"Defragmenter, {section['status'] or 'no warm-up'}",
-                format_duration(section["duration_s"]),
-            ),
-            Figures("Thresholds", "?" if thresholds is None else str(len(thresholds))),
-            Figures("Ran live", format_count(len(section["runs"]))),
+            *figure(view.summary, "defrag_s", note=section.status),
+            Headline("Thresholds", "?" if sizes is None else str(len(sizes))),
+            Headline("Ran while serving", str(len(section.runs))),
         ],
         even=False,
     )
-    if section["reason"]:
-        st.warning(markdown(f"Skipped: {section['reason']}"))
+    if section.reason:
+        st.warning(markdown(f"Skipped: {section.reason}"))
     _thresholds(view, section)
     _live(view)
 
 
-def _thresholds(view: View, section: dict[str, Any]) -> None:
-    steps = pd.DataFrame(section["steps"], columns=["threshold", "duration_s"])
+def _thresholds(view: View, section: DefragFacts) -> None:
+    pairs = [(step.threshold, step.duration_s) for step in section.steps]
+    steps = pd.DataFrame(pairs, columns=["threshold", "duration_s"])
     if steps["duration_s"].notna().any():
         # The first threshold runs once more when their number is odd.
         steps = steps.groupby("threshold", as_index=False).agg(
@@ -96,20 +92,19 @@ def _thresholds(view: View, section: dict[str, Any]) -> None:
             hint="Each padded swap size compiles a graph of its own.",
             simulated=view.simulated,
         )  # fmt: skip
-    elif section["thresholds"]:
-        sizes = ", ".join(str(value) for value in section["thresholds"])
+    elif section.thresholds:
+        sizes = ", ".join(str(value) for value in section.thresholds)
         st.caption(f"Thresholds {sizes}; the log states no time for each.")
 
 
 def _live(view: View) -> None:
-    runs = data.defrag_runs(view.run, view.summary)
+    runs = live_runs(view.summary)
     if runs.empty:
         return
-    swapped = int(runs["swapped"].fillna(0).sum())
     widgets.chart(
         defrag_runs(runs, dark=view.dark), runs,
         key=view.key("defrag"), title="While serving",
-        hint=f"{len(runs)} defragmentations moved {format_count(swapped)} blocks; each "
-        "line goes from the highest block in use before to after.",
+        hint=f"{len(runs)} defragmentations; each line goes from the highest block in "
+        "use before to after.",
         simulated=view.simulated,
     )  # fmt: skip

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
-from dashboard.widgets import Figures
+from dashboard.widgets import Headline
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
 
 TITLE = "Source"
 UNKNOWN = "not understood"
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether there is a log."""
-    return bool(summary["source"]["kind"] == "log")
+    return summary.is_log
 
 
 def show(view: View) -> None:
@@ -31,11 +30,11 @@ def show(view: View) -> None:
     report = source.report
     widgets.headline(
         [
-            Figures("Log", visible(source.name, 40)),
-            Figures("Size", format_bytes(source.size_bytes)),
-            Figures("Lines", format_count(source.lines)),
-            Figures("Events", format_count(report.get("events"))),
-            Figures("Not understood", format_count(report.get("unknown"))),
+            Headline("Log", visible(source.name, 40)),
+            Headline("Size", format_bytes(source.size_bytes)),
+            Headline("Lines", format_count(source.lines)),
+            Headline("Events", format_count(report.get("events"))),
+            Headline("Not understood", format_count(report.get("unknown"))),
         ]
     )
     for problem in report.get("problems", []):

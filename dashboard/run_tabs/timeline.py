@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, frames_steps, widgets
+from dashboard import data, frames, frames_steps, shown, widgets
 from dashboard.charts_time import rank_timeline, step_bars, timeline
 from dashboard.run_tabs.view import View
 from dashboard.text import visible
-from warmup_insights.units import format_duration, format_percent
+from dashboard.widgets import Headline, figure
+from warmup_insights.model.summary import RunSummary
 
 TITLE = "Timeline"
 COSTLIEST = 15
 
 
-def has_content(summary: dict[str, Any]) -> bool:
+def has_content(summary: RunSummary) -> bool:
     """Whether the lines had time stamps, or steps had durations."""
-    return summary["time"]["wall_s"] is not None
+    return summary.time.wall_s is not None
 
 
 def show(view: View) -> None:
     """Phases, ranks, gaps, steps."""
-    times = view.summary["time"]
+    _stated(view.summary)
     phases = frames.phases_frame(view.summary)
     widgets.chart(
         timeline(phases, dark=view.dark), phases,
-        key=view.key("timeline"), title="Start-up", hint=_hint(times),
+        key=view.key("timeline"), title="Start-up", hint=_hint(view.summary),
         simulated=view.simulated,
     )  # fmt: skip
-    if view.summary["ranks"] > 1:
-        _ranks(view)
+    lanes = frames.rank_phases(view.summary)
+    if len(lanes):
+        widgets.chart(
+            rank_timeline(lanes, view.summary.time.wall_s or 0.0, dark=view.dark), lanes,
+            key=view.key("ranks"), title="Each rank",
+            hint="The phases of each rank; ranks above 0 often print little. Colours "
+            "are those of the phases above.",
+            simulated=view.simulated,
+        )  # fmt: skip
     left, right = st.columns(2)
     with left:
         _steps(view)
@@ -40,33 +46,36 @@ def show(view: View) -> None:
         _gaps(view)
 
 
-def _hint(times: dict[str, Any]) -> str:
-    wall, unlogged = times["wall_s"], times["unlogged_s"] or 0.0
-    share = 100 * unlogged / wall if wall else 0.0
+def _stated(summary: RunSummary) -> None:
+    """What the engine states about its start, and the garbage collector."""
+    cache = summary.compile.cache if summary.compile is not None else None
+    share = None
+    if summary.gc is not None and summary.gc.share is not None:
+        share = f"{shown.text(summary, 'gc_percent')} of the steps"
+    figures = [
+        *figure(summary, "engine_init_s"),
+        *figure(summary, "compile_s", note=cache and f"compile cache: {cache}"),
+        *figure(summary, "gc_s", note=share),
+        *figure(summary, "gc_freeze_s"),
+    ]
+    if summary.gc is not None and summary.gc.frozen and summary.gc.freeze_s is None:
+        help_text = shown.HELP["gc_freeze_s"]
+        figures.append(Headline("Garbage collector", "frozen", help_text))
+    figures += figure(summary, "unlogged_s")
+    widgets.headline(figures)
+
+
+def _hint(summary: RunSummary) -> str:
+    times = summary.time
     text = (
-        f"{format_duration(wall)} from the first line to "
-        f"{'ready' if times['ready_at'] else 'the last line of the start-up'}; "
-        f"{format_duration(unlogged)} ({format_percent(share)}) of it lies between lines "
-        "that no phase explains and is hatched. Drag to zoom, double-click to reset."
+        f"{shown.text(summary, 'wall_s')} from the first line to "
+        f"{'ready' if times.ready_at else 'the last line of the start-up'}; "
+        f"{shown.text(summary, 'unlogged_s')} of it is unlogged time and hatched. "
+        "Drag to zoom, double-click to reset."
     )
-    if times["residual_s"]:
-        text += f" The parts miss the whole by {format_duration(times['residual_s'])}."
-    if not times["timezone"]:
+    if not times.timezone:
         text += " The log names no time zone; its stamps are read as UTC."
     return text
-
-
-def _ranks(view: View) -> None:
-    lanes = data.rank_phases(view.run, view.summary["time"]["started_at"])
-    if lanes.empty:
-        return
-    widgets.chart(
-        rank_timeline(lanes, dark=view.dark), lanes,
-        key=view.key("ranks"), title="Each rank",
-        hint="What each rank says it does; ranks above 0 often say little. Colours are "
-        "those of the phases above.",
-        simulated=view.simulated,
-    )  # fmt: skip
 
 
 def _steps(view: View) -> None:
@@ -86,18 +95,21 @@ def _steps(view: View) -> None:
 
 
 def _gaps(view: View) -> None:
-    gaps = pd.DataFrame(view.summary["time"]["gaps"])
-    if gaps.empty:
+    gaps = view.summary.time.gaps
+    if not gaps:
         widgets.empty(
-            "Time in no line", "No gap of a second or more lies between two lines."
+            "Unlogged time", "No gap of a second or more lies between two lines."
         )
         return
-    table = gaps[["start_s", "unlogged_s", "line", "before", "after"]].assign(
-        before=[visible(text) for text in gaps["before"]],
-        after=[visible(text) for text in gaps["after"]],
+    table = pd.DataFrame(
+        [
+            (g.start_s, g.unlogged_s, g.line, visible(g.before), visible(g.after))
+            for g in gaps
+        ],
+        columns=["start_s", "unlogged_s", "line", "before", "after"],
     )
     widgets.table(
-        table, key=view.key("gaps"), title="Time in no line",
+        table, key=view.key("gaps"), title="Unlogged time",
         hint="Gaps of a second or more, the longest first, with their two lines.",
         columns={
             "start_s": st.column_config.NumberColumn("from (s)", format="%.1f"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dashboard import widgets
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,12 @@ class View:
     """A run and how it is looked at."""
 
     run: RunRecord
-    summary: dict[str, Any]
+    summary: RunSummary
     dark: bool
 
     @property
     def simulated(self) -> str | None:
-        """What must be said beside the figures; None for a real device."""
+        """What stands beside the figures; None for a real device."""
         return widgets.provenance(self.summary)
 
     def key(self, name: str) -> str:

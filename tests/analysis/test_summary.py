@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.helpers import summary_of
-from warmup_insights.analysis.oddities import oddities
-from warmup_insights.analysis.waterfall import memory_parts
+from tests.helpers import folded, summary_of
+from warmup_insights.analysis.sentences import oddities
 from warmup_insights.model.events import (
     BucketMiss,
+    BucketRangesConfigured,
     BucketsGenerated,
     BucketsOmitted,
     CaptureProgress,
@@ -71,6 +71,33 @@ def test_captures_that_were_counted_are_evidence():
     assert part["capture_percent"] == round(200 / 3, 4)
     assert part["graph_used_bytes"] == 12
     assert part["captured_buckets"] == [[1, 128, 0], [1, 256, 0]]
+
+
+def test_an_execution_stated_as_step_and_capture_has_one_place_in_either_order():
+    one = [
+        step(PROMPT[0], mode="graph", index=1, duration_s=1.0),
+        GraphCaptured(phase="prompt", bucket=PROMPT[0], index=1, duration_s=1.0),
+    ]
+    two = [
+        step(PROMPT[1], mode="graph", index=2, duration_s=2.0),
+        GraphCaptured(phase="prompt", bucket=PROMPT[1], index=2, duration_s=2.0),
+    ]
+    rows = folded([generated(), *one, *two]).rows
+    assert [row.capture.position for row in rows if row.capture] == [0, 1]
+    assert folded([generated(), *reversed(one), *reversed(two)]).rows == rows
+
+
+def test_names_of_dimensions_are_those_of_the_list_and_not_of_the_ranges():
+    """Ranges of decode buckets have no query, which is always 1."""
+    ranges = BucketRangesConfigured(
+        phase="decode", ranges={"bs": [1, 1, 4], "blocks": [8, 8, 16]}
+    )
+    names = ["bs", "query", "num_blocks"]
+    listed = BucketsGenerated(
+        phase="decode", count=1, buckets=[(1, 1, 8)], dimensions=names
+    )
+    for events in ([ranges, listed], [listed, ranges]):
+        assert folded(events).summary.phase("decode").dimensions == names
 
 
 def test_reported_captures_alone_are_no_evidence():
@@ -197,7 +224,7 @@ def test_parts_of_the_budget_add_up_to_the_device():
 
     path = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
     memory = summarize_file(path)["memory"]
-    parts = memory_parts(memory)
+    parts = memory["parts"]
     total = sum(part["bytes"] for part in parts)
     assert abs(total - memory["total_bytes"]) < 0.005 * memory["total_bytes"]
     assert [part["name"] for part in parts] == [
@@ -206,7 +233,7 @@ def test_parts_of_the_budget_add_up_to_the_device():
 
 
 def test_too_little_known_gives_no_parts():
-    assert memory_parts(summary_of([KVCacheAllocated(num_blocks=1)])["memory"]) == []
+    assert summary_of([KVCacheAllocated(num_blocks=1)])["memory"]["parts"] == []
 
 
 def test_oddities_name_their_numbers():
@@ -216,15 +243,15 @@ def test_oddities_name_their_numbers():
         GraphCaptured(phase="prompt", bucket=PROMPT[0], memory_bytes=1024**2),
         BucketMiss(phase="prompt", shape=(3, 999, 0)),
     ]
-    text = " ".join(oddities(summary_of(found)))
+    text = " ".join(oddities(folded(found).summary))
     assert "-1024 MiB" in text or "-1 GiB" in text
     assert "2 of 3 prompt buckets have no graph" in text
-    assert "1 shapes met no bucket" in text
+    assert "1 bucket misses while serving" in text
 
 
 def test_a_run_without_flaws_has_no_oddities():
     found = [generated(), *(step(bucket) for bucket in PROMPT), WarmupFinished()]
-    assert oddities(summary_of(found)) == []
+    assert oddities(folded(found).summary) == []
 
 
 def test_recorder_knows_its_time_zone_and_a_log_does_not():

@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import summary_of
-from warmup_insights.analysis.spans import MEASURED, Span, partition
+from warmup_insights.analysis.summary.spans import MEASURED, Span, partition
 from warmup_insights.model.events import (
     CompileFinished,
+    EngineInitialized,
     GapSeen,
+    KVCacheAllocated,
+    MemoryBudgetSet,
     MemoryMeasured,
     PhaseMarked,
     RunStarted,
@@ -158,3 +161,34 @@ def test_parts_are_in_order_and_do_not_overlap(found):
     for left, right in pairwise(parts):
         assert left.end <= right.start
         assert left.end < right.start or left.name != right.name
+
+
+def test_blocks_stated_after_the_engine_is_ready_are_no_phase():
+    time = time_of(
+        RunStarted(time=0.0),
+        KVCacheAllocated(num_tokens=4096, time=10.0, rank=0),
+        EngineInitialized(duration_s=20.0, time=20.0),
+        KVCacheAllocated(num_blocks=256, time=22.0),
+        ServerReady(time=23.0),
+    )
+    assert totals(time).get("kv_cache", 0.0) <= 10.0
+
+
+def test_phase_begun_in_one_rank_ends_where_another_states_it():
+    time = time_of(
+        PhaseMarked(name="graph_memory_profile", edge="start", time=0.0, rank=0),
+        PhaseMarked(name="graph_capture", edge="end", time=24.0, rank=1),
+        PhaseMarked(name="graph_memory_profile", edge="end", time=3.0, rank=3),
+    )
+    assert totals(time)["graph_memory_profile"] == 3.0
+
+
+def test_utilisation_alone_ends_no_profile_run():
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="graph_memory_profile", edge="end", time=2.0, rank=1),
+        MemoryBudgetSet(gpu_memory_utilization=0.9, time=4.0, rank=1),
+        PhaseMarked(name="server_start", edge="start", time=5.0, rank=0),
+        ServerReady(time=6.0),
+    )
+    assert not any("profile_run" in name for name in totals(time))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from warmup_insights.bucketing import Bucket, BucketingSettings, settings_from_mapping
+from warmup_insights.bucketing import (
+    NEWEST_RELEASE,
+    Bucket,
+    BucketingSettings,
+    settings_from_mapping,
+)
 
 INPUTS = {
     "max_num_seqs": 16,
@@ -16,9 +21,13 @@ INPUTS = {
 }
 
 
-def make_settings(env=None, **inputs) -> BucketingSettings:
-    """The settings of a 4k model, with changed limits or environment."""
-    return settings_from_mapping({**INPUTS, **inputs}, env or {})
+def make_settings(
+    env=None, *, engine_version=NEWEST_RELEASE, **inputs
+) -> BucketingSettings:
+    """The settings of a 4k model, with changed limits, environment or version."""
+    return settings_from_mapping(
+        {**INPUTS, **inputs}, env or {}, engine_version=engine_version
+    )
 
 
 def scan(buckets, shape):

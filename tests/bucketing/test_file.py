@@ -12,9 +12,12 @@ from warmup_insights.bucketing import (
     format_bucket_file,
     lint_bucket_lines,
     parse_bucket_lines,
+)
+from warmup_insights.bucketing.file import (
+    MAX_BUCKETS_PER_LINE,
+    MAX_LINE_LENGTH,
     read_bucket_file,
 )
-from warmup_insights.bucketing.file import MAX_BUCKETS_PER_LINE, MAX_LINE_LENGTH
 from warmup_insights.errors import InputError
 
 

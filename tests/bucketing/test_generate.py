@@ -16,9 +16,10 @@ from warmup_insights.bucketing import (
     format_bucket_file,
     generate,
     parse_bucket_lines,
-    read_features,
     settings_from_mapping,
 )
+from warmup_insights.bucketing.environment import read_features
+from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 
 
@@ -30,18 +31,18 @@ def test_default_prompt_ranges_of_the_exponential_strategy():
     assert parameters[3:] == [(1, 2, 16, 5), (1, 1, 1, 1), (1, 16, 512, 10)]
 
 
-def test_decode_blocks_end_at_three_times_the_cache():
-    generated = generate(make_settings(num_hpu_blocks=100))
-    assert generated.ranges[5].parameters == (1, 16, 300, 10)
-    assert generated.fallback_max_ctx == 300
-
-
-def test_decode_blocks_without_the_clamp_get_more_values():
+def test_decode_blocks_above_three_times_the_cache_get_more_values():
     """512 blocks against 300 need ceil(log2(512 / 300)) + 1 = 2 more values."""
-    generated = generate(
-        make_settings(num_hpu_blocks=100, skip_decode_block_clamp=True)
-    )
+    generated = generate(make_settings(num_hpu_blocks=100))
     assert generated.ranges[5].parameters == (1, 16, 512, 12)
+    assert generated.fallback_max_ctx == 512
+
+
+def test_main_ends_decode_blocks_there_unless_the_model_needs_all():
+    limits = {"num_hpu_blocks": 100, "engine_version": "main"}
+    assert generate(make_settings(**limits)).ranges[5].parameters == (1, 16, 300, 10)
+    kept = generate(make_settings(**limits, skip_decode_block_clamp=True))
+    assert kept.ranges[5].parameters == (1, 16, 512, 12)
 
 
 def test_contiguous_pa_adds_the_whole_cache_but_not_to_the_range():
@@ -66,7 +67,7 @@ def test_contiguous_pa_adds_the_whole_cache_but_not_to_the_range():
 def test_contiguous_pa_and_prefix_caching_follow_from_each_other(
     env, contiguous, prefix
 ):
-    features = read_features(env)
+    features = read_features(env, rules_of(NEWEST_RELEASE))
     assert features["use_contiguous_pa"] is contiguous
     assert features["prefix_caching"] is prefix
 
@@ -177,23 +178,13 @@ def test_speculative_tokens_multiply_batch_and_blocks():
     assert generated.fallback_max_ctx == 1024
 
 
-def test_seed_buckets_are_preferred_where_asked():
-    settings = make_settings(num_speculative_tokens=1)
-    generated = generate(settings)
-    table = BucketTable(settings, generated)
-    assert Bucket(8, 1, 48) in generated.decode
-    assert table.find_decode(7, 40) == Bucket(8, 1, 48)
-    assert table.find_decode(7, 40, from_seeds=True) == Bucket(10, 1, 48)
-    assert table.find_decode(17, 40, from_seeds=True) == table.find_decode(17, 40)
-
-
 def test_bucketing_switched_off_generates_nothing_and_runs_unpadded():
     settings = make_settings({"VLLM_ENABLE_BUCKETING": "false"})
     generated = generate(settings)
     assert generated.prompt == generated.decode == ()
     table = BucketTable(settings, generated)
-    assert table.find_prompt(3, 412, 1) == Bucket(3, 412, 1)
-    assert table.find_decode(3, 7) == Bucket(3, 1, 7)
+    assert table.lookup("prompt", (3, 412, 1)).bucket == Bucket(3, 412, 1)
+    assert table.lookup("decode", (3, 7)).bucket == Bucket(3, 1, 7)
     assert table.lookup("decode", (3, 7)).outcome == "unpadded"
 
 
@@ -345,7 +336,7 @@ def test_the_garbage_collector_is_left_as_it_was():
         gc.enable()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(engine_settings())
 def test_lists_are_sorted_unique_and_within_budget(configuration):
     """Sorted, no bucket twice, no prompt over the budget, nothing both kept and dropped."""
@@ -365,7 +356,7 @@ def test_lists_are_sorted_unique_and_within_budget(configuration):
         assert drop.bucket not in kept[drop.phase]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(engine_settings(), st.data())
 def test_every_legal_shape_gets_a_bucket_that_covers_it(configuration, data):
     """Found or made: the bucket is not smaller than a legal shape in any dimension."""
@@ -390,7 +381,7 @@ def test_every_legal_shape_gets_a_bucket_that_covers_it(configuration, data):
         assert table.lookup("decode", decode).is_covered
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(engine_settings())
 def test_a_written_file_generates_the_same_buckets(configuration):
     """Seeds are written, so speculative decoding is not applied twice."""

@@ -11,9 +11,10 @@ from warmup_insights.bucketing import (
     Bucket,
     BucketIndex,
     BucketTable,
-    fallback_value,
+    GeneratedBuckets,
     generate,
 )
+from warmup_insights.bucketing.lookup import fallback_value
 from warmup_insights.errors import InputError
 
 SHAPES = st.tuples(st.integers(0, 11), st.integers(0, 14), st.integers(0, 14))
@@ -41,16 +42,19 @@ def documented_table() -> BucketTable:
     configuration = make_settings(
         max_num_seqs=4, max_num_batched_tokens=1024, max_model_len=1024
     )
-    return BucketTable.from_buckets(configuration, prompt, decode)
+    given = GeneratedBuckets(
+        "given", tuple(prompt), tuple(decode), (), (), (), decode[-1].num_blocks, ()
+    )
+    return BucketTable(configuration, given)
 
 
 def test_documented_requests_land_in_the_documented_buckets():
     """3 sequences of 412 tokens: the prompt, decode, one leaves, the context grows."""
     table = documented_table()
-    assert table.find_prompt(3, 412, 0) == (4, 512, 0)
-    assert table.find_decode(3, 412) == (4, 1, 512)
-    assert table.find_decode(2, 412) == (2, 1, 512)
-    assert table.find_decode(3, 513) == (4, 1, 640)
+    assert table.lookup("prompt", (3, 412, 0)).bucket == (4, 512, 0)
+    assert table.lookup("decode", (3, 412)).bucket == (4, 1, 512)
+    assert table.lookup("decode", (2, 412)).bucket == (2, 1, 512)
+    assert table.lookup("decode", (3, 513)).bucket == (4, 1, 640)
 
 
 @given(random_buckets(), SHAPES)
@@ -91,16 +95,15 @@ def test_fallback_values_cover_and_are_multiples(value, step):
     assert value <= 1 or made % step == 0
 
 
-def test_a_miss_adds_its_bucket_once_and_is_counted():
+def test_a_miss_adds_its_bucket_once():
     configuration = make_settings()
     table = BucketTable(configuration, generate(configuration))
-    before = table.prompt_buckets
+    before = table.buckets("prompt")
     first = table.lookup("prompt", (3, 128, 0))
     assert first.outcome == "fallback"
     assert first.bucket == (4, 192, 0)
     assert table.lookup("prompt", (3, 128, 0)).outcome == "found"
-    assert table.prompt_buckets == tuple(sorted({*before, first.bucket}))
-    assert table.misses == {("prompt", Bucket(3, 128, 0)): 1}
+    assert table.buckets("prompt") == tuple(sorted({*before, first.bucket}))
 
 
 def test_a_shape_beyond_the_caps_never_makes_the_table_grow_again():
@@ -110,8 +113,7 @@ def test_a_shape_beyond_the_caps_never_makes_the_table_grow_again():
     results = [table.lookup("decode", (17, 40)) for _ in range(5)]
     assert {result.bucket for result in results} == {Bucket(16, 1, 128)}
     assert not results[0].is_covered
-    assert table.misses["decode", Bucket(17, 1, 40)] == 5
-    assert len(table.decode_buckets) == len(generate(configuration).decode) + 1
+    assert len(table.buckets("decode")) == len(generate(configuration).decode) + 1
 
 
 def test_more_decode_blocks_than_prepared_count_as_the_most_prepared():
@@ -120,56 +122,54 @@ def test_more_decode_blocks_than_prepared_count_as_the_most_prepared():
     result = table.lookup("decode", (16, 1000))
     assert (result.bucket, result.outcome) == (Bucket(16, 1, 512), "capped")
     assert not result.is_covered
-    assert not table.misses
 
 
 def test_prompts_beyond_every_limit_are_capped():
     configuration = make_settings()
     table = BucketTable(configuration, generate(configuration))
-    assert table.find_prompt(300, 99999, 99999) == (16, 2048, 32)
+    assert table.lookup("prompt", (300, 99999, 99999)).bucket == (16, 2048, 32)
 
 
 def test_sliding_windows_round_long_fallbacks_to_slices():
     env = {"PT_HPU_SDPA_QKV_SLICE_MODE_FWD": "yes", "VLLM_FUSEDSDPA_SLIDE_THLD": "1024"}
     configuration = make_settings(env)
     table = BucketTable(configuration, generate(configuration))
-    assert table.find_prompt(2, 2049, 0).query_len == 3072
+    assert table.lookup("prompt", (2, 2049, 0)).bucket.query_len == 3072
 
 
 def test_mamba_chunks_are_the_step_of_query_fallbacks():
     configuration = make_settings(mamba_chunk_size=256)
     table = BucketTable(configuration, generate(configuration))
-    assert table.find_prompt(2, 100, 0).query_len == 1280  # ceil(100 ** (1/3)) * 256
+    assert (
+        table.lookup("prompt", (2, 100, 0)).bucket.query_len == 1280
+    )  # ceil(100 ** (1/3)) * 256
 
 
 def test_peek_adds_nothing():
     configuration = make_settings()
     table = BucketTable(configuration, generate(configuration))
-    before = table.decode_buckets
+    before = table.buckets("decode")
     peeked = table.peek("decode", (17, 40))
-    assert table.decode_buckets == before
-    assert not table.misses
+    assert table.buckets("decode") == before
     assert peeked == table.lookup("decode", (17, 40))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3000)), max_size=40))
-def test_find_lookup_and_a_scanned_table_agree_over_many_misses(shapes):
+def test_lookups_and_a_scanned_table_agree_over_many_misses(shapes):
     """The same buckets whether by index or by the scan of a list that grows."""
     configuration = make_settings()
     generated = generate(configuration)
-    found = BucketTable(configuration, generated)
-    looked_up = BucketTable(configuration, generated)
+    table = BucketTable(configuration, generated)
     scanned = set(generated.decode)
     for batch_size, blocks in shapes:
-        bucket = found.find_decode(batch_size, blocks)
-        assert looked_up.lookup("decode", (batch_size, blocks)).bucket == bucket
+        bucket = table.lookup("decode", (batch_size, blocks)).bucket
         capped = min(blocks, generated.fallback_max_ctx)
         expected = scan(scanned, (batch_size, 1, capped))
         if expected is not None:
             assert bucket == expected
         scanned.add(bucket)
-    assert found.decode_buckets == looked_up.decode_buckets == tuple(sorted(scanned))
+    assert table.buckets("decode") == tuple(sorted(scanned))
 
 
 @pytest.mark.parametrize(

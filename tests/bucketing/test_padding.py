@@ -125,9 +125,9 @@ def test_reports_add_nothing_and_tell_what_is_not_covered():
     """Only batches of 1 are prepared, so that half of the decode shapes miss."""
     env = {"VLLM_BUCKETING_STRATEGY": "lin", "VLLM_DECODE_BS_BUCKET_MAX": "1"}
     configuration, table = make_table(env, max_num_seqs=2)
-    before = table.decode_buckets
+    before = table.buckets("decode")
     report = report_padding(configuration, table, one_length(100))
-    assert table.decode_buckets == before
+    assert table.buckets("decode") == before
     assert report.decode_sequences is not None
     assert report.decode_sequences.uncovered == 0.5
 

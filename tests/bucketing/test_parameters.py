@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.bucketing.helpers import make_settings
-from warmup_insights.bucketing import (
-    STRATEGIES,
-    BucketingSettings,
-    SlidingWindow,
-    generate,
-)
+from warmup_insights.bucketing import STRATEGIES, BucketingSettings, generate
+from warmup_insights.bucketing.settings import SlidingWindow
 
 MERGED = {"VLLM_MERGED_PREFILL": "true"}
 CONTIGUOUS = {"VLLM_CONTIGUOUS_PA": "true"}
@@ -137,26 +133,7 @@ def test_prompt_parameters(strategy, env, inputs, expected):
             "exp",
             {},
             {"num_hpu_blocks": 100},
-            [(1, 2, 16, 5), (1, 1, 1, 1), (1, 16, 300, 10)],
-        ),
-        (
-            "exp",
-            {},
-            {"num_hpu_blocks": 100, "skip_decode_block_clamp": True},
             [(1, 2, 16, 5), (1, 1, 1, 1), (1, 16, 512, 12)],
-        ),
-        # The switch does nothing where three caches hold all, or with contiguous PA.
-        (
-            "exp",
-            {},
-            {"skip_decode_block_clamp": True},
-            [(1, 2, 16, 5), (1, 1, 1, 1), (1, 16, 512, 10)],
-        ),
-        (
-            "exp",
-            CONTIGUOUS,
-            {"num_hpu_blocks": 100, "skip_decode_block_clamp": True},
-            [(1, 2, 16, 5), (1, 1, 1, 1), (1, 16, 100, 8)],
         ),
     ],
 )

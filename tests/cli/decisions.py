@@ -7,11 +7,11 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tests.analysis_decisions.builders import simulate
-from warmup_insights.analysis.refresh import refresh_summary
+from tests.analysis.builders import simulate
 from warmup_insights.cli import cli
 from warmup_insights.model.events import Event
 from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
 
@@ -21,9 +21,9 @@ def store_run(
     """Store events as a recorded run with its summary."""
     with EventStore(db) as store:
         with store.begin() as transaction:
-            transaction.add_run(RunRecord(run_id=run_id, label=label, **more))
+            transaction.ensure_run(RunRecord(run_id=run_id, label=label, **more))
             transaction.append(run_id, events)
-        refresh_summary(store, run_id)
+        refresh(store, run_id)
 
 
 def simulated_run(db: Path, run_id: str, label: str, **settings: Any) -> None:

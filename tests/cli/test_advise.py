@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.analysis_decisions.builders import start_up, started
+from tests.analysis.builders import start_up, started
 from tests.cli.decisions import invoke, simulated_run, store_run
-from warmup_insights.analysis.advice_rules import RULES
+from warmup_insights.analysis.advice import RULES
 from warmup_insights.errors import StoreError
 
 
@@ -53,8 +53,8 @@ def test_markdown(db):
     assert "    ```\n    # starts seen: 2" in text
 
 
-def test_nothing_to_say_is_said(db):
-    assert "Nothing to advise" in invoke("advise", "nothing", "--db", db).stdout
+def test_a_run_without_findings_is_one_sentence(db):
+    assert "No findings" in invoke("advise", "nothing", "--db", db).stdout
 
 
 def test_rules_are_listed():
@@ -62,6 +62,7 @@ def test_rules_are_listed():
     assert all(rule.name in text for rule in RULES)
     rows = json.loads(invoke("advise", "--rules", "--json").stdout)["rules"]
     assert [row["rule"] for row in rows] == [rule.name for rule in RULES]
+    assert all(row["applies_when"] == row["speaks_when"] for row in rows)
 
 
 def test_wrong_input_is_one_sentence(db):

@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from warmup_insights.bucketing import read_bucket_file
-from warmup_insights.cli import COMMANDS, cli
+from warmup_insights.bucketing.file import read_bucket_file
+from warmup_insights.cli import cli
 from warmup_insights.cli.buckets import buckets
 from warmup_insights.errors import InputError, SettingError
 
@@ -63,10 +63,6 @@ def write_settings(tmp_path):
         return f"--settings={path}"
 
     return write
-
-
-def test_the_help_line_is_that_of_the_table():
-    assert (buckets.help or "").splitlines()[0] == COMMANDS["buckets"][2]
 
 
 def test_every_command_and_option_has_help():
@@ -157,7 +153,7 @@ def test_the_env_of_a_settings_file_replaces_the_environment(
 def test_options_win_over_a_settings_file(write_settings):
     settings = write_settings()
     assert (
-        run_json("generate", settings, "--num-kv-blocks=100")["fallback_max_ctx"] == 300
+        run_json("generate", settings, "--num-kv-blocks=100")["fallback_max_ctx"] == 512
     )
 
 
@@ -307,16 +303,19 @@ def test_compare_shows_why_a_strategy_is_impossible():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", ":1: not JSON"),
-        ("[]", '"inputs"'),
-        ('{"inputs": 3}', '"inputs"'),
-        ('{"inputs": {}, "env": []}', "max_num_seqs is missing"),
-        ('{"inputs": {}, "env": [1]}', '"env" is not'),
-        ('{"inputs": {}, "env": {"A": [1]}}', "A=[1]"),
-        ('{"inputs": {}, "lookups": 3}', '"lookups" is not'),
-        ('{"inputs": {}, "lookups": [{"phase": "x", "shape": []}]}', "lookup 1"),
-        ('{"inputs": {}, "lookups": [[1, 2]]}', "lookup 1"),
-        ("[" * 100_000, "not JSON"),
+        ("{", "truncated"),
+        ("[]", "Expected `object`"),
+        ('{"inputs": 3}', "$.inputs"),
+        ('{"inputs": {}, "env": {}}', "max_num_seqs is missing"),
+        ('{"inputs": {}, "env": [1]}', "$.env"),
+        ('{"inputs": {}, "env": {"A": [1]}}', "$.env[...]"),
+        ('{"inputs": {}, "lookups": 3}', "$.lookups"),
+        (
+            '{"inputs": {}, "lookups": [{"phase": "x", "shape": []}]}',
+            "$.lookups[0].phase",
+        ),
+        ('{"inputs": {}, "lookups": [[1, 2]]}', "$.lookups[0]"),
+        ("[" * 100_000, "not a settings file"),
     ],
 )
 def test_settings_files_that_are_none_are_named(tmp_path, content, words):
@@ -354,6 +353,55 @@ def test_wrong_shapes_in_a_settings_file_are_refused(write_settings):
     settings = write_settings(lookups=[{"phase": "decode", "shape": [1, 2, 3]}])
     result = run("generate", settings, error=InputError)
     assert "[1, 2, 3]" in str(result.exception)
+
+
+SMALL_CACHE = [*LIMITS[1:], "--max-num-seqs=8", "--num-kv-blocks=10"]
+
+
+@pytest.mark.parametrize("command", [("generate",), ("lookup", 3, 1, 9), ("compare",)])
+def test_the_version_whose_rules_are_used_is_named(command):
+    assert run_json(*command, *LIMITS)["engine_version"] == "v0.26.0"
+    text = run(*command, *LIMITS).stdout
+    assert "Bucketing rules of vllm-gaudi v0.26.0 (newest release)" in text
+    older = (*command, *LIMITS, "--engine-version=0.19.1")
+    assert run_json(*older)["engine_version"] == "v0.19.1"
+    assert run(*older).stdout.endswith("Bucketing rules of vllm-gaudi v0.19.1\n")
+
+
+def test_another_version_gives_its_own_buckets():
+    main = run_json("generate", *SMALL_CACHE, "--engine-version=main")
+    assert main["fallback_max_ctx"] == 30
+    assert run_json("generate", *SMALL_CACHE)["fallback_max_ctx"] == 256
+
+
+def test_a_strategy_can_be_chosen_in_a_version_without_its_variable():
+    old = (*LIMITS, "--engine-version=0.19.0")
+    assert run_json("generate", *old, "--strategy=lin")["strategy"] == "lin"
+    rows = run_json("compare", *old)["strategies"]
+    assert "no padding-aware strategy" in rows[2]["error"]
+
+
+def test_lint_uses_the_rules_of_a_version_only_with_settings(tmp_path, write_settings):
+    path = tmp_path / "b.txt"
+    path.write_text("(1, 128, 31)\n(1, 2048, 31)\n(1, 1, 4)\n")
+    assert run_json("lint", path)["engine_version"] is None
+    run("lint", path, "--engine-version=main", error=InputError)
+    older = run_json("lint", path, write_settings(), "--engine-version=0.17.1")
+    assert older["engine_version"] == "v0.17.1"
+    assert [problem["line"] for problem in older["problems"]] == [2]
+    assert run_json("lint", path, write_settings())["problems"] == []
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.99.0", "newest"])
+def test_a_version_without_known_rules_is_one_sentence(version):
+    wrong = run("generate", *LIMITS, f"--engine-version={version}", error=SettingError)
+    assert version in str(wrong.exception)
+    assert "main" in str(wrong.exception)
+
+
+def test_the_older_scheme_has_no_version():
+    arguments = ("--scheme=2d", "--max-num-seqs=4", "--engine-version=main")
+    run("generate", *arguments, error=InputError)
 
 
 def test_a_wrong_setting_is_one_sentence_and_exit_code_1():

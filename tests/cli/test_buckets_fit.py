@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.analysis_decisions.builders import simulate
+from tests.analysis.builders import simulate
 from tests.cli.decisions import invoke, store_run
-from warmup_insights.bucketing import read_bucket_file
+from warmup_insights.bucketing.file import read_bucket_file
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import BucketMiss, BucketUsed
 
@@ -102,6 +102,17 @@ def test_a_trace_and_a_file_that_says_what_it_is_for(trace, tmp_path):
     assert isinstance(again.exception, InputError)
 
 
+def test_the_version_whose_rules_are_used_is_named(trace, db):
+    command = ("buckets", "fit", "--trace", trace, *LIMITS, "--max-buckets", 12)
+    assert json.loads(invoke(*command, "--json").stdout)["engine_version"] == "v0.26.0"
+    older = invoke(*command, "--engine-version", "0.19.0").stdout
+    assert older.endswith("Bucketing rules of vllm-gaudi v0.19.0\n")
+    of_run = invoke("buckets", "fit", "served", "--db", db)
+    assert "vllm-gaudi v0.26.0 (newest release)" in of_run.stdout
+    early = invoke(*command, "--engine-version", "0.10.1")
+    assert isinstance(early.exception, InputError)
+
+
 def test_the_table_compares_strategies(trace):
     text = invoke(
         "buckets", "fit", "--trace", trace, *LIMITS, "--max-buckets", 12
@@ -150,7 +161,7 @@ def test_settings_of_the_run_can_be_overridden(db, trace):
         (["--trace", "nothing.jsonl", *LIMITS], InputError, "cannot be read"),
         (["--benchmark", "nothing.json", *LIMITS], InputError, "cannot be read"),
         (["served", "--max-buckets", 1], InputError, "raise the limit"),
-        (["served", "--max-warmup", "soon"], SettingError, "A limit cannot be read"),
+        (["served", "--max-warmup", "soon"], SystemExit, "2"),
         (["--trace", "TRACE", *LIMITS, "--max-warmup", "3s"], InputError, "needs a run"),
         (["--trace", "TRACE", *LIMITS[:3], "--num-kv-blocks=500", "--max-model-len=64"],
          InputError, "more than max_model_len=64"),

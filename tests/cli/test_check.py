@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.analysis_decisions.builders import start_up
+from tests.analysis.builders import start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
 from warmup_insights.errors import InputError, StoreError
 
@@ -27,8 +27,8 @@ def test_a_passing_check_exits_0_and_a_broken_one_1(db):
         "check", "new1", "--db", db, "--max-warmup", "65s", "--max-misses", "0"
     )
     assert (good.exit_code, bad.exit_code) == (0, 1)
-    assert "All 1 limits hold." in good.stdout
-    assert "1 of 2 do not hold." in bad.stdout
+    assert "All 1 limits hold" in good.stdout
+    assert "1 of 2 do not hold" in bad.stdout
     assert "above the limit" in bad.stdout
 
 
@@ -135,8 +135,15 @@ def test_unknown_runs_are_said(db):
         ("", "holds no JSON"),
         ("[1]", "is no exported run"),
         ('{"schema": 99}', "summary schema 99"),
-        ('{"schema": 1, "memory": []}', "memory is not as a run summary has it"),
-        ('{"summary": {"schema": 1}, "bucket_rows": "x"}', "bucket_rows is not a list"),
+        (
+            '{"schema": 1, "run_id": "a", "source": {"kind": "log"}, "memory": []}',
+            "Expected `object | null`, got `array` - at `$.memory`",
+        ),
+        (
+            '{"schema": 1, "run_id": "a", "source": {"kind": "log"}, "bucket_rows": "x"}',
+            "Expected `array`, got `str` - at `$.bucket_rows`",
+        ),
+        ('{"summary": {"schema": 1}}', "missing required field"),
     ],
 )
 def test_broken_baseline_files_are_refused(db, tmp_path, content, sentence):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.analysis_decisions.builders import config, start_up
+from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
 from warmup_insights.analysis.compare import compare
 from warmup_insights.errors import InputError, StoreError

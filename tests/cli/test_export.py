@@ -8,12 +8,13 @@ import json
 
 import pytest
 
-from tests.analysis_decisions.builders import config, start_up
+from tests.analysis.builders import config, contradicting, start_up, summary_of
 from tests.cli.decisions import invoke, simulated_run, store_run
-from warmup_insights.analysis.figures import FIGURES
 from warmup_insights.errors import InputError
-from warmup_insights.export.baseline import read_run_json
+from warmup_insights.export.baseline import read_run_json, run_json
+from warmup_insights.export.runs import figures_csv, run_markdown
 from warmup_insights.export.tables import csv_text, make_table, markdown_table, plain
+from warmup_insights.model.figures import FIGURES
 from warmup_insights.storage import EventStore
 
 
@@ -36,6 +37,35 @@ def test_json_reads_back_as_the_stored_run(db, tmp_path):
         assert summary == store.summary("aaa111")
         assert rows == store.bucket_summaries("aaa111")
     assert json.loads(path.read_text())["format"] == "warmup-insights-run"
+
+
+def test_a_file_of_an_older_version_reads_with_what_it_lacks_unknown(tmp_path):
+    """Keys that came later are unknown, keys that nobody reads are left out."""
+    summary = {
+        "schema": 1, "run_id": "old", "source": {"kind": "log", "name": "x.log"},
+        "status": "finished", "time": {"wall_s": 12.5, "gone": True},
+        "buckets": {"prompt": {"generated": 1, "buckets": [[1, 128]]}},
+    }  # fmt: skip
+    rows = [{"phase": "prompt", "bucket": [1, 128], "duration_s": 3}]
+    for content in ({"summary": summary, "bucket_rows": rows},
+                    {**summary, "bucket_rows": rows}):  # fmt: skip
+        path = tmp_path / "old.json"
+        path.write_text(json.dumps(content))
+        read, (row,) = read_run_json(path)
+        assert (read.time.wall_s, read.time.warmup_s, read.gc) == (12.5, None, None)
+        assert read.phase("prompt").buckets == [(1, 128)]
+        assert (row.bucket, row.duration_s, row.run) == ((1, 128), 3.0, None)
+
+
+def test_contradictions_are_in_every_format():
+    summary = contradicting(summary_of(start_up()), "warmup_s")
+    sentence = "One is the other, but the evidence differs: a; b."
+    (row,) = [
+        r for r in rows_of(figures_csv(summary)) if r["figure"] == "contradiction"
+    ]
+    assert row["value"] == sentence
+    assert sentence in run_markdown(summary, [])
+    assert json.loads(run_json(summary, []))["summary"]["contradictions"]
 
 
 def test_csv_has_every_figure_and_no_zero_for_unknown(db):
@@ -99,7 +129,7 @@ def test_a_run_that_is_still_going_on_has_its_buckets(tmp_path):
 
     db = tmp_path / "x.db"
     with EventStore(db) as store, store.begin() as transaction:
-        transaction.add_run(RunRecord(run_id="live"))
+        transaction.ensure_run(RunRecord(run_id="live"))
         transaction.append("live", start_up(config(a=1))[:5])
     rows = rows_of(
         invoke("export", "live", "--db", db, "--format", "buckets-csv").stdout

@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from tests.helpers import ROOT
 from warmup_insights.cli import cli
-from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.errors import StoreError, WarmupInsightsError
+from warmup_insights.model.events import Note
+from warmup_insights.storage import EventStore
 
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 BARS = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
@@ -116,8 +118,46 @@ def test_show_prints_events_and_buckets(run):
     assert {row["state"] for row in rows} == {"warmed", "missed"}
 
 
-def test_runs_lists_newest_first_and_says_what_to_do_when_empty(run):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs",), ("show", "latest"), ("show", "latest", "--events"),
+        ("compare", "latest", "latest"), ("advise", "latest"), ("plan", "latest"),
+        ("check",), ("export", "latest"), ("buckets", "fit", "latest"),
+        ("prune", "--keep", "1"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_commands_that_read_make_no_database(run, tmp_path, arguments):
+    error = run(*arguments).exception
+    assert str(error) == (
+        f"There is no database {tmp_path / 'a.db'} yet; add runs with "
+        "`warmup-insights ingest LOG`, or name another with --db"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_database_lists_what_to_do(run, db):
+    EventStore(db).close()
     assert "warmup-insights ingest" in run("runs").stdout
+
+
+def test_a_database_that_cannot_be_written_is_listed(run, db, monkeypatch):
+    """Also where a summary is missing, which cannot be stored then."""
+    run("ingest", str(CAPTURE))
+    with EventStore(db) as store, store.begin() as transaction:
+        transaction.append(store.runs()[0].run_id, [Note(topic="t", text="x")])
+
+    def refuse(store):
+        raise StoreError("attempt to write a readonly database")
+
+    monkeypatch.setattr("warmup_insights.cli.runs.refresh_stale", refuse)
+    result = run("runs")
+    assert result.exit_code == 0
+    assert "vllm-fork" in result.stdout
+
+
+def test_runs_lists_newest_first(run):
     run("ingest", str(CAPTURE), str(BARS), "--year", "2025")
     rows = json.loads(run("runs", "--json").stdout)["runs"]
     assert [row["source"] for row in rows] == [CAPTURE.name, BARS.name]
@@ -137,7 +177,7 @@ def test_dialects_lists_all_with_a_sample():
     names = {row["name"] for row in rows}
     assert names == {
         "vllm-fork", "vllm-hpu-plugin", "vllm-gaudi", "vllm", "vllm-bench",
-        "server-events", "json", "reference",
+        "server-events", "json", "reference", "tpu-inference",
     }  # fmt: skip
     assert all(row["sample"] for row in rows)
     assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout
@@ -180,6 +220,8 @@ def test_follow_picks_up_what_is_appended(tmp_path, db):
     wait_for("running")
     log.write_bytes(b"".join(lines))
     wait_for("finished")
+    while "finished" not in process.stderr.readline():
+        assert process.poll() is None
     process.send_signal(2)
     out, _ = process.communicate(timeout=30)
     assert json.loads(out)["files"][0]["state"] == "continued"

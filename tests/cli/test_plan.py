@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.analysis_decisions.builders import SEED_LOG, start_up
+from tests.analysis.builders import SEED_LOG, start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import BucketUsed
@@ -59,7 +59,7 @@ def test_without_settings_it_recommends(db):
     assert both["settings"]["VLLM_GRAPH_RESERVED_MEM"] == 0.59
     assert both["captured_percent"] == 100.0
     text = invoke("plan", "base", "--db", db, "--margin", "4GiB").stdout
-    assert "Margin asked for: 4 GiB" in text
+    assert "Margin required: 4 GiB" in text
     assert "The run was simulated" in text
 
 
@@ -96,7 +96,6 @@ def test_graphs_that_are_used_can_be_wanted_alone(db):
             InputError,
             "two dimensions",
         ),
-        (["base", "--margin", "much"], InputError, "write it like 2GiB"),
         (["base", "--margin", "900GiB"], SettingError, "not possible"),
         (["seed", "--wanted", "used"], InputError, "used no bucket while serving"),
         (
@@ -110,6 +109,10 @@ def test_wrong_input_is_one_sentence(db, arguments, kind, sentence):
     error = invoke("plan", "--db", db, *arguments).exception
     assert isinstance(error, kind)
     assert sentence in str(error)
+
+
+def test_a_margin_that_is_no_size_is_a_usage_error(db):
+    assert invoke("plan", "base", "--db", db, "--margin", "much").exit_code == 2
 
 
 @pytest.mark.parametrize("share", ["2", "x", "-0.1", "nan", ""])

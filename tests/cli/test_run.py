@@ -13,8 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.helpers import public
 from tests.runner.parsing import read_log
-from warmup_insights.cli import COMMANDS, cli
+from warmup_insights.cli import cli
 from warmup_insights.cli.run import run
 from warmup_insights.cli.run_options import engine_environment
 from warmup_insights.errors import DeviceError, InputError, SettingError, StoreError
@@ -28,6 +29,7 @@ SMALL = (
     "--max-num-seqs=2",
     "--max-num-batched-tokens=64",
 )
+TITLE = f"{'load model':<18} "
 SIMULATED = ("--device=simulated:gaudi2", "--max-model-len=1024", "--max-num-seqs=4")
 
 
@@ -60,11 +62,8 @@ def refused(db, error, words, *arguments):
 def stored(db, run="latest"):
     with EventStore(db) as store:
         record = store.find_run(run)
-        return record, list(store.events(record.run_id)), store.summary(record.run_id)
-
-
-def test_the_help_line_is_that_of_the_table():
-    assert (run.help or "").splitlines()[0] == COMMANDS["run"][2]
+        found = store.summary(record.run_id)
+        return record, list(store.events(record.run_id)), found and public(found)
 
 
 def test_every_option_has_help():
@@ -91,10 +90,10 @@ def test_a_cpu_run_is_stored_with_its_events_and_summary(db):
 
 def test_results_go_to_stdout_and_talk_to_stderr(db):
     result = invoke(db, *SMALL)
-    assert "prompt graphs" in result.stdout
-    assert "ready after" in result.stdout
-    assert "loading the model" in result.stderr
-    assert "loading the model" not in result.stdout
+    assert "Where the time went" in result.stdout
+    assert "KV blocks" in result.stdout
+    assert TITLE in result.stderr
+    assert "Where the time went" not in result.stderr
 
 
 def test_json_is_the_run_id_and_its_summary(db):
@@ -111,7 +110,7 @@ def test_quiet_says_nothing(db):
 def test_a_simulated_run_says_so_everywhere(db):
     result = invoke(db, *SIMULATED)
     record, events, summary = stored(db)
-    assert "SIMULATED" in result.stdout
+    assert "simulated figures" in result.stdout
     assert record.synthetic is True
     assert record.device_kind == "simulated"
     assert events[0].synthetic is True
@@ -245,7 +244,7 @@ class TestLog:
     def test_without_a_file_the_log_is_the_talk(self, db):
         result = invoke(db, *SIMULATED, "--log-format=vllm-gaudi")
         assert "[Warmup][Prompt][1/" in result.stderr
-        assert "loading the model" not in result.stderr
+        assert TITLE not in result.stderr
         assert "[Warmup]" not in result.stdout
 
     def test_a_file_needs_a_format(self, db, tmp_path):
@@ -255,9 +254,25 @@ class TestLog:
 
     def test_a_file_that_cannot_be_written_is_refused(self, db, tmp_path):
         refused(
-            db, InputError, "cannot write the log", *SIMULATED, "--log-format=vllm",
+            db, InputError, "cannot be written", *SIMULATED, "--log-format=vllm",
             f"--log-file={tmp_path / 'no' / 'x'}",
         )  # fmt: skip
+
+
+def test_files_are_overwritten_only_by_force(db, tmp_path):
+    log, result = tmp_path / "engine.log", tmp_path / "result.json"
+    options = {
+        log: ("--log-format=vllm", f"--log-file={log}"),
+        result: ("--serve", "--num-prompts=3", f"--save-result={result}"),
+    }
+    for path, arguments in options.items():
+        path.write_text("mine")
+        refused(db, InputError, "--force", *SIMULATED, *arguments)
+        assert path.read_text() == "mine"
+        invoke(db, *SIMULATED, *arguments, "--force")
+        assert path.read_text() != "mine"
+    with EventStore(db) as store:
+        assert store.count_runs() == 2
 
 
 class TestFailure:
@@ -301,7 +316,7 @@ class TestFailure:
         invoke(db, *arguments, exit_code=2)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_an_interrupted_run_is_stored_as_failed(self, db, number):
+    def test_an_interrupt_while_serving_ends_serving(self, db, number):
         """A real process, a real signal, in the middle of serving a long workload."""
         process = subprocess.Popen(
             [
@@ -323,8 +338,9 @@ class TestFailure:
             process.kill()
         assert process.returncode == 1
         assert "Error: interrupted" in stderr
-        record, events, _ = stored(db)
-        assert record.status == "failed"
+        record, events, summary = stored(db)
+        assert record.status == "finished"
+        assert summary["serving"]["end"]["message"] == "interrupted from the keyboard"
         assert len(events) > 50
         assert events[-1].status == "failed"
 

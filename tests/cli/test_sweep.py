@@ -83,7 +83,7 @@ def test_variables_and_options_reach_the_engine(tmp_path):
     )  # fmt: skip
     (point,) = json.loads(result.stdout)["points"]
     with EventStore(db) as store:
-        config = store.summary(point["run_id"])["config"]
+        config = store.summary(point["run_id"]).config
     assert config["VLLM_BUCKETING_STRATEGY"] == "lin"
     assert config["VLLM_GRAPH_PROMPT_RATIO"] == 0.25
     assert config["VLLM_DECODE_BS_BUCKET_MAX"] == "4"
@@ -178,7 +178,7 @@ SERVER = """
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with EventStore(db) as store, store.begin() as t:
-        t.add_run(RunRecord(run_id="srv", label=label, started_at=1.0))
+        t.ensure_run(RunRecord(run_id="srv", label=label, started_at=1.0))
         events = [RunStarted(engine="vllm", time=1.0)]
         if mode == "fails":
             events.append(Failure(failure="error", message="no such model", time=2.0))
@@ -265,7 +265,7 @@ def test_why_a_server_died_unrecorded_is_its_last_error_and_is_kept(
     said = "a.b.NoSuchModelError: no model at http://***@host/m"
     assert (outcome.status, outcome.reason) == ("failed", said)
     with EventStore(tmp_path / "v.db") as store:
-        assert store.summary("srv")["failure"]["message"] == said
+        assert store.summary("srv").failure.message == said
         made = experiment()
         found = sweep_runs.find_done(store, made, made.points[0], retry_failed=False)
     assert (found.run_id, found.status, found.reason) == ("srv", "failed", said)

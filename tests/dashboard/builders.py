@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from warmup_insights.analysis.refresh import refresh_summary
 from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
@@ -32,6 +31,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
 GIB = 1024**3
@@ -154,9 +154,9 @@ def _serving(clock: float) -> Iterator[Event]:
 def add_run(store: EventStore, run_id: str, events: Any, **columns: Any) -> None:
     """A recorded run with its summary."""
     with store.begin() as transaction:
-        transaction.add_run(RunRecord(run_id=run_id, started_at=START, **columns))
+        transaction.ensure_run(RunRecord(run_id=run_id, started_at=START, **columns))
         transaction.append(run_id, list(events))
-    refresh_summary(store, run_id)
+    refresh(store, run_id)
 
 
 def add_recorded_runs(store: EventStore) -> None:

@@ -115,7 +115,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         drawn = page.locator(".js-plotly-plot").all_inner_texts()
         assert any("captured 15" in text for text in drawn)
         assert any("23.75 GiB" in text for text in drawn)
-        assert any("62.5 %  (15 of 24)" in text for text in drawn)
+        assert any("15 of 24, 62.5 %" in text for text in drawn)
         page.get_by_role("tab", name="Graph memory").click()
         page.get_by_text("Reserved against used").wait_for()
         assert "tab=Graph+memory" in page.url
@@ -246,7 +246,7 @@ class _Recording:
         self.events = list(recorded_events())
         self.shift = time.time() - (self.events[0].time or 0.0)
         with store.begin() as transaction:
-            transaction.add_run(
+            transaction.ensure_run(
                 RunRecord(
                     run_id="a" * 12, label="live run", status="running",
                     heartbeat_at=time.time(), process=own_process(),
@@ -330,8 +330,8 @@ def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
     path = tmp_path / "budget.csv"
     download.value.save_as(path)
     lines = path.read_text().splitlines()
-    assert lines[0] == "step,kind,bytes,start_bytes"
-    assert f"KV cache,level,{60 * 1024**3},0" in lines
+    assert lines[0] == "step,kind,meaning,bytes,start_bytes,text"
+    assert f"KV cache,part,kv_cache,{60 * 1024**3},0,60 GiB" in lines
 
 
 def test_a_page_of_another_name_may_not_talk_to_the_server(full_server, chromium):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 import dashboard.__main__ as program
 from dashboard import comparing, configurations, lab
+from dashboard.frames import buckets_frame
 from dashboard.server import command, environment, options
 from dashboard.settings import read_settings
 from dashboard.text import markdown
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.figures import format_figure
 from warmup_insights.bucketing import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import format_figure
 from warmup_insights.storage import EventStore
 
 RUNS = ("recorded 0", "recorded 1", "recorded 2")
@@ -50,7 +50,7 @@ def test_it_listens_on_this_machine_only(started, tmp_path):
 
 def test_another_address_is_warned_about(started):
     result = CliRunner().invoke(cli, ["dashboard", "--host", "0.0.0.0", "--db", "x.db"])
-    assert "asks nobody for a password" in result.stderr
+    assert "without a password" in result.stderr
     assert "--server.address=0.0.0.0" in started[0][0]
     assert not [a for a in started[0][0] if "allowedHosts" in a]
 
@@ -149,10 +149,10 @@ def test_phases_and_budgets_of_a_comparison_are_those_of_the_runs(full_database)
     phases = comparing.phases_table(result, summaries)
     totals = phases.groupby("run")["duration_s"].sum()
     for name, summary in zip(RUNS, summaries, strict=True):
-        assert totals[name] == pytest.approx(summary["time"]["wall_s"])
+        assert totals[name] == pytest.approx(summary.time.wall_s)
     memory = comparing.memory_table(result)
     cache = memory[memory["name"] == "kv_cache"].set_index("run")["bytes"]
-    assert cache["recorded 0"] == summaries[0]["memory"]["kv_cache_bytes"]
+    assert cache["recorded 0"] == summaries[0].memory.kv_cache_bytes
 
 
 def test_the_memory_page_marks_what_no_run_beats(full_database):
@@ -170,14 +170,14 @@ def test_the_memory_page_marks_what_no_run_beats(full_database):
 def test_the_lab_counts_what_buckets_generate_counts():
     limits = {**lab.DEFAULTS, "max_num_seqs": 8, "max_model_len": 1024}
     trials = lab.run_trials(
-        limits, {}, ["exp", "lin", "pad"], assume_lengths("uniform", 1024)
+        limits, {}, ["exp", "lin", "pad"], assume_lengths("uniform", 1024), "v0.24.0"
     )
     table = lab.trials_table(trials)
     for trial, row in zip(trials, table.to_dict("records"), strict=True):
         result = CliRunner().invoke(
             cli,
             ["buckets", "generate", "--json", "--strategy", trial.strategy,
-             "--assume", "uniform",
+             "--assume", "uniform", "--engine-version", "0.24.0",
              *[f"--{'num-kv-blocks' if name == 'num_hpu_blocks' else name.replace('_', '-')}={value}"
                for name, value in limits.items()]],
         )  # fmt: skip
@@ -208,7 +208,7 @@ def test_the_lab_page_shows_a_wrong_variable_as_a_sentence(monkeypatch, empty_da
 def test_the_lab_starts_from_a_run(full_database):
     with EventStore(full_database) as store:
         summary = store.summary(store.find_run("recorded 0").run_id)
-        rows = pd.DataFrame(store.bucket_summaries(store.find_run("recorded 0").run_id))
+        rows = buckets_frame(store.bucket_summaries(summary.run_id))
     assert lab.limits_of(summary) == {
         "max_num_seqs": 2, "max_num_batched_tokens": 256, "max_model_len": 4096,
         "block_size": 128, "num_hpu_blocks": 600,

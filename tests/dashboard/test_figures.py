@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from msgspec import structs, to_builtins
 
-from dashboard import budget, frames, frames_steps, graph_memory
+from dashboard import frames, frames_memory, frames_steps, widgets
 from dashboard.charts import mark_synthetic
 from dashboard.charts_buckets import bucket_map, choose_axes
 from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
 from dashboard.charts_steps import (
     capture_bars,
-    config_name,
     defrag_runs,
     graphs_by_size,
     lazy_timeline,
@@ -25,6 +25,7 @@ from dashboard.palette import STATES
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.summary import summarize
+from warmup_insights.analysis.summary.memory import budget_parts
 from warmup_insights.ingest import ingest_path
 from warmup_insights.model.events import (
     GraphCaptured,
@@ -33,17 +34,23 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import (
+    Contradiction,
+    Gap,
+    GraphFacts,
+    MemoryFacts,
+    PhaseBuckets,
+    RunSummary,
+    SourceName,
+    TimePhase,
+    Times,
+)
 from warmup_insights.storage import EventStore
 
 
 @pytest.fixture(scope="module")
-def events():
-    return list(recorded_events())
-
-
-@pytest.fixture(scope="module")
-def recorded(events):
-    return summarize(RunRecord(run_id="r" * 12), events)
+def recorded():
+    return summarize(RunRecord(run_id="r" * 12), recorded_events())
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +62,7 @@ def document(tmp_path_factory):
         (run_id,) = ingest_path(store, str(log)).run_ids
         return (
             store.summary(run_id),
-            frames.buckets_frame(store.bucket_summaries(run_id)),
-            list(store.events(run_id)),
+            store.bucket_summaries(run_id),
         )
 
 
@@ -66,79 +72,86 @@ def bars(figure, number=0):
 
 
 def test_the_waterfall_ends_at_the_kv_cache(document):
-    steps = {s.name: s for s in budget.budget_steps(document[0])}
-    drawn = bars(budget_waterfall(list(steps.values())))
+    steps = frames_memory.budget_frame(document[0])
     expected = {
         "Device total": 94.62, "Weights": 14.97, "Profiling run": 504 / 1024,
         "Free after profiling": 79.16, "Margin, never used": 39.58, "Usable": 39.58,
-        "Reserved for graphs": 15.83, "Used by graphs": 14.03 + 161.9 / 1024,
+        "Reserved for graphs": 15.83, "Taken by graphs": 14.03 + 161.9 / 1024,
         "KV cache": 23.75,
     }  # fmt: skip
-    assert drawn == pytest.approx(expected, abs=0.006)
-    # Each part ends where the next level begins.
-    assert steps["Weights"].start_bytes + steps["Weights"].size_bytes == (
-        steps["Device total"].size_bytes
-    )
-    assert steps["Reserved for graphs"].start_bytes == pytest.approx(
-        steps["KV cache"].size_bytes, rel=0.001
-    )
+    assert bars(budget_waterfall(steps)) == pytest.approx(expected, abs=0.006)
+    ends = dict(zip(steps["step"], steps["start_bytes"] + steps["bytes"], strict=True))
+    starts = dict(zip(steps["step"], steps["start_bytes"], strict=True))
+    assert ends["Weights"] == ends["Device total"]
+    assert starts["Reserved for graphs"] == pytest.approx(ends["KV cache"], rel=0.001)
+    assert ends["Taken by graphs"] == ends["Reserved for graphs"]
+
+
+def summary_with(memory, **sections):
+    return RunSummary(
+        run_id="r", source=SourceName(kind="recorder"),
+        memory=structs.replace(memory, parts=budget_parts(memory, sections.get("graphs"))),
+        **sections,
+    )  # fmt: skip
 
 
 def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
     """Upstream vLLM: usable is a share of the whole device."""
-    memory = dict.fromkeys(
-        ("free_bytes", "graph_reserved_bytes", "graph_reserved_fraction",
-         "kv_cache_allocated_bytes", "num_kv_blocks", "warmup_allocated_bytes"),
+    memory = MemoryFacts(
+        total_bytes=80 * GIB, usable_bytes=72 * GIB, weights_bytes=15 * GIB,
+        profile_bytes=5 * GIB, kv_cache_bytes=50 * GIB, gpu_memory_utilization=0.9,
     )  # fmt: skip
-    memory |= {
-        "total_bytes": 80 * GIB, "usable_bytes": 72 * GIB, "weights_bytes": 15 * GIB,
-        "profile_bytes": 5 * GIB, "kv_cache_bytes": 50 * GIB,
-        "gpu_memory_utilization": 0.9,
-    }  # fmt: skip
-    summary = {
-        "memory": memory, "buckets": None,
-        "graphs": {"memory_bytes": GIB, "estimated_bytes": GIB},
-    }  # fmt: skip
-    steps = budget.budget_steps(summary)
-    assert [(s.name, s.size_bytes // GIB, s.start_bytes // GIB) for s in steps] == [
+    graphs = GraphFacts(memory_bytes=GIB, estimated_bytes=GIB)
+    steps = frames_memory.budget_frame(summary_with(memory, graphs=graphs))
+    assert list(zip(steps["step"], steps["bytes"] // GIB, steps["start_bytes"] // GIB,
+                    strict=True)) == [
         ("Device total", 80, 0), ("Margin, never used", 8, 72), ("Usable", 72, 0),
-        ("Weights", 15, 57), ("Peak activations", 5, 52), ("Reserved for graphs", 1, 51),
-        ("Used by graphs", 1, 51), ("Other", 1, 50), ("KV cache", 50, 0),
+        ("Weights", 15, 57), ("Peak activations", 5, 52), ("Graphs, as estimated", 1, 51),
+        ("Taken by graphs", 1, 51), ("Not accounted for", 1, 50), ("KV cache", 50, 0),
     ]  # fmt: skip
 
 
-def test_a_device_that_is_almost_free_is_no_cuda_device(recorded):
-    """On a CPU usable is also a share of the total, give or take; the reserve decides."""
-    memory = {**recorded.summary["memory"], "free_bytes": 99 * GIB,
-              "usable_bytes": 90 * GIB, "weights_bytes": 0, "profile_bytes": 0}  # fmt: skip
-    names = [
-        s.name for s in budget.budget_steps({**recorded.summary, "memory": memory})
-    ]
-    assert "Free after profiling" in names
-    assert "Reserved for graphs" in names
+def test_sizes_without_a_total_are_bars_of_their_own():
+    memory = MemoryFacts(usable_bytes=10 * GIB, kv_cache_bytes=6 * GIB)
+    steps = frames_memory.budget_frame(summary_with(memory))
+    assert list(steps["kind"]) == ["stated", "stated"]
+    assert list(steps["start_bytes"]) == [0, 0]
+    assert list(steps["text"]) == ["10 GiB", "6 GiB"]
 
 
 def test_a_run_without_memory_lines_has_no_waterfall(recorded):
-    assert budget.budget_steps({**recorded.summary, "memory": None}) == []
+    bare = structs.replace(recorded.summary, memory=None, buckets=None, graphs=None)
+    assert frames_memory.budget_frame(bare).empty
+
+
+def test_figures_whose_evidence_contradicts_itself_are_marked(recorded):
+    broken = Contradiction(law="a law", figures=["usable_bytes"], evidence=["a", "b"])
+    doubted = structs.replace(recorded.summary, contradictions=[broken])
+    steps = frames_memory.budget_frame(doubted).set_index("step")["text"]
+    assert steps["Usable"] == "70 GiB (contradictory)"
+    assert steps["KV cache"] == "60 GiB"
+    assert widgets.figure(doubted, "usable_bytes")[0].doubt == (
+        "A law, but the evidence differs: a; b."
+    )
 
 
 def test_the_map_counts_what_the_summary_counts(document):
-    summary, buckets, _ = document
+    summary, buckets = document[0], frames.buckets_frame(document[1])
     for phase, size in (("prompt", 24), ("decode", 48)):
-        section = summary["buckets"][phase]
+        section = summary.phase(phase)
         rows = frames.filled_in(frames.of_phase(buckets, phase), section)
         figure = bucket_map(rows, choose_axes(list(rows["bucket"]), ("bs", "seq")))
         states = [code for row in figure.data[0].z for code in row if code is not None]
         names = list(STATES)
-        assert len(states) == size == section["generated"]
-        assert states.count(names.index("captured")) == section["captured"]
-        assert states.count(names.index("warmed")) == size - section["captured"]
+        assert len(states) == size == section.generated
+        assert states.count(names.index("captured")) == section.captured
+        assert states.count(names.index("warmed")) == size - section.captured
         legend = [t.name for t in figure.data if t.showlegend is not False and t.name]
-        assert f"captured {section['captured']}" in legend
+        assert f"captured {section.captured}" in legend
 
 
 def test_the_map_marks_shapes_that_ran_differently_and_misses(recorded):
-    rows = frames.buckets_frame(recorded.bucket_rows)
+    rows = frames.buckets_frame(recorded.rows)
     decode = frames.of_phase(rows, "decode")
     figure = bucket_map(decode, choose_axes(list(decode["bucket"]), ("bs", "q", "ctx")))
     heat = figure.data[0]
@@ -155,7 +168,7 @@ def test_the_map_marks_shapes_that_ran_differently_and_misses(recorded):
 
 
 def test_the_map_by_time_draws_the_seconds_of_each_bucket(recorded):
-    rows = frames.of_phase(frames.buckets_frame(recorded.bucket_rows), "prompt")
+    rows = frames.of_phase(frames.buckets_frame(recorded.rows), "prompt")
     rows = rows[rows["generated"] > 0]
     axes = choose_axes(list(rows["bucket"]), ("bs", "query", "ctx"))
     figure = bucket_map(rows, axes, by="duration_s")
@@ -186,23 +199,19 @@ def test_axes_leave_out_what_does_not_vary(buckets, expected):
 def test_the_timeline_adds_up_to_the_wall_time(document):
     phases = frames.phases_frame(document[0])
     figure = timeline(phases)
-    assert sum(figure.data[0].x) == pytest.approx(document[0]["time"]["wall_s"])
+    assert sum(figure.data[0].x) == pytest.approx(document[0].time.wall_s)
     ends = [b + x for b, x in zip(figure.data[0].base, figure.data[0].x, strict=True)]
     assert list(figure.data[0].base[1:]) == pytest.approx(ends[:-1])
 
 
-def test_time_in_no_line_is_hatched_and_names_its_lines():
-    summary = {
-        "time": {
-            "wall_s": 10.0,
-            "phases": [{"name": "load_model", "start_s": 0.0, "duration_s": 4.0}],
-            "gaps": [
-                {"start_s": 4.0, "duration_s": 6.0, "unlogged_s": 6.0, "line": 7,
-                 "next_line": 8, "before": "the <b>last</b>", "after": "the next"},
-            ],
-        }
-    }  # fmt: skip
-    figure = timeline(frames.phases_frame(summary))
+def test_unlogged_time_is_hatched_and_names_its_lines(recorded):
+    gap = Gap(start_s=4.0, duration_s=6.0, unlogged_s=6.0, line=7, next_line=8,
+              before="the <b>last</b>", after="the next")  # fmt: skip
+    phase = TimePhase(name="load_model", start_s=0.0, duration_s=4.0)
+    times = Times(wall_s=10.0, phases=[phase], gaps=[gap])
+    figure = timeline(
+        frames.phases_frame(structs.replace(recorded.summary, time=times))
+    )
     assert list(figure.data[0].marker.pattern.shape) == ["", "/"]
     hover = figure.data[0].customdata[1][0]
     assert "line 7" in hover
@@ -213,7 +222,7 @@ def test_phase_bars_sum_each_name(document):
     totals = frames.phase_totals(frames.phases_frame(document[0]))
     drawn = bars(phase_bars(totals))
     assert drawn["prompt graphs"] == pytest.approx(7.0)
-    assert sum(drawn.values()) == pytest.approx(document[0]["time"]["wall_s"])
+    assert sum(drawn.values()) == pytest.approx(document[0].time.wall_s)
 
 
 def test_each_rank_has_its_own_row():
@@ -224,72 +233,63 @@ def test_each_rank_has_its_own_row():
         PhaseMarked(name="load_model", edge="end", time=START + 9, rank=1),
         ServerReady(time=START + 10),
     ]
-    started = summarize(RunRecord(run_id="a"), events).summary["time"]["started_at"]
-    lanes = frames_steps.rank_phases(events, started)
-    figure = rank_timeline(lanes)
+    summary = summarize(RunRecord(run_id="a"), events).summary
+    figure = rank_timeline(frames.rank_phases(summary))
     drawn = zip(figure.data[0].y, figure.data[0].base, figure.data[0].x, strict=True)
     assert ("rank 0", 0.0, 5.0) in list(drawn)
     drawn = zip(figure.data[0].y, figure.data[0].base, figure.data[0].x, strict=True)
     assert ("rank 1", 1.0, 8.0) in list(drawn)
 
 
-def test_captures_rise_to_what_they_took_and_skipped_ones_stay_flat(events):
-    curve = graph_memory.capture_curve(events)
-    figure = capture_curve(curve.points, curve.budget_bytes)
-    assert list(figure.data[0].y) == pytest.approx([2, 4, 6, 6, 6.5, 7, 7.5])
+def test_captures_rise_to_what_they_took(recorded):
+    points, is_warmup = frames_memory.capture_curve(recorded.rows)
+    figure = capture_curve(points, 10 * GIB)
+    assert not is_warmup
+    assert list(figure.data[0].y) == pytest.approx([2, 4, 6, 6.5, 7, 7.5])
     assert figure.layout.shapes[0].y0 == 10.0
-    skipped = next(t for t in figure.data if t.name == "prompt skipped")
-    assert list(skipped.x) == [4]
-    assert "estimated 5 GiB" in skipped.hovertemplate.replace(
-        "%{customdata[3]}", skipped.customdata[0][3]
-    )
 
 
 def test_captures_of_a_log_are_differences_of_free_memory(document):
-    curve = graph_memory.capture_curve(document[2])
-    assert not curve.is_warmup
-    last = curve.points["cumulative_bytes"].iloc[-1] / GIB
+    points, is_warmup = frames_memory.capture_curve(document[1])
+    assert not is_warmup
+    last = points["cumulative_bytes"].iloc[-1] / GIB
     assert last == pytest.approx(55.43 - 43.03, abs=0.01)
-    assert curve.budget_bytes / GIB == pytest.approx(15.85, abs=0.01)
 
 
-def test_reserved_and_used_are_also_kv_blocks(recorded):
-    shares = graph_memory.reserved_used(recorded.summary)
-    figure = reserved_used(shares)
-    used = bars(figure, 0)
-    assert used == {"all graphs": 7.5, "prompt": 6.0, "decode": 1.5}
+def test_reserved_and_used_are_those_of_the_table(recorded):
+    figure = reserved_used(frames_memory.graph_shares(recorded.summary))
+    assert bars(figure, 0) == {"all graphs": 7.5, "prompt": 6.0, "decode": 1.5}
     assert bars(figure, 1) == {"all graphs": 10.0, "prompt": 3.0, "decode": 7.0}
-    # 60 GiB hold 600 blocks, so 2.5 GiB would hold 25.
-    assert graph_memory.gained_blocks(recorded.summary) == 25
-    assert figure.data[0].text[0] == "7.5 GiB = 75 blocks"
+    assert list(figure.data[0].text) == ["7.5 GiB", "6 GiB", "1.5 GiB"]
+
+
+def drawn_shares(summary):
+    figure = capture_bars(frames.capture_frame(summary))
+    return {trace.name: bars(figure, n) for n, trace in enumerate(figure.data)}
 
 
 def test_capture_shares_are_those_of_the_summary(document):
-    figure = capture_bars(frames.capture_frame(document[0]))
-    drawn = {trace.name: bars(figure, n) for n, trace in enumerate(figure.data)}
+    drawn = drawn_shares(document[0])
     assert drawn["captured, supported by evidence"] == {"prompt": 62.5, "decode": 100.0}
     assert drawn["warmed"] == {"prompt": 100.0, "decode": 100.0}
+    texts = frames.capture_frame(document[0]).set_index(["phase", "what"])["text"]
+    assert texts["prompt", "captured"] == "15 of 24, 62.5 %"
 
 
-def test_what_only_the_log_claims_is_drawn_apart():
+def test_what_only_the_log_claims_is_drawn_apart(recorded):
     """vllm-gaudi prints the length of the bucket list as captured."""
-    section = {"generated": 8, "warmed": 8, "captured": None, "captured_reported": 8,
-               "capture_percent": None, "missed": 0}  # fmt: skip
-    figure = capture_bars(frames.capture_frame({"buckets": {"prompt": section}}))
-    assert [t.name for t in figure.data] == [
-        "captured, as the log reports it",
-        "warmed",
-    ]
+    section = PhaseBuckets(generated=8, warmed=8, captured_reported=8)
+    summary = structs.replace(recorded.summary, buckets={"prompt": section})
+    assert list(drawn_shares(summary)) == ["captured, as the log reports it", "warmed"]
 
 
-def test_sampler_and_defragmenter_times(recorded, events):
+def test_sampler_and_defragmenter_times(recorded):
     figure = stage_bars(stages_frame(recorded.summary))
     assert bars(figure) == pytest.approx({"sampler": 0.06, "defragmenter": 0.75})
-    cells = frames_steps.sampler_cells(recorded.summary["sampler"], events, config_name)
-    grid = sampler_grid(cells)
+    grid = sampler_grid(frames_steps.sampler_cells(recorded.summary.sampler))
     assert grid.data[0].x == ("0", "1", "2")
     assert list(grid.data[0].z[0]) == pytest.approx([10.0, 20.0, 30.0])
-    steps = pd.DataFrame(recorded.summary["defrag"]["steps"])
+    steps = pd.DataFrame([to_builtins(s) for s in recorded.summary.defrag.steps])
     thresholds = threshold_bars(steps)
     assert dict(zip(thresholds.data[0].x, thresholds.data[0].y, strict=True)) == {
         "8": 0.5, "16": 0.25,
@@ -300,19 +300,15 @@ def test_a_sampler_log_without_times_shows_what_was_covered(sample_logs, tmp_pat
     with EventStore(tmp_path / "s.db") as store:
         log = sample_logs / "vllm-gaudi" / "sampler_doc.log"
         (run_id,) = ingest_path(store, str(log)).run_ids
-        section = store.summary(run_id)["sampler"]
-        cells = frames_steps.sampler_cells(section, store.events(run_id), config_name)
+        cells = frames_steps.sampler_cells(store.summary(run_id).sampler)
     figure = sampler_grid(cells)
     assert figure.data[0].x == ("0", "1", "138")
     assert len(figure.data[0].y) == 12
     assert {value for row in figure.data[0].z for value in row} == {1.0}
 
 
-def test_live_defragmentations_are_drawn_since_ready(recorded, events):
-    rows = [e for e in events if type(e).__name__ == "DefragRan"]
-    table = pd.DataFrame({"time": [event.time for event in rows]})
-    runs = frames_steps.defrag_runs(table, recorded.summary)
-    figure = defrag_runs(runs)
+def test_live_defragmentations_are_drawn_since_ready(recorded):
+    figure = defrag_runs(frames_steps.defrag_runs(recorded.summary))
     before = next(t for t in figure.data if t.name == "highest block before")
     assert list(before.x) == [0.0, 1.0, 2.0]
     assert list(before.y) == [90, 91, 92]
@@ -330,7 +326,7 @@ def test_cuda_graphs_by_size_keep_a_negative_size():
                     time=START + 6),
     ]  # fmt: skip
     summary = summarize(RunRecord(run_id="a"), events).summary
-    captures = frames_steps.graph_captures(events, summary)
+    captures = frames_steps.graph_captures(summary)
     memory = graphs_by_size(captures, by="memory_bytes")
     assert dict(zip(memory.data[0].x, memory.data[0].y, strict=True)) == {
         "1": 28.0, "512": -342.0,
@@ -342,19 +338,18 @@ def test_cuda_graphs_by_size_keep_a_negative_size():
 
 
 def test_the_mark_of_simulated_figures_is_in_the_picture(recorded):
-    figure = budget_waterfall(budget.budget_steps(recorded.summary))
+    figure = budget_waterfall(frames_memory.budget_frame(recorded.summary))
     assert mark_synthetic(figure, "simulated device").layout.title.text == (
         "simulated device"
     )
 
 
-def test_every_figure_names_its_units(recorded, events, document):
-    curve = graph_memory.capture_curve(events)
+def test_every_figure_names_its_units(recorded):
     figures = [
-        budget_waterfall(budget.budget_steps(recorded.summary)),
+        budget_waterfall(frames_memory.budget_frame(recorded.summary)),
         timeline(frames.phases_frame(recorded.summary)),
-        capture_curve(curve.points, curve.budget_bytes),
-        reserved_used(graph_memory.reserved_used(recorded.summary)),
+        capture_curve(frames_memory.capture_curve(recorded.rows)[0], 10 * GIB),
+        reserved_used(frames_memory.graph_shares(recorded.summary)),
         capture_bars(frames.capture_frame(recorded.summary)),
         stage_bars(stages_frame(recorded.summary)),
     ]

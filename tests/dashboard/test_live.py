@@ -11,6 +11,8 @@ from dashboard import following
 from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
+from warmup_insights.analysis.summary import RunFold
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.model.process import own_process
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore
@@ -25,7 +27,7 @@ def record(database, *, silent_s: float, heartbeat_s: float = 0.0) -> None:
     last = max(event.time for event in events if event.time is not None)
     shift = time.time() - silent_s - last
     with EventStore(database) as store, store.begin() as transaction:
-        transaction.add_run(
+        transaction.ensure_run(
             RunRecord(
                 run_id=RUN, label="live run", status="running", model="tiny/model",
                 heartbeat_at=time.time() - heartbeat_s, process=own_process(),
@@ -42,7 +44,7 @@ def record(database, *, silent_s: float, heartbeat_s: float = 0.0) -> None:
         )
 
 
-def test_a_run_that_speaks_has_no_alarm(monkeypatch, tmp_path):
+def test_a_run_that_goes_on_has_no_alarm(monkeypatch, tmp_path):
     record(tmp_path / "live.db", silent_s=1.0)
     app = open_page(monkeypatch, tmp_path / "live.db", "live")
     assert "live run" in texts(app)
@@ -53,13 +55,13 @@ def test_a_run_that_speaks_has_no_alarm(monkeypatch, tmp_path):
 def test_silence_longer_than_the_longest_step_is_an_alarm(monkeypatch, tmp_path):
     record(tmp_path / "live.db", silent_s=90.0)
     app = open_page(monkeypatch, tmp_path / "live.db", "live")
-    assert "Nothing was heard for" in app.warning[0].value
+    assert "No event for" in app.warning[0].value
 
 
-def test_a_dead_recorder_is_said(monkeypatch, tmp_path):
+def test_a_dead_recorder_is_an_error(monkeypatch, tmp_path):
     record(tmp_path / "live.db", silent_s=90.0, heartbeat_s=90.0)
     app = open_page(monkeypatch, tmp_path / "live.db", "live")
-    assert "gone silent" in app.error[0].value
+    assert "stopped writing" in app.error[0].value
     assert ":orange-badge[interrupted]" in texts(app)
 
 
@@ -72,6 +74,25 @@ def test_paths_can_only_be_named_where_the_owner_allows_it(
     monkeypatch.setenv("WARMUP_INSIGHTS_ALLOW_PATHS", "1")
     app = open_page(monkeypatch, empty_database, page)
     assert [field for field in app.text_input if "on this server" in field.label]
+
+
+def test_only_new_events_are_read_again(monkeypatch, tmp_path):
+    """The page of a run goes on with the fold that it has."""
+    record(tmp_path / "live.db", silent_s=1.0)
+    app = open_page(monkeypatch, tmp_path / "live.db", "live")
+    read = []
+    take = RunFold.add_all
+    monkeypatch.setattr(
+        RunFold,
+        "add_all",
+        lambda self, new: take(self, [read.append(e) or e for e in new]),
+    )
+    more = WarmupStep(phase="prompt", bucket=(2, 256, 0), index=4, total=4)
+    with EventStore(tmp_path / "live.db") as store, store.begin() as transaction:
+        transaction.append(RUN, [msgspec.structs.replace(more, time=time.time())])
+    app.run()
+    assert "bucket 4 of 4" in app.get("progress")[0].proto.text
+    assert [event.bucket for event in read] == [(2, 256, 0)]
 
 
 def test_a_growing_log_is_read_again_and_again(monkeypatch, empty_database, tmp_path):
@@ -93,7 +114,7 @@ def test_a_growing_log_is_read_again_and_again(monkeypatch, empty_database, tmp_
     with EventStore(empty_database) as store:
         (run,) = store.runs()
         assert (run.status, run.num_events > before) == ("finished", True)
-        assert store.summary(run.run_id)["buckets"]["prompt"]["captured"] == 15
+        assert store.summary(run.run_id).phase("prompt").captured == 15
     assert ":green-badge[finished]" in texts(app)
 
 

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from dashboard.misses import diagnose
 from dashboard.run_tabs.missed import highest_settings
 from tests.dashboard.builders import recorded_events
+from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.bucketing import parse_bucket_lines
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import (
+    Miss,
+    PhaseBuckets,
+    RunSummary,
+    SourceName,
+)
 
 NAMES = ("batch size", "query length", "KV blocks")
 
 
 def summary_with(buckets, misses):
-    return {"buckets": {"prompt": {"buckets": buckets}}, "misses": misses}
+    section = PhaseBuckets(buckets=[tuple(bucket) for bucket in buckets])
+    return RunSummary(
+        run_id="r", source=SourceName(kind="log"), buckets={"prompt": section},
+        misses=misses,
+    )  # fmt: skip
 
 
 def miss(*shape, fallback=None, count=1, phase="prompt"):
-    return {"phase": phase, "shape": list(shape), "fallback": fallback, "count": count}
+    return Miss(phase=phase, shape=shape, fallback=fallback, count=count)
 
 
 def test_the_dimension_that_no_bucket_reaches_is_named():
     found = diagnose(
         summary_with(
-            [[1, 128, 0], [2, 256, 0]], [miss(1, 300, 0, fallback=[1, 384, 0])]
+            [[1, 128, 0], [2, 256, 0]], [miss(1, 300, 0, fallback=(1, 384, 0))]
         )
     )[0]
     assert found.too_large == (1,)
@@ -47,8 +57,8 @@ def test_older_engines_have_other_names_and_no_bucket_file():
     assert found.file_line == ""
 
 
-def test_a_run_without_lists_says_so():
-    found = diagnose({"buckets": None, "misses": [miss(1, 8, phase="decode")]})[0]
+def test_a_run_without_lists_has_no_nearest_bucket():
+    found = diagnose(summary_with([], [miss(1, 8, phase="decode")]))[0]
     assert found.nearest is None
     assert found.reason(NAMES) == "the run lists no buckets"
     assert found.settings == ()

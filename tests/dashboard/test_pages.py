@@ -73,9 +73,9 @@ NEEDLES = {
     "Buckets": "bucket",
     "Graph memory": "budget",
     "Capture": "Prompt",
-    "Misses": "met no bucket while serving",
+    "Bucket misses": "Shapes without a bucket",
 }
-"""What a tab surely says, so that a tab that stays closed is noticed."""
+"""What a tab surely shows, so that a tab that stays closed is noticed."""
 
 
 def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
@@ -87,7 +87,7 @@ def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
     for run in runs:
         summary = summaries[run.run_id]
         tabs = tuple(tab.TITLE for tab in TABS if tab.has_content(summary))
-        kind = (tabs, run.engine, run.status, summary["memory"] is None)
+        kind = (tabs, run.engine, run.status, summary.memory is None)
         if kind in seen:
             continue
         seen.add(kind)
@@ -97,7 +97,7 @@ def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
             app.run()
             assert not app.exception, (run.source_name, title, app.exception)
             assert NEEDLES.get(title, "") in texts(app), (run.source_name, title)
-            assert bool(app.error) == bool(summary["failure"]), (run.source_name, title)
+            assert bool(app.error) == bool(summary.failure), (run.source_name, title)
     assert len(seen) > 15
 
 
@@ -157,3 +157,15 @@ def test_predictions_from_a_run_are_added_to_the_configurations(
     assert "**Recommendation**" in texts(app)
     (figure,) = app.get("plotly_chart")
     assert '"name":"planned"' in figure.proto.spec.replace(": ", ":")
+
+
+def test_the_lab_has_the_buckets_of_the_chosen_engine_version(
+    monkeypatch, empty_database
+):
+    app = open_page(monkeypatch, empty_database, "buckets")
+    version = next(box for box in app.selectbox if box.label == "Bucketing rules of")
+    assert version.value == "v0.26.0"
+    newest = texts(app)
+    version.set_value("v0.19.0").run()
+    assert not app.exception
+    assert texts(app) != newest

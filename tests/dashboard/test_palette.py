@@ -79,8 +79,7 @@ def test_states_of_buckets_are_told_apart(vision, dark):
 @pytest.mark.parametrize("vision", VISIONS)
 def test_neighbours_in_a_memory_bar_are_told_apart(vision, dark):
     """Parts of a stacked bar touch each other in this order."""
-    order = [PART_MEANINGS[name] for name in
-             ("weights", "profiling", "margin", "graphs", "kv_cache", "other")]  # fmt: skip
+    order = list(PART_MEANINGS.values())
     for first, second in itertools.pairwise(order):
         found = distance(
             colour(first, dark=dark), colour(second, dark=dark), VISIONS[vision]

@@ -14,7 +14,7 @@ import msgspec
 from parsers.engine import LineParser
 from parsers.files import LogReader
 from parsers.stamps import Clock
-from warmup_insights.analysis.summary import Summarizer
+from warmup_insights.analysis.summary import RunFold
 from warmup_insights.model.events import Event, decode, encode
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.rows import EVENT_COLUMNS, careful_rows, event_rows
@@ -54,10 +54,9 @@ def check_file(data: bytes) -> None:
 def _check_run(ordinal: int, events: list[Event]) -> int:
     """One run of a file; the bytes of its events."""
     record = RunRecord(run_id="fuzz", source_kind="log", ordinal=ordinal)
-    summarizer = Summarizer()
-    for event in events:
-        summarizer.add(event)
-    result = summarizer.result(record)
+    fold = RunFold()
+    fold.add_all(events)
+    result = fold.result(record)
     assert "NaN" not in msgspec.json.encode(result.summary).decode(), (
         "a summary of JSON"
     )

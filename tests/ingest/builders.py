@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
-import subprocess
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
 from tests.helpers import ROOT
-from warmup_insights.ingest.child import Child
-from warmup_insights.ingest.outcome import Outcome, Watcher
-from warmup_insights.ingest.worker import Worker
+from warmup_insights.ingest import worker
+from warmup_insights.ingest.outcome import Options, Outcome, Watcher
+from warmup_insights.ingest.pool import ReaderPool
 
 SAMPLES = sorted(p for p in (ROOT / "sample_logs").rglob("*") if p.is_file())
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
@@ -65,52 +65,33 @@ class Recording(Watcher):
         self.outcomes.append(outcome)
 
 
-class ThreadChild(Child):
-    """A reader that is a thread of ours: quick to start, easy to hold up."""
+class ThreadReaders(ReaderPool):
+    """Readers that are threads of ours: quick to start, easy to hold up."""
 
-    worker: type[Worker] = Worker
-
-    def _start(self, options):
-        return _Thread(self.worker, options)
-
-
-class _Thread:
-    returncode = None
-
-    def __init__(self, worker, options):
-        theirs_in, ours_in = os.pipe()
-        ours_out, theirs_out = os.pipe()
-        self.stdin, self.stdout = os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb")
-        self.pid = 0
-        ends = os.fdopen(theirs_in, "rb"), os.fdopen(theirs_out, "wb")
-        self._thread = threading.Thread(target=self._run, args=(worker, options, *ends))
-        self._thread.start()
-
-    def _run(self, worker, options, inbound, outbound):
-        with suppress(BrokenPipeError), inbound, outbound:
-            worker(options, inbound, outbound).run()
-
-    def poll(self):
-        return self.returncode
-
-    def wait(self, timeout=None):
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            raise subprocess.TimeoutExpired("thread", timeout)
-        self.returncode = 0
-        return 0
-
-    def kill(self):
-        with suppress(BrokenPipeError):
-            self.stdin.close()
+    def _new_pool(self, jobs):
+        worker._progress = self._outbound
+        return ThreadPoolExecutor(jobs)
 
 
-def processes_with(text: str) -> list[int]:
-    """Ids of the processes whose command line holds a text."""
+def die_or_read(path: str, options: Options, target: str) -> None:
+    """Stands for `read_to_file` in a process: dies as often as a file beside it says."""
+    deaths = Path(f"{path}.deaths")
+    if deaths.exists() and (left := int(deaths.read_text())):
+        Path(target).touch()
+        deaths.write_text(str(left - 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    worker.read_to_file(path, options, target)
+
+
+def processes_of(session: int) -> list[int]:
+    """Ids of the processes of a session that are still there."""
     found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            if text in (entry / "cmdline").read_text(errors="replace"):
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, *_, theirs = (
+                (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            )
+            if int(theirs) == session and state != "Z":
                 found.append(int(entry.name))
     return found
 

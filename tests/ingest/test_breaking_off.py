@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
-from tests.ingest.builders import contents, processes_with, wait_until, write_logs
+from tests.ingest.builders import contents, processes_of, wait_until, write_logs
 from warmup_insights.ingest import ingest_files
 from warmup_insights.storage import EventStore
 
@@ -89,19 +89,23 @@ def test_interrupt_leaves_nothing_half_way(tmp_path, logs):
     db = tmp_path / "a.db"
     _, talk = break_off(process := start(tmp_path / "logs", db), db, signal.SIGINT)
     assert process.returncode == 1
-    (said,) = re.findall(rf"stopped: (\d+) of {COUNT} files are done", talk)
+    (said,) = re.findall(rf"Stopped: (\d+) of {COUNT} files are done", talk)
     # The signal may come between the end of a transaction and the count.
     assert num_stored(db) - int(said) in (0, 1)
     assert "Traceback" not in talk
-    assert processes_with(str(db)) == []
+    assert wait_until(lambda: processes_of(process.pid) == [], 20)
     assert_whole(db)
     assert_rerun_completes(logs, db, tmp_path / "b.db")
 
 
 def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs):
     db = tmp_path / "a.db"
-    _, talk = break_off(start(tmp_path / "logs", db), db, signal.SIGKILL)
+    process = start(tmp_path / "logs", db)
+    assert wait_until(lambda: num_stored(db) >= 5)
+    process.kill()
+    _, talk = process.communicate(timeout=60)
+    assert 5 <= num_stored(db) < COUNT, "it was over before the signal came"
     assert "Traceback" not in talk
-    assert wait_until(lambda: processes_with(str(db)) == [], 20)
+    assert wait_until(lambda: processes_of(process.pid) == [], 20)
     assert_whole(db)
     assert_rerun_completes(logs, db, tmp_path / "b.db")

@@ -11,7 +11,12 @@ from rich.console import Console
 
 from tests.ingest.builders import write_logs
 from warmup_insights.cli import cli
-from warmup_insights.cli.ingest_progress import BarWatcher, LineWatcher, sizes_of, watch
+from warmup_insights.cli.ingest_progress import (
+    BarWatcher,
+    IngestWatcher,
+    sizes_of,
+    watch,
+)
 from warmup_insights.ingest import Outcome
 
 
@@ -58,12 +63,12 @@ def test_terminal_shows_a_bar_over_bytes_and_files(tmp_path):
 
 
 def test_elsewhere_a_line_now_and_then(tmp_path, capsys):
-    assert isinstance(watch([], Console(file=io.StringIO())), LineWatcher)
-    patient, eager = LineWatcher(2, 4096), LineWatcher(2, 4096, every_s=0)
+    assert type(watch([], Console(file=io.StringIO()))) is IngestWatcher
+    patient, eager = IngestWatcher(2, 4096), IngestWatcher(2, 4096, every_s=0)
     for watcher in (patient, eager):
         watcher.read(2048)
         watcher.done(Outcome("a"))
     assert capsys.readouterr().err.splitlines() == [
-        "read 2 KiB of 4 KiB, 0 of 2 files done",
-        "read 2 KiB of 4 KiB, 1 of 2 files done",
+        "Read 2 KiB of 4 KiB, 0 of 2 files done",
+        "Read 2 KiB of 4 KiB, 1 of 2 files done",
     ]

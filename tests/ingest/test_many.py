@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import random
-import signal
 import tempfile
 import threading
 import time
@@ -19,23 +18,20 @@ from tests.ingest.builders import (
     CAPTURE,
     SAMPLES,
     Recording,
-    ThreadChild,
+    ThreadReaders,
     contents,
+    die_or_read,
     steps,
     write_logs,
 )
-from warmup_insights.errors import StoreError
-from warmup_insights.ingest import Options, ingest_files, lane, many, worker
-from warmup_insights.ingest.child import Child
-from warmup_insights.ingest.held import Held
-from warmup_insights.ingest.messages import Read
-from warmup_insights.ingest.worker import Worker
+from warmup_insights.errors import StoreError, WarmupInsightsError
+from warmup_insights.ingest import Options, ingest_files, log, parallel, worker
 from warmup_insights.model.events import Note
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import EventStore
-from warmup_insights.storage.spill import SpillFile
+from warmup_insights.storage import EventStore, Spool
 
 SMALL = [path for path in SAMPLES if path.stat().st_size < 8_000]
+READ = worker.read_to_file
 
 
 def ingest(db: Path, files: list[str], jobs: int, **options):
@@ -48,7 +44,7 @@ def ingest(db: Path, files: list[str], jobs: int, **options):
 @pytest.fixture
 def threads(monkeypatch):
     """Readers are threads: no time to start, and the test can hold them up."""
-    monkeypatch.setattr(lane, "Child", ThreadChild)
+    monkeypatch.setattr(parallel, "ReaderPool", ThreadReaders)
 
 
 def test_all_samples_give_the_same_database_with_four_processes(tmp_path):
@@ -78,23 +74,21 @@ def damaged(data: st.DataObject, path: Path) -> bytes:
     return gzip.compress(whole, mtime=0) if kind == "gzip" else whole
 
 
-class Dawdling(Worker):
-    """Takes a moment for some files, a different one each time."""
-
-    def _answer(self, path):
-        time.sleep(random.choice([0, 0, 0.003]))
-        return super()._answer(path)
+def dawdle(path, options, target):
+    """Take a moment for some files, different ones each time."""
+    time.sleep(random.choice([0, 0, 0.003]))
+    READ(path, options, target)
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_folder_gives_the_same_database_in_any_order_of_reading(data):
     """Copies, beginnings of each other and damaged files are likely among them."""
     paths = data.draw(st.lists(st.sampled_from(SMALL[:8]), min_size=2, max_size=9))
     ours = pytest.MonkeyPatch()
     with tempfile.TemporaryDirectory() as folder, ours.context() as patch:
-        patch.setattr(lane, "Child", ThreadChild)
-        patch.setattr(ThreadChild, "worker", Dawdling)
+        patch.setattr(parallel, "ReaderPool", ThreadReaders)
+        patch.setattr(worker, "read_to_file", dawdle)
         files = []
         for n, path in enumerate(paths):
             (Path(folder) / f"{n}.log").write_bytes(damaged(data, path))
@@ -140,11 +134,11 @@ def test_what_cannot_be_read_does_not_stop_the_others(tmp_path, threads):
 
 def test_pipes_and_events_of_a_recorder_are_stored_in_their_place(tmp_path, threads):
     files = write_logs(tmp_path / "logs", 4)
-    spill = SpillFile(RunRecord(run_id="recorded"), [tmp_path], "x")
-    spill.append([Note(topic="a", text="b")])
+    spool = Spool(tmp_path / "x.db", RunRecord(run_id="recorded"))
+    spool.append([Note(topic="a", text="b")])
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    given = [files[0], str(spill.path), files[1], str(pipe), files[2], files[3]]
+    given = [files[0], str(spool.path), files[1], str(pipe), files[2], files[3]]
     writer = threading.Thread(target=lambda: pipe.write_bytes(CAPTURE.read_bytes()))
     writer.start()
     outcomes, (runs, _) = ingest(tmp_path / "a.db", given, 3)
@@ -154,118 +148,135 @@ def test_pipes_and_events_of_a_recorder_are_stored_in_their_place(tmp_path, thre
     assert outcomes[1][1] == ["recorded"]
 
 
-def kill_readers_of(monkeypatch, path: str, times: int) -> list[int]:
-    """Whoever has opened that file is killed, so many times; the ids of the dead."""
-    killed: list[int] = []
-    reading: dict[int, str] = {}
-    honest = Child.send
-
-    def send(self, question):
-        if isinstance(question, Read):
-            reading[self.pid] = question.path
-        elif reading[self.pid] == path and len(killed) < times:
-            killed.append(self.pid)
-            os.kill(self.pid, signal.SIGKILL)
-        honest(self, question)
-
-    monkeypatch.setattr(Child, "send", send)
-    return killed
-
-
 def test_death_of_a_reader_costs_nothing_at_first(tmp_path, monkeypatch):
     files = write_logs(tmp_path / "logs", 12)
     expected = ingest(tmp_path / "1.db", files, 1)
-    killed = kill_readers_of(monkeypatch, files[5], times=1)
+    monkeypatch.setattr(worker, "read_to_file", die_or_read)
+    (deaths := Path(f"{files[5]}.deaths")).write_text("1")
     assert ingest(tmp_path / "2.db", files, 2) == expected
     assert contents(tmp_path / "2.db") == contents(tmp_path / "1.db")
-    assert len(killed) == 1
+    assert deaths.read_text() == "0"
 
 
-def test_a_file_that_kills_its_readers_fails_alone(tmp_path, monkeypatch):
+def test_files_that_kill_their_readers_fail_alone(tmp_path, monkeypatch):
     files = write_logs(tmp_path / "logs", 12)
-    killed = kill_readers_of(monkeypatch, files[5], times=99)
+    monkeypatch.setattr(worker, "read_to_file", die_or_read)
+    for n in (5, 6, 11):
+        Path(f"{files[n]}.deaths").write_text("9")
     outcomes, (runs, _) = ingest(tmp_path / "2.db", files, 2)
-    failed = [
-        (path, error) for path, _, state, _, error in outcomes if state == "failed"
-    ]
-    assert [path for path, _ in failed] == [files[5]]
-    assert "was killed by SIGKILL, 2 times; free some memory" in failed[0][1]
-    assert len(runs) == 11
-    assert len(set(killed)) == 2
+    failed = {path: error for path, _, state, _, error in outcomes if state == "failed"}
+    assert list(failed) == [files[5], files[6], files[11]]
+    assert "the process that read it died, twice; free some memory" in failed[files[5]]
+    assert len(runs) == 9
+    left = [int(Path(f"{files[n]}.deaths").read_text()) for n in (5, 6, 11)]
+    assert left == [7, 7, 7]
 
 
-class Gated(Worker):
-    """Reads the huge file only when the gate is open."""
-
-    gate = threading.Event()
-
-    def _parsed(self, log, beginnings):
-        if log.name == "huge.log":
-            assert self.gate.wait(30)
-        return super()._parsed(log, beginnings)
+def test_processes_that_die_at_once_are_not_started_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "begin", os.abort)
+    with (
+        EventStore(tmp_path / "a.db") as store,
+        pytest.raises(WarmupInsightsError, match="end before they begin"),
+    ):
+        ingest_files(store, write_logs(tmp_path / "logs", 4), jobs=2)
 
 
-def test_a_huge_file_among_small_ones_holds_nobody_up(tmp_path, threads, monkeypatch):
-    """All others are stored before it is through, although it comes first."""
+@pytest.fixture
+def gate(monkeypatch):
+    """Holds up `huge.log` until as many logs as asked for were read."""
+    opened, read = threading.Event(), []
+
+    def gated(path, options, target):
+        if Path(path).name == "huge.log":
+            assert opened.wait(30)
+        READ(path, options, target)
+        read.append(path)
+        if len(read) == gated.count:
+            opened.set()
+
+    gated.count, gated.read = 20, read
+    monkeypatch.setattr(worker, "read_to_file", gated)
+    return gated
+
+
+def test_a_huge_file_among_small_ones_holds_nobody_up(tmp_path, threads, gate):
+    """All others are read before it is through, although it comes first."""
     files = write_logs(tmp_path / "logs", 20)
     huge = tmp_path / "huge.log"
     huge.write_text("huge\n" + steps(1))
-    monkeypatch.setattr(ThreadChild, "worker", Gated)
-    Gated.gate.clear()
-    watcher = Recording()
-
-    def done(outcome):
-        watcher.outcomes.append(outcome)
-        if len(watcher.outcomes) == 20:
-            Gated.gate.set()
-
-    watcher.done = done
-    with EventStore(tmp_path / "a.db") as store:
-        outcomes = ingest_files(store, [str(huge), *files], jobs=2, watcher=watcher)
-    assert [o.path for o in outcomes] == [str(huge), *files]
-    assert watcher.outcomes[-1].path == str(huge)
+    expected = ingest(tmp_path / "1.db", [str(huge), *files], 1)
+    assert ingest(tmp_path / "2.db", [str(huge), *files], 2) == expected
+    assert gate.read[-1] == str(huge)
 
 
-def test_files_that_begin_like_a_huge_one_are_read_meanwhile(
+def test_what_waits_is_bounded(tmp_path, threads, gate, monkeypatch):
+    files = write_logs(tmp_path / "logs", 40)
+    huge = tmp_path / "huge.log"
+    huge.write_text("huge\n" + steps(1))
+    waiting = []
+    monkeypatch.setattr(parallel, "MAX_AHEAD", 12)
+    honest = parallel.ParallelIngest._store_next
+
+    def store_next(self):
+        waiting.append(len(self._ahead))
+        return honest(self)
+
+    monkeypatch.setattr(parallel.ParallelIngest, "_store_next", store_next)
+    gate.count = 11
+    outcomes, _ = ingest(tmp_path / "a.db", [str(huge), *files], 2)
+    assert {state for _, _, state, _, _ in outcomes} == {"new"}
+    assert max(waiting) <= 12
+    monkeypatch.setattr(parallel, "MAX_AHEAD_BYTES", 0)
+    waiting.clear()
+    gate.read.clear()
+    gate.count = 0
+    huge.rename(tmp_path / "other.log")
+    ingest(tmp_path / "b.db", files, 2)
+    assert max(waiting) <= 8
+
+
+def test_a_log_that_changes_while_it_is_read_is_read_again(
     tmp_path, threads, monkeypatch
 ):
-    """They wait for their turn, in a temporary file if need be, but nobody stops."""
-    files = write_logs(tmp_path / "logs", 20)
-    huge = tmp_path / "huge.log"
-    huge.write_text("alike\n" + steps(1))
-    for n, path in enumerate(files):
-        text = Path(path).read_text().partition("\n")[2]
-        Path(path).write_text(f"alike\nINFO 07-07 19:15:38 {n}\n{text}")
-    expected = ingest(tmp_path / "1.db", [str(huge), *files], 1)
-    monkeypatch.setattr(ThreadChild, "worker", Gated)
-    monkeypatch.setattr(Held.__init__, "__defaults__", (1000,))
-    Gated.gate.clear()
-    read: list[int] = []
-    honest = many.Board.put
+    """It may not even begin as it did when it was looked at."""
+    files = write_logs(tmp_path / "logs", 4)
 
-    def put(self, index, result):
-        honest(self, index, result)
-        read.append(index)
-        if len(read) == 20:
-            Gated.gate.set()
+    def late(path, options, target):
+        READ(path, options, target)
+        if path == files[1]:
+            Path(path).write_text("another\n" + steps(3))
 
-    monkeypatch.setattr(many.Board, "put", put)
-    assert ingest(tmp_path / "2.db", [str(huge), *files], 2) == expected
-    assert read[-1] == 0
+    monkeypatch.setattr(worker, "read_to_file", late)
+    outcomes, _ = ingest(tmp_path / "a.db", files, 2)
+    assert [report["lines"] for _, _, _, report, _ in outcomes] == [41, 4, 41, 41]
 
 
-def test_events_come_in_bounded_pieces(tmp_path, threads, monkeypatch):
-    sizes: list[int] = []
-    honest = Held.add
-    monkeypatch.setattr(
-        Held, "add", lambda self, body: sizes.append(len(body)) or honest(self, body)
+def test_full_folder_for_temporary_files_is_a_sentence(tmp_path, threads, monkeypatch):
+    def full(file, parts):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker, "write_parts", full)
+    outcomes, _ = ingest(tmp_path / "a.db", write_logs(tmp_path / "logs", 2), 2)
+    assert {state for _, _, state, _, _ in outcomes} == {"failed"}
+    assert (
+        "cannot be written to (No space left on device); set TMPDIR" in outcomes[0][4]
     )
-    log = tmp_path / "large.log"
-    log.write_text(steps(60_000))
-    outcomes, _ = ingest(tmp_path / "a.db", [str(log), str(CAPTURE)], 2)
-    assert outcomes[0][3]["events"] > 59_000
-    assert len(sizes) > 5
-    assert max(sizes) < 2 << 20
+
+
+def test_no_folder_for_temporary_files_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with (
+        EventStore(tmp_path / "a.db") as store,
+        pytest.raises(WarmupInsightsError, match=r"No such file or directory.*TMPDIR"),
+    ):
+        ingest_files(store, write_logs(tmp_path / "logs", 2), jobs=2)
+
+
+def test_temporary_files_are_gone_in_the_end(tmp_path, monkeypatch):
+    (folder := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    ingest(tmp_path / "a.db", write_logs(tmp_path / "logs", 4), 2)
+    assert list(folder.iterdir()) == []
 
 
 def test_progress_adds_up_to_every_byte(tmp_path, threads):
@@ -302,58 +313,55 @@ def test_a_file_that_continues_a_pipe_before_it_is_recognised(tmp_path, threads)
 
 def test_failing_database_ends_the_work_at_once(tmp_path, threads, monkeypatch):
     files = write_logs(tmp_path / "logs", 30)
-    heads: list[str] = []
+    asked: list[str] = []
 
-    def broken(self, head):
-        heads.append(head)
+    def broken(self):
+        asked.append("")
         raise StoreError("the database is gone")
 
     with EventStore(tmp_path / "a.db") as store:
-        monkeypatch.setattr(EventStore, "sources_with_head", broken)
+        monkeypatch.setattr(EventStore, "begin", broken)
         with pytest.raises(StoreError, match="the database is gone"):
             ingest_files(store, files, jobs=2)
-    assert len(heads) <= 2
+    assert len(asked) == 1
 
 
 def test_source_that_is_removed_meanwhile_is_read_again(tmp_path, threads, monkeypatch):
-    files = write_logs(tmp_path / "logs", 2)
-    ingest(tmp_path / "a.db", files, 1)
+    files = write_logs(tmp_path / "logs", 4)
+    ingest(tmp_path / "a.db", files[2:], 1)
 
-    class Late(Worker):
-        def _answer(self, path):
-            answer = super()._answer(path)
-            with EventStore(tmp_path / "a.db") as other:
-                for source in other.sources():
-                    if source.name == Path(path).name:
-                        with other.begin() as transaction:
-                            transaction.delete_source(source.source_id)
-            return answer
+    def late(path, options, target):
+        with EventStore(tmp_path / "a.db") as other, other.begin() as transaction:
+            for source in other.sources():
+                if source.name == Path(files[2]).name:
+                    transaction.delete_source(source.source_id)
+        READ(path, options, target)
 
-    monkeypatch.setattr(ThreadChild, "worker", Late)
+    monkeypatch.setattr(worker, "read_to_file", late)
     outcomes, (runs, _) = ingest(tmp_path / "a.db", files, 2)
-    assert [state for _, _, state, _, _ in outcomes] == ["new", "new"]
-    assert len(runs) == 2
+    states = [state for _, _, state, _, _ in outcomes]
+    assert states == ["new", "new", "new", "unchanged"]
+    assert len(runs) == 4
 
 
 def test_what_is_stored_is_hashed_and_not_parsed(tmp_path, threads, monkeypatch):
     parsed: list[str] = []
 
-    class Noting(Worker):
-        def _parsed(self, log, beginnings):
-            parsed.append(log.name)
-            return super()._parsed(log, beginnings)
+    def noting(path, options, target):
+        parsed.append(path)
+        READ(path, options, target)
 
-    monkeypatch.setattr(ThreadChild, "worker", Noting)
+    monkeypatch.setattr(worker, "read_to_file", noting)
     files = write_logs(tmp_path / "logs", 5)
     ingest(tmp_path / "a.db", files, 2)
-    assert len(parsed) == 5
+    assert sorted(parsed) == files
     ingest(tmp_path / "a.db", files, 2)
     assert len(parsed) == 5
 
 
 def test_readers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "parsers").mkdir()
-    for name in ("parsers/__init__.py", "json.py"):
+    for name in ("parsers/__init__.py", "json.py", "socket.py", "struct.py"):
         (tmp_path / name).write_text("raise SystemExit('imported')")
     files = write_logs(tmp_path / "logs", 4)
     monkeypatch.chdir(tmp_path)
@@ -362,26 +370,37 @@ def test_readers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
 
 
 def test_reader_that_cannot_start_is_a_sentence(tmp_path, monkeypatch):
-    from warmup_insights.errors import InputError
-
     def refused(*_):
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(lane.Child, "_start", refused)
+    monkeypatch.setattr("multiprocessing.util.spawnv_passfds", refused)
     with (
         EventStore(tmp_path / "a.db") as store,
-        pytest.raises(InputError, match="No further process can be started"),
+        pytest.raises(WarmupInsightsError, match="No further process can be started"),
     ):
         ingest_files(store, write_logs(tmp_path / "logs", 4), jobs=2)
 
 
-def test_worker_tells_progress_of_a_large_file(tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(worker, "TELL_BYTES", 1000)
+def test_progress_is_told_while_a_log_is_read(tmp_path, threads, monkeypatch):
+    files = write_logs(tmp_path / "logs", 3)
+    told = threading.Event()
+
+    def slow(path, options, target):
+        worker._report(100, 0)
+        assert told.wait(30)
+        READ(path, options, target)
+
     watcher = Recording()
-    steps: list[int] = []
-    watcher.read = steps.append
-    files = [*write_logs(tmp_path / "logs", 1), str(CAPTURE)]
+    watcher.read = lambda count: told.set()
+    monkeypatch.setattr(worker, "read_to_file", slow)
     with EventStore(tmp_path / "a.db") as store:
         ingest_files(store, files, jobs=2, watcher=watcher)
-    assert sum(steps) == sum(os.path.getsize(path) for path in files)
-    assert len([step for step in steps if step]) >= 2
+
+
+def test_reading_tells_its_progress_in_steps(monkeypatch):
+    monkeypatch.setattr(log, "PROGRESS_BYTES", 1000)
+    steps: list[int] = []
+    with CAPTURE.open("rb") as file:
+        for _ in log.read_log(file, "a", Options(), progress=steps.append):
+            pass
+    assert sum(steps) == CAPTURE.stat().st_size

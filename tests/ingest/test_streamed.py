@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.ingest.builders import contents, write_logs
+from tests.ingest.builders import SAMPLES, Recording, contents, write_logs
 from warmup_insights.errors import InputError
 from warmup_insights.ingest import Options, ingest_files, streamed
 from warmup_insights.ingest import many as many_module
-from warmup_insights.ingest.child import Child, ChildDiedError
-from warmup_insights.ingest.messages import Read, Refused, read_answer
 from warmup_insights.storage import EventStore
-
-ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = sorted((ROOT / "sample_logs").rglob("*.log"))
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +31,20 @@ def helped(monkeypatch):
             found.append(path)
         return outcome
 
-    original = many_module.ingest_streamed
-    monkeypatch.setattr(many_module, "ingest_streamed", note)
+    original = streamed.ingest_streamed
+    monkeypatch.setattr(streamed, "ingest_streamed", note)
     return found
 
 
-def ingest(db: Path, path: str, jobs: int):
+def ingest(db: Path, path: str, jobs: int, watcher=None):
     with EventStore(db) as store:
-        (outcome,) = ingest_files(store, [path], Options(year=2026), jobs=jobs)
+        (outcome,) = ingest_files(
+            store, [path], Options(year=2026), jobs=jobs, watcher=watcher
+        )
     return outcome
 
 
-@pytest.mark.parametrize("path", SAMPLES[:: max(1, len(SAMPLES) // 12)], ids=str)
+@pytest.mark.parametrize("path", SAMPLES[:: len(SAMPLES) // 6], ids=lambda p: p.name)
 def test_samples_give_the_same_database(tmp_path, path, helped):
     alone = ingest(tmp_path / "alone.db", str(path), 1)
     assert helped == []
@@ -78,50 +77,52 @@ def test_what_is_stored_is_not_stored_again(tmp_path, helped):
 
 
 def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
+    """It dies when events of it are stored already."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
-    frames = 0
+    processes = []
+    start, decode = streamed._start, streamed.decode_part
 
-    def receive(self):
-        nonlocal frames
-        frames += 1
-        if frames == 4:
-            self.kill()
-            raise ChildDiedError("was killed by SIGKILL")
-        return original(self)
+    def started(*arguments):
+        process, inbound = start(*arguments)
+        processes.append(process.pid)
+        return process, inbound
 
-    original = Child.receive
-    monkeypatch.setattr(Child, "receive", receive)
+    def received(data):
+        os.kill(processes[0], signal.SIGKILL)
+        return decode(data)
+
+    monkeypatch.setattr(streamed, "_start", started)
+    monkeypatch.setattr(streamed, "decode_part", received)
     outcome = ingest(tmp_path / "runs.db", path, 2)
-    assert frames == 4
+    assert len(processes) == 1
     monkeypatch.undo()
-    expected = ingest(tmp_path / "alone.db", path, 1)
-    assert outcome.as_dict() == expected.as_dict()
+    assert outcome.as_dict() == ingest(tmp_path / "alone.db", path, 1).as_dict()
     assert contents(tmp_path / "runs.db") == contents(tmp_path / "alone.db")
 
 
-def test_what_cannot_be_read_is_a_sentence(tmp_path):
-    missing = tmp_path / "missing.log"
-    with EventStore(tmp_path / "runs.db") as store, pytest.raises(InputError) as error:
-        streamed.ingest_streamed(store, str(missing), Options(), lambda count: None)
-    assert "There is no file" in str(error.value)
+def test_what_cannot_be_read_is_a_sentence(tmp_path, monkeypatch):
+    """Also when it goes away between the first look and the reading."""
+    (path,) = write_logs(tmp_path / "logs", 1)
+    start = streamed._start
 
+    def remove(*arguments):
+        os.unlink(path)
+        return start(*arguments)
 
-def test_progress_adds_up_to_the_file(tmp_path):
-    (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
-    told = []
+    monkeypatch.setattr(streamed, "_start", remove)
     with EventStore(tmp_path / "runs.db") as store:
-        streamed.ingest_streamed(store, path, Options(year=2026), told.append)
-    assert sum(told) == Path(path).stat().st_size
+        for _ in range(2):
+            with pytest.raises(InputError, match="There is no file"):
+                streamed.ingest_streamed(store, path, Options(), lambda count: None)
+        assert store.sources() == []
 
 
-def test_a_pipe_that_may_not_grow_is_used_as_it_is(monkeypatch):
-    def refuse(*_):
-        raise PermissionError("no more pipe pages for this user")
-
-    monkeypatch.setattr("warmup_insights.ingest.child.fcntl.fcntl", refuse)
-    child = Child(Options())
-    try:
-        child.send(Read("/nowhere.log"))
-        assert isinstance(read_answer(child.receive()[1]), Refused)
-    finally:
-        child.close()
+def test_progress_adds_up_to_the_file(tmp_path, helped):
+    (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
+    watcher = Recording()
+    steps = []
+    watcher.read = steps.append
+    ingest(tmp_path / "runs.db", path, 2, watcher)
+    assert helped
+    assert sum(steps) == Path(path).stat().st_size
+    assert len([step for step in steps if step]) >= 2

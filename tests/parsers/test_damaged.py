@@ -33,7 +33,7 @@ def test_binary_file_gets_a_sentence():
 def test_text_about_something_else_gets_a_sentence():
     runs, report = read("dear diary\n" * 100)
     assert runs == {}
-    assert "no line that tells of an engine's start-up" in report.problems[0]
+    assert "no line of an engine's start-up" in report.problems[0]
     assert report.lines == 100
 
 

@@ -150,6 +150,8 @@ def test_delayed_captures_of_the_pull_request():
     summary = summarize_file(LOGS / "vllm" / "delayed_capture_pr.log")
     lazy = summary["graphs"]["lazy"]
     assert len(lazy) == 67
+    for row in lazy:
+        row.pop("time")
     assert lazy[0] == {
         "num_tokens": 512, "duration_s": 0.073, "memory_bytes": -342 * MIB,
     }  # fmt: skip

@@ -28,7 +28,7 @@ wrapped = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(wrapped, max_size=30))
 def test_any_mixture_of_lines_is_read_and_summarised(mixture):
     runs, report = read("\n".join(mixture))
@@ -40,7 +40,7 @@ def test_any_mixture_of_lines_is_read_and_summarised(mixture):
             assert decode(encode(event)) == event
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_read(data):
     read(data)

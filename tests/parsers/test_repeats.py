@@ -100,7 +100,7 @@ LINE = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(st.lists(LINE, max_size=60))
 def test_any_mixture_of_lines(lines):
     assert_same(lines)

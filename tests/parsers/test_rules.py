@@ -39,7 +39,8 @@ def test_sample_is_found_by_its_rule_and_gives_its_event(rule, sample):
     found = [
         hit
         for record in records_of(sample.line)
-        if (hit := dispatcher.find(record.message, record.level)) is not None
+        if (hit := dispatcher.find(record.message, record.level, record.file))
+        is not None
     ]
     assert [hit[0].name for hit in found] == [rule.name]
     made = rule.make(found[0][1])
@@ -59,7 +60,7 @@ def test_no_other_rule_understands_a_sample(rule, sample):
             for other in RULES
             if other is not rule
             and any(hint in record.message for hint in other.hints)
-            and (not other.levels or record.level in other.levels)
+            and other.admits(record.level, record.file)
             and other.match(record.message) is not None
         ]
         assert others == [] or rule.match(record.message) is None

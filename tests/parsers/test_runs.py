@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers import ROOT, events, of, read, summarize_file, summary_of
-from warmup_insights.model.events import BucketMiss, RunStarted, WarmupStep
+from warmup_insights.model.events import (
+    BucketMiss,
+    MemoryMeasured,
+    RunStarted,
+    WarmupStep,
+)
+from warmup_insights.units import GIB
 
 SAMPLES = ROOT / "sample_logs"
 INIT = (
@@ -71,7 +79,7 @@ def test_progress_bar_is_the_clock_of_the_buckets():
     assert [s.bucket for s in prompt] == [
         (2, 512, 0), (2, 256, 0), (2, 128, 0), (1, 512, 0), (1, 256, 0), (1, 128, 0),
     ]  # fmt: skip
-    assert [s.duration_s for s in prompt] == [9.0, 6.0, 4.0, 7.0, 5.0, 3.0]
+    assert [s.duration_s for s in prompt] == pytest.approx([9, 6, 4, 7, 5, 3], abs=0.05)
     assert all(s.time is None for s in prompt)
 
 
@@ -80,7 +88,7 @@ def test_bars_and_lines_together_are_one_step_per_bucket():
     steps = of(WarmupStep, events(path.read_bytes()))
     prompt = [s for s in steps if s.phase == "prompt"]
     assert [s.index for s in prompt] == [1, 2, 3, 4, 5, 6]
-    assert [s.duration_s for s in prompt] == [9.0, 6.0, 4.0, 7.0, 5.0, 3.0]
+    assert [s.duration_s for s in prompt] == pytest.approx([9, 6, 4, 7, 5, 3], abs=0.05)
     assert prompt[0].memory_bytes == 256 * 1024**2
 
 
@@ -128,3 +136,77 @@ def test_ranks_are_counted_and_never_summed():
 def test_secrets_in_settings_are_masked():
     summary = summarize_file(SAMPLES / "vllm-gaudi" / "made_v0_26_bars.log")
     assert summary["config"]["api_key"] == "***"
+
+
+LOADED = (
+    "(EngineCore_DP0 pid={}) INFO 07-16 10:00:{:02d} [gpu_model_runner.py:1] Model "
+    "loading took {} GiB and 1.5 seconds"
+)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["vllm-{}  | ", "[pod/vllm-{}/server] ", "Jul 16 10:00:00 host vllm[{}]: "],
+)
+def test_interleaved_servers_are_told_apart_by_the_collector(prefix):
+    text = "\n".join(
+        prefix.format(server) + LOADED.format(7, second, size)
+        for server, second, size in (
+            (1, 1, 2.5),
+            (2, 1, 20.0),
+            (1, 2, 0.5),
+            (2, 3, 1.0),
+        )
+    )
+    runs, _ = read(text)
+    weights = [
+        sum(event.delta_bytes for event in of(MemoryMeasured, found))
+        for found in runs.values()
+    ]
+    assert weights == [3 * GIB, 21 * GIB]
+
+
+def test_levels_in_front_of_a_bar_are_no_containers():
+    text = f"INFO     | {LOADED.format(7, 1, 2.5)}\nWARNING  | {LOADED.format(7, 2, 2.5)}\n"
+    runs, _ = read(text)
+    assert len(runs) == 1
+
+
+ENGINE = (
+    "({} pid={}) INFO 07-16 10:00:{:02d} [core.py:1] Initializing a V1 LLM engine (v{}) "
+    "with config: model='a/b'\n"
+)
+
+
+def test_engines_of_two_versions_are_two_starts():
+    text = ENGINE.format("EngineCore_DP0", 198, 1, "0.10.2")
+    text += ENGINE.format("EngineCore_0", 194, 2, "0.10.1.1")
+    assert len(read(text)[0]) == 2
+
+
+def test_engines_of_one_data_parallel_server_are_one_start():
+    text = ENGINE.format("EngineCore_DP0", 198, 1, "0.10.2")
+    text += ENGINE.format("EngineCore_DP1", 199, 1, "0.10.2")
+    assert len(read(text)[0]) == 1
+
+
+def test_an_engine_that_begins_before_the_last_line_is_another():
+    text = LOADED.format(198, 59, 2.5) + "\n"
+    text = ENGINE.format("EngineCore_DP0", 198, 1, "0.10.2") + text
+    text += ENGINE.format("EngineCore_DP1", 199, 2, "0.10.2")
+    assert len(read(text)[0]) == 2
+
+
+def test_what_starts_after_a_failure_is_another_start():
+    text = ENGINE.format("EngineCore_DP0", 198, 1, "0.10.2")
+    text += (
+        "(EngineCore_DP0 pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
+        "start.\n"
+        "INFO 07-16 10:00:06 [__init__.py:216] Automatically detected platform cuda.\n"
+    )
+    text += ENGINE.format("EngineCore_DP0", 220, 9, "0.10.2")
+    assert len(read(text)[0]) == 2
+
+
+def test_an_error_of_another_program_is_no_start():
+    assert read("RuntimeError: something else\n")[0] == {}

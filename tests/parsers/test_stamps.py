@@ -118,3 +118,53 @@ def test_gap_names_the_two_lines_that_bound_it():
     (gap,) = of(GapSeen, events(lines))
     assert (gap.line, gap.next_line, gap.duration_s) == (2, 3, 60.0)
     assert (gap.before, gap.after) == ("something else", "and again")
+
+
+LINE = "INFO 08-21 09:51:16 [core.py:1] init engine (profile, create kv cache, warmup model) took 2.6 s\n"
+
+
+def started(text: str, **options: object) -> RunStarted:
+    return of(RunStarted, events(text, year=None, **options))[0]
+
+
+def year_of(run: RunStarted) -> int:
+    return datetime.fromtimestamp(run.time, timezone.utc).year
+
+
+def test_the_year_follows_from_a_full_stamp_of_another_logger():
+    other = "2025-08-21 09:51:16,919 - INFO - autotuner.py:651 - flashinfer.jit: x\n"
+    run = started(LINE + other, not_after=LATER)
+    assert (year_of(run), run.year_from) == (2025, "log")
+
+
+def test_a_full_stamp_of_another_day_shows_no_year():
+    other = "created 2023-02-01 00:00:00\n"
+    run = started(LINE + other, not_after=LATER)
+    assert (year_of(run), run.year_from) == (2026, "file")
+
+
+def test_a_log_is_not_older_than_the_build_of_the_engine():
+    build = (
+        "INFO 08-21 09:51:16 [core.py:1] Initializing a V1 LLM engine "
+        "(v0.23.1rc1.dev1+gd08e.d20240901) with config: model='a/b'\n"
+    )
+    run = started(build, not_after=LATER)
+    assert (year_of(run), run.year_from) == (2025, "build")
+
+
+def test_a_year_that_was_given_is_no_guess():
+    run = of(RunStarted, events(LINE, year=2024))[0]
+    assert (year_of(run), run.year_from) == (2024, None)
+
+
+LATER = datetime(2026, 11, 21, tzinfo=timezone.utc).timestamp()
+
+
+def test_a_full_date_in_the_log_counts_more_than_the_year_given():
+    text = (
+        "2025-11-28T15:27:14.5Z starting\n"
+        "INFO 11-28 15:27:15 [api_server.py:1839] vLLM API server version 0.11.2\n"
+    )
+    run = of(RunStarted, events(text, year=2026))[0]
+    assert run.year_from == "log"
+    assert datetime.fromtimestamp(run.time, timezone.utc).year == 2025

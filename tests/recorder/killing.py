@@ -16,15 +16,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.recorder.programs import start_program
-from warmup_insights.analysis.refresh import current_summary
+from warmup_insights.drainer import open_store
 from warmup_insights.model.events import WarmupStep
-from warmup_insights.storage import EventStore
-from warmup_insights.storage.spill import restore_spill
+from warmup_insights.runs import current
 
 PROGRAM = """
-sink = StoreSink(path, RunRecord(run_id="run1"))
-sink.open()      # as the `run` command does; the plugin has a process that outlives it
-recorder = Recorder(sink)
+from warmup_insights.drainer import draining
+recorder = Recorder(Spool(path, RunRecord(run_id="run1")))
+draining(path, "run1").__enter__()      # as the `run` command does
 recorder.record(step(0, bucket=(1, 128, 0)))
 diary = os.open(path + ".diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 print("ready", flush=True)
@@ -77,24 +76,20 @@ def kill_once(path, after_s):
         missing_s=killed_at - min(missing) if missing else 0.0,
         is_gapless=stored == list(range(len(stored))),
         status=status,
-        names_last_bucket=last_bucket == ([1, 128, stored[-1]] if stored else None),
+        names_last_bucket=last_bucket == ((1, 128, stored[-1]) if stored else None),
     )
 
 
 def _look(path):
-    if not path.exists():
-        return [], None, None
-    with EventStore(path) as store:
-        for spill in path.parent.glob(f"{path.name}.*.jsonl"):
-            restore_spill(store, spill)
+    with open_store(path, read_only=False) as store:
         found = store.runs()
         events = list(store.events("run1"))
         later = time.time() + 6
         status = found[0].status_at(later) if found else None
         bucket = None
         with patch("time.time", lambda: later):
-            if found and (failure := current_summary(store, found[0])["failure"]):
-                bucket = failure["bucket"]
+            if found and (failure := current(store, found[0]).summary.failure):
+                bucket = failure.bucket
     return [e.index for e in events if isinstance(e, WarmupStep)], status, bucket
 
 

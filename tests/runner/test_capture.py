@@ -115,7 +115,7 @@ def run_rule(case):
     return order, prompt, decode
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(cases())
 def test_the_captured_set_and_order_equal_the_naive_rule(case):
     order, prompt, decode = run_rule(case)
@@ -132,7 +132,7 @@ def test_the_captured_set_and_order_equal_the_naive_rule(case):
     assert decode.buckets == sorted(b for phase, b in expected if phase == "decode")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cases())
 def test_every_candidate_is_captured_or_skipped_once(case):
     _, prompt, decode = run_rule(case)

@@ -16,7 +16,7 @@ from warmup_insights.runner.defragmenter import (
     warm_up_defragmenter,
 )
 from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.kv_cache import BlockPool
+from warmup_insights.runner.scheduler import BlockPool
 
 
 def fill(engine):
@@ -125,7 +125,7 @@ def test_not_more_than_the_largest_threshold_at_once():
     assert len(plan.pairs) == plan.padded == 512
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(used=st.sets(st.integers(0, 300), max_size=60), trigger=st.integers(0, 40))
 def test_a_plan_lowers_the_highest_block_and_touches_no_other_block(used, trigger):
     plan = plan_swaps(used, trigger, range(301))
@@ -151,7 +151,7 @@ def test_the_pool_follows_a_swap():
     assert pool.allocate(4) == [4, 5, 3, 1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_the_pool_hands_out_each_block_once(choices):
     pool = BlockPool(CacheLayout(7, BLOCK))

@@ -250,7 +250,7 @@ WORKLOADS = st.one_of(
 
 
 @pytest.mark.parametrize("dialect", sorted(LOG_FORMATS))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_log_is_read_back_as_the_events_of_its_run(dialect, data):
     run_settings = data.draw(configurations(dialect))

@@ -133,7 +133,7 @@ def allowed_by_hand(logits, top_k, top_p):
     return set(chosen)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     logits=st.lists(st.integers(-400, 400), min_size=2, max_size=12, unique=True).map(
         lambda values: [value / 100 for value in values]

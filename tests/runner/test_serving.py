@@ -254,7 +254,7 @@ def test_the_time_to_the_first_token_includes_waiting():
     assert burst["mean_ttft_ms"] > values["mean_ttft_ms"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     lengths=st.lists(
         st.tuples(st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=9

@@ -37,6 +37,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.rules.memory import MemoryBudget, make_layout
+from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import GIB, MIB
@@ -350,3 +351,12 @@ def test_a_broken_bucketing_variable_fails_the_run_with_its_name():
     settings = RunSettings(**SMALL, environment={"VLLM_BUCKETING_STRATEGY": "best"})
     with pytest.raises((SettingError, InputError), match="VLLM_BUCKETING_STRATEGY"):
         Session(simulated_device(), settings, lambda event: None).warmup.start()
+
+
+def test_an_event_without_a_time_gets_that_of_the_device():
+    events, device = [], simulated_device()
+    emitter = Emitter(events.append, device)
+    device.wait(5.0)
+    emitter.emit(Note(topic="t", text="a"))
+    emitter.emit(Note(topic="t", text="b", time=1.0))
+    assert [event.time for event in events] == [device.now(), 1.0]

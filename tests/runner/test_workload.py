@@ -68,7 +68,7 @@ def test_lengths_scatter_around_their_median():
     assert statistics.stdev(logs) == pytest.approx(0.5, rel=0.08)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     median=st.integers(1, 500), output=st.integers(1, 500), sigma=st.floats(0, 4),
     longest=st.integers(2, 300),

@@ -58,9 +58,10 @@ def make_logs(folder: Path) -> dict[str, int]:
 
 
 def command(logs: Path, database: Path) -> list[str]:
-    """The ingest of a folder."""
+    """The ingest of a folder with several processes."""
     return [
-        sys.executable, "-m", "warmup_insights", "ingest", str(logs), "--db", str(database)
+        sys.executable, "-m", "warmup_insights", "ingest", str(logs), "--jobs", "2",
+        "--db", str(database),
     ]  # fmt: skip
 
 

@@ -26,5 +26,5 @@ def make_steps(count, **fields):
 def add_run(store, run_id="run1", events=(), **columns):
     """Store a run with events."""
     with store.begin() as transaction:
-        transaction.add_run(make_run(run_id, **columns))
+        transaction.ensure_run(make_run(run_id, **columns))
         transaction.append(run_id, list(events))

@@ -21,19 +21,17 @@ ROOT = Path(__file__).parents[2]
 WORKER = """
 import sys
 from warmup_insights.model.events import WarmupStep
-from warmup_insights.recorder import Recorder
+from warmup_insights.drainer import recording
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import StoreSink
 database, run_id, ranks, events = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-recorder = Recorder(StoreSink(database, RunRecord(run_id=run_id)))
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(events):
-    for rank in range(ranks):
-        recorder.record(WarmupStep(phase="prompt", index=number, rank=rank))
-    if number % 100 == 0:
-        recorder.flush(timeout=60)
-recorder.close(timeout=120)
+with recording(database, RunRecord(run_id=run_id)) as recorder:
+    for number in range(events):
+        for rank in range(ranks):
+            recorder.record(WarmupStep(phase="prompt", index=number, rank=rank))
+        if number % 100 == 0:
+            recorder.flush(timeout=60)
 print(recorder.dropped, flush=True)
 """
 

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.storage.builders import add_run, make_run, make_steps
-from warmup_insights.errors import StoreError
+from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.storage import EventStore, default_database
-from warmup_insights.storage.faults import StoreBusyError
 from warmup_insights.storage.location import shown_location
 
 NOBODY = 65534
@@ -154,7 +153,9 @@ def test_no_folder(tmp_path):
 
 def test_reading_what_is_not_there_makes_nothing(tmp_path):
     path = tmp_path / "a.db"
-    assert f"There is no database {path}; make one" in sentence(path, read_only=True)
+    assert f"There is no database {path} yet; add runs" in sentence(
+        path, read_only=True
+    )
     assert not path.exists()
 
 
@@ -212,7 +213,7 @@ def test_readers_see_what_a_writer_does_meanwhile(tmp_path):
     path = tmp_path / "a.db"
     with EventStore(path) as writer, EventStore(path, read_only=True) as reader:
         with writer.begin() as transaction:
-            transaction.add_run(make_run())
+            transaction.ensure_run(make_run())
             assert reader.runs() == []
         assert [run.run_id for run in reader.runs()] == ["run1"]
 
@@ -220,7 +221,7 @@ def test_readers_see_what_a_writer_does_meanwhile(tmp_path):
 def test_opening_does_not_wait_for_a_writer(tmp_path):
     path = tmp_path / "a.db"
     with EventStore(path) as writer, writer.begin() as transaction:
-        transaction.add_run(make_run())
+        transaction.ensure_run(make_run())
         with EventStore(path, busy_timeout_s=0.01) as other:
             assert other.runs() == []
 

@@ -4,18 +4,23 @@ import pytest
 
 from warmup_insights.model.events import WarmupFinished, WarmupStep
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import FOLD, RunSummary, SourceName, Times
 from warmup_insights.storage import EventStore
 
 A, B = "a" * 12, "b" * 12
+SUMMARY = RunSummary(
+    run_id=A, source=SourceName(kind="log"), model="m", fold=FOLD,
+    time=Times(started_at="1970-01-01T00:00:02Z", warmup_s=3.5),
+)  # fmt: skip
 
 
 @pytest.fixture
 def filled(tmp_path):
     with EventStore(tmp_path / "runs.db") as store:
         with store.begin() as transaction:
-            transaction.add_run(RunRecord(run_id=A, started_at=2.0, model="m"))
-            transaction.add_run(RunRecord(run_id=B, started_at=1.0))
-            transaction.put_summary(A, {"time": {"warmup_s": 3.5}}, [])
+            transaction.ensure_run(RunRecord(run_id=A, started_at=2.0, model="m"))
+            transaction.ensure_run(RunRecord(run_id=B, started_at=1.0))
+            transaction.put_summary(SUMMARY, [])
         yield store
 
 
@@ -57,16 +62,3 @@ def test_event_table_filters_by_columns(filled):
         transaction.append(A, steps)
     rows = filled.event_table(A, ["warmup_step"], phase="decode", query_len=256)
     assert [row["seq"] for row in rows] == [3]
-
-
-def test_summaries_without_lists_keep_everything_else(filled):
-    part = {"generated": 2, "buckets": [[1, 2], [3, 4]], "captured_buckets": None}
-    summary = {"schema": 1, "status": "finished", "buckets": {"prompt": part},
-               "misses": [{"shape": [1]}], "sampler": None}  # fmt: skip
-    with filled.begin() as transaction:
-        transaction.put_summary(A, summary, [])
-    light = filled.summaries([A], with_lists=False)[A]
-    assert light == {**summary, "buckets": {"prompt": {**part, "buckets": []}}}
-    with filled.begin() as transaction:
-        transaction.put_summary(A, {"schema": 1, "buckets": None}, [])
-    assert filled.summaries([A], with_lists=False)[A] == {"schema": 1, "buckets": None}

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tests.helpers import public
 from tests.vllm_plugin.test_both_ways import differences
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest import ingest_path
@@ -71,7 +72,7 @@ class Verdict:
 def _side(store):
     (run,) = store.runs()
     events = list(store.events(run.run_id))
-    return Side(events, summarize(run, events).as_dict(), run)
+    return Side(events, public(summarize(run, events).summary), run)
 
 
 def read_log(log, database):
@@ -170,7 +171,7 @@ def _phase_sum(side, rank):
     marks = [event for event in own if isinstance(event, PhaseMarked)]
     begun = next(e.time for e in marks if (e.name, e.edge) == ("warmup", "start"))
     ended = next(e.time for e in marks if (e.name, e.edge) == ("warmup", "end"))
-    time = summarize(side.run, own).as_dict()["time"]
+    time = public(summarize(side.run, own).summary)["time"]
     start = begun - min(event.time for event in own)
     inside = (
         phase["duration_s"]

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmup_insights.model.events import kind_of
+from warmup_insights.model.events import WarmupStep, kind_of
 from warmup_insights.storage.store import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,8 +49,22 @@ class Ran:
             ]
         return [e for e in found if rank is None or e.rank == rank]
 
+    def steps(self, phase=None, **more):
+        """Executions of the warm-up, as they ended; of one phase if asked for."""
+        found = executions(self.events("warmup_step", **more))
+        return [step for step in found if phase in (None, step.phase)]
+
     def counts(self, rank=None):
         return Counter(kind_of(event) for event in self.events(rank=rank))
+
+
+def executions(events):
+    """The last step of each execution: one that began is replaced when it has ended."""
+    steps = {}
+    for event in events:
+        if isinstance(event, WarmupStep):
+            steps[event.rank, event.phase, event.bucket, event.time] = event
+    return list(steps.values())
 
 
 def environment(version, **more):
@@ -67,6 +81,21 @@ def environment(version, **more):
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         **more,
     }
+
+
+def start_standin(version, folder, **more):
+    """Start the stand-in engine, recorded; its process, and what it will leave."""
+    database = Path(folder) / "runs.db"
+    ours = {"WARMUP_INSIGHTS_DB": str(database), "WARMUP_INSIGHTS_SYNTHETIC": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "standin.drive"],
+        env=environment(version, **{**ours, **more}),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return process, Ran(version, 0, "", "", database)
 
 
 def run_standin(version, folder, *, records=True, timeout=120, **more):

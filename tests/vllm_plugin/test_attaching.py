@@ -157,3 +157,41 @@ def test_what_another_version_has_is_not_missing(target, instrument):
     target()
     session.report_lost()
     assert of_kind(events, "note") == []
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of which one module took a function of another by name."""
+    folder = tmp_path / "package_of_test"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "runtime.py").write_text("def settle():\n    return 'settled'\n")
+    (folder / "runner.py").write_text(
+        "from package_of_test.runtime import settle as other_name\n\n"
+        "def run():\n    return other_name()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in [name for name in sys.modules if name.startswith("package_of_test")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("is_imported_before", [True, False])
+def test_a_function_that_was_taken_by_name_is_watched(is_imported_before, instrument):
+    runner = "package_of_test.runner"
+    if is_imported_before:
+        before = importlib.import_module(runner).other_name
+    settle = Hook(
+        engine="vllm", topic="t", module="package_of_test.runtime", owner=None,
+        name="settle", probe=watch,
+    )  # fmt: skip
+    instrumentation, _, events = instrument(settle)
+    module = importlib.import_module(runner)
+    assert module.run() == "settled"
+    assert len(of_kind(events, "phase_marked")) == 1
+    instrumentation.detach()
+    assert module.run() == "settled"
+    assert len(of_kind(events, "phase_marked")) == 1
+    if is_imported_before:
+        assert module.other_name is before

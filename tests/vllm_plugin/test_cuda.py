@@ -9,6 +9,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from packaging.version import Version
 
 from tests.vllm_plugin.listening import (
     fields,
@@ -17,7 +18,13 @@ from tests.vllm_plugin.listening import (
     watch_class,
 )
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.vllm_plugin import cuda_graphs, cuda_worker, device, engine_core
+from warmup_insights.vllm_plugin import (
+    cuda_graphs,
+    cuda_worker,
+    device,
+    engine_core,
+    worker,
+)
 
 MIB = 2**20
 
@@ -136,7 +143,9 @@ def test_out_of_memory_during_capture(listened, memory):
     assert session.state.capturing is None
 
 
-def make_manager_v2(memory, *, breakable=False, surprise=False):
+def make_manager_v2(
+    memory, *, breakable=False, surprise=False, calls_per_full=2, splits=False
+):
     functions = SimpleNamespace()
 
     def prepare_inputs_to_capture(num_reqs, num_tokens, model_state):
@@ -149,6 +158,9 @@ def make_manager_v2(memory, *, breakable=False, surprise=False):
 
         def __init__(self):
             self.use_breakable_cg = breakable
+            self.vllm_config = SimpleNamespace(
+                parallel_config=SimpleNamespace(use_ubatching=splits)
+            )
             self._capture_descs = {
                 FULL_KEY: [describe(4, 1), describe(2, 1)],
                 PIECEWISE_KEY: [describe(8, None), describe(4, None)],
@@ -159,7 +171,8 @@ def make_manager_v2(memory, *, breakable=False, surprise=False):
                 for descriptor in self._capture_descs[key]:
                     tokens = descriptor.num_tokens + (100 if surprise else 0)
                     twice = key is FULL_KEY or self.use_breakable_cg
-                    for _ in range(2 if twice else 1):
+                    calls = 0 if splits else calls_per_full if twice else 1
+                    for _ in range(calls):
                         functions.prepare_inputs_to_capture(1, tokens, None)
                     memory.take(descriptor.num_tokens * MIB)
 
@@ -214,12 +227,47 @@ def test_each_graph_of_runner_v2(listened, memory, breakable):
     assert (total.count, total.memory_bytes) == (4, 18 * MIB)
 
 
-def test_another_order_than_expected_is_not_guessed(listened, memory):
+@pytest.mark.parametrize(
+    "options",
+    [{"surprise": True}, {"calls_per_full": 1}, {"splits": True}],
+    ids=["other sizes", "inputs prepared once", "batches split in two"],
+)
+def test_a_count_of_graphs_that_is_not_certain_is_unknown(listened, memory, options):
     session, events = listened
-    capture_v2(session, memory, surprise=True)
+    capture_v2(session, memory, **options)
+    graphs = of_kind(events, "graph_captured")
+    assert {graph.mode for graph in graphs} <= {"PIECEWISE"}
+    (total,) = of_kind(events, "graphs_captured")
+    assert (total.count, total.memory_bytes) == (None, 18 * MIB)
+
+
+def test_before_0_21_single_graphs_of_runner_v2_are_not_told(
+    listened, memory, monkeypatch
+):
+    """Graphs of equal size would look like the two calls for one."""
+    session, events = listened
+    monkeypatch.setattr(cuda_graphs, "installed_version", lambda _: Version("0.19.0"))
+    capture_v2(session, memory, calls_per_full=1)
     assert of_kind(events, "graph_captured") == []
     (total,) = of_kind(events, "graphs_captured")
-    assert total.memory_bytes == 18 * MIB
+    assert (total.count, total.memory_bytes) == (None, 18 * MIB)
+
+
+def test_graphs_that_are_captured_unseen_are_not_none(listened, memory):
+    session, events = listened
+
+    class Runner:
+        def __init__(self, num_bytes):
+            self.num_bytes = num_bytes
+
+        def capture_model(self):
+            return self.num_bytes
+
+    watch_class(session, Runner, capture_model=cuda_graphs.capture_model)
+    Runner(5 * MIB).capture_model()
+    Runner(0).capture_model()
+    counts = [total.count for total in of_kind(events, "graphs_captured")]
+    assert counts == [None, 0]
 
 
 class Worker:
@@ -255,7 +303,7 @@ def test_the_worker_from_start_to_warm(listened, memory):
     watch_class(
         session,
         Worker,
-        __init__=cuda_worker.worker_init,
+        __init__=worker.worker_init,
         init_device=cuda_worker.worker_device,
         load_model=cuda_worker.load_model,
         determine_available_memory=cuda_worker.determine_memory,
@@ -263,16 +311,14 @@ def test_the_worker_from_start_to_warm(listened, memory):
         compile_or_warm_up_model=cuda_worker.warm_up,
     )
     config = config_of(world_size=4, data_parallel_rank=1)
-    worker = Worker(config, 2, 2, "tcp://x")
-    worker.init_device()
-    worker.load_model()
-    worker.determine_available_memory()
+    gpu = Worker(config, 2, 2, "tcp://x")
+    gpu.init_device()
+    gpu.load_model()
+    gpu.determine_available_memory()
     spec = SimpleNamespace(block_size=16)
     groups = [SimpleNamespace(kv_cache_spec=spec)]
-    worker.initialize_from_config(
-        SimpleNamespace(num_blocks=100, kv_cache_groups=groups)
-    )
-    worker.compile_or_warm_up_model()
+    gpu.initialize_from_config(SimpleNamespace(num_blocks=100, kv_cache_groups=groups))
+    gpu.compile_or_warm_up_model()
     assert {event.rank for event in events} == {6}
     (budget,) = of_kind(events, "memory_budget_set")
     assert fields(budget) == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.running import executions
 from warmup_insights.vllm_plugin import (
     device,
     hpu_buckets,
@@ -139,9 +140,7 @@ def test_two_passes_with_a_budget(monkeypatch):
         )
     stages = [e.stage for e in of_kind(events, "memory_measured")]
     assert stages == ["preload_weights", "weights"]
-    steps = [
-        (s.mode, s.phase, s.bucket, s.executed) for s in of_kind(events, "warmup_step")
-    ]
+    steps = [(s.mode, s.phase, s.bucket, s.executed) for s in executions(events)]
     assert steps == [
         ("eager", "prompt", (2, 256), (2, 256)),
         ("eager", "prompt", (1, 256), (1, 256)),
@@ -194,7 +193,7 @@ def test_three_dimensions_without_the_memory_profiler():
     watch_class(session, Runner122, **PROBES)
     runner = Runner122()
     runner.warmup_model([])
-    steps = of_kind(events, "warmup_step")
+    steps = executions(events)
     assert [(s.bucket, s.index, s.executed) for s in steps] == [
         ((1, 128, 1), 1, (1, 128, 1)),
         ((1, 128, 0), 2, (1, 128, 0)),

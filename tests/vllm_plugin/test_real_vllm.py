@@ -29,7 +29,7 @@ IMPORTED = [
     "xgrammar", "fastapi", "partial-json-parser", "llguidance", "einops", "uvicorn",
     "jsonschema", "blake3", "sentencepiece", "tiktoken", "mistral_common",
 ]  # fmt: skip
-OURS = ["sqlalchemy>=2,<3", "alembic>=1.13,<2", "click>=8.1,<9", "rich", "zstandard"]
+OURS = ["sqlalchemy>=2,<3", "click>=8.1,<9", "rich", "zstandard"]
 
 pytestmark = [
     pytest.mark.skipif(

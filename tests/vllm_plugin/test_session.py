@@ -9,7 +9,7 @@ import pytest
 from tests.vllm_plugin.listening import of_kind, session_with_list
 from warmup_insights.model.events import Note
 from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.hooks import Outcome
+from warmup_insights.vllm_plugin.calls import Outcome
 from warmup_insights.vllm_plugin.session import kind_of_failure
 from warmup_insights.vllm_plugin.settings import VARIABLES, read_settings
 

@@ -7,7 +7,12 @@ import itertools
 import pytest
 
 from tests.vllm_plugin.running import VERSIONS, run_standin
-from warmup_insights.model.events import BucketsGenerated, PhaseMarked, WarmupStep
+from warmup_insights.model.events import (
+    BucketsGenerated,
+    GraphCaptured,
+    PhaseMarked,
+    WarmupStep,
+)
 
 PARTS = ("sampler_warmup", "defrag_warmup", "prompt_warmup", "decode_warmup")
 
@@ -18,7 +23,7 @@ def ran(request, tmp_path_factory):
 
 
 def steps_of(ran, phase, **more):
-    return [e for e in ran.events("warmup_step", **more) if e.phase == phase]
+    return ran.steps(phase, **more)
 
 
 def ends_of(ran, **more):
@@ -64,9 +69,42 @@ def test_memory_and_compilation_belong_to_the_bucket_that_caused_them(ran):
         assert step.memory_bytes == step.compiled * 8 * 2**20
     graphs = ran.events("graph_captured")
     assert len(graphs) == sum(step.compiled for step in steps)
-    assert {(g.phase, g.bucket) for g in graphs} == {
+    assert {(g.phase, g.executed) for g in graphs} == {
         (step.phase, step.executed) for step in steps
     }
+
+
+def test_a_graph_is_the_cost_of_the_step_that_made_it(ran):
+    """Same rank, phase, bucket and time: whoever adds up counts one of them."""
+    steps = {(s.rank, s.phase, s.bucket, s.time): s for s in ran.steps()}
+    graphs = ran.events("graph_captured")
+    for graph in graphs:
+        step = steps[graph.rank, graph.phase, graph.bucket, graph.time]
+        assert step.compiled == 1
+        for name in ("duration_s", "memory_bytes", "executed", "index", "total"):
+            assert getattr(graph, name) == getattr(step, name)
+    shapes = [(graph.phase, graph.executed) for graph in graphs]
+    assert len(shapes) == len(set(shapes))
+
+
+def test_a_step_is_recorded_when_it_begins_and_when_it_has_ended(ran):
+    """In this order, with the graph behind it; the beginning has no cost."""
+    events = ran.events("warmup_step", "graph_captured")
+    steps = [event for event in events if isinstance(event, WarmupStep)]
+    assert [step.is_finished for step in steps] == [False, True] * (len(steps) // 2)
+    for began, ended in zip(steps[::2], steps[1::2], strict=True):
+        assert (began.bucket, began.time, began.index) == (
+            ended.bucket, ended.time, ended.index,
+        )  # fmt: skip
+        assert began.duration_s is began.memory_bytes is None
+    for before, event in itertools.pairwise(events):
+        if isinstance(event, GraphCaptured):
+            assert (before.bucket, before.time) == (event.bucket, event.time)
+
+
+def test_time_of_compilation_is_that_of_the_step(ran):
+    for step in ran.steps():
+        assert step.compile_s == pytest.approx(0.0015 * step.compiled)
 
 
 def test_phases_of_the_warmup_sum_to_it(ran):
@@ -75,6 +113,7 @@ def test_phases_of_the_warmup_sum_to_it(ran):
     parts = sum(ends.get(name, 0.0) for name in PARTS)
     assert parts == pytest.approx(finished.duration_s, rel=0.1)
     assert parts <= finished.duration_s
+    assert 0 < finished.gc_s < finished.duration_s
     assert finished.duration_s <= ends["warmup"]
     for phase in ("prompt", "decode"):
         inside = sum(step.duration_s for step in steps_of(ran, phase))
@@ -99,11 +138,11 @@ def test_memory_budget_is_that_of_the_engine(ran):
     measured = {e.stage: e for e in ran.events("memory_measured")}
     assert measured["weights"].delta_bytes == 3 * 2**30
     assert measured["profile_run"].delta_bytes == 504 * 2**20
-    assert measured["kv_cache"].delta_bytes == 2 * 2**30
+    assert measured["kv_cache"].delta_bytes == 65 * 32 * 2**20  # 64 and the padding
     assert budget.free_bytes == measured["profile_run"].free_bytes
     assert budget.usable_bytes == budget.free_bytes // 2
     assert budget.graph_reserved_bytes == int(budget.usable_bytes * 0.1)
-    assert budget.kv_cache_bytes == int(budget.usable_bytes * 0.9) - 64 * 1024
+    assert budget.kv_cache_bytes == int(budget.usable_bytes * 0.9) - 32 * 2**20
 
 
 def test_kv_cache_blocks_and_concurrency(ran):
@@ -111,6 +150,7 @@ def test_kv_cache_blocks_and_concurrency(ran):
     assert [(e.num_blocks, e.block_size, e.num_tokens) for e in blocks] == [
         (64, 128, 8192)
     ]
+    assert [e.num_padding_blocks for e in blocks] == [1]
     (times,) = [e for e in ran.events("kv_cache_allocated") if e.max_concurrency]
     assert (times.max_concurrency, times.tokens_per_request) == (8.0, 1024)
 
@@ -133,7 +173,8 @@ def test_nothing_is_missing_and_nothing_was_taken_off(ran):
 
 def test_events_of_a_rank_come_in_the_order_of_time(ran):
     ended = [
-        event.time + (event.duration_s if isinstance(event, WarmupStep) else 0.0)
+        event.time
+        + ((event.duration_s or 0.0) if isinstance(event, WarmupStep) else 0.0)
         for event in ran.events(rank=0)
         if isinstance(event, WarmupStep | BucketsGenerated | PhaseMarked)
     ]

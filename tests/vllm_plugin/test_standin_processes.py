@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vllm_plugin.running import run_standin
+from tests.vllm_plugin.running import executions, run_standin
 from warmup_insights.storage.store import EventStore
 
 
@@ -30,7 +30,7 @@ def test_both_ranks_record_the_whole_warmup(two_ranks):
     for kind in ("warmup_step", "sampler_step", "buckets_generated", "bucket_miss"):
         first, second = (two_ranks.counts(rank=rank)[kind] for rank in (0, 1))
         assert first == second > 0, kind
-    steps = two_ranks.events("warmup_step")
+    steps = two_ranks.steps()
     assert {step.rank for step in steps} == {0, 1}
     assert {s.bucket for s in steps if s.rank == 0} == {
         s.bucket for s in steps if s.rank == 1
@@ -79,7 +79,7 @@ def test_two_ranks_write_into_postgres(postgres_url, tmp_path):
     assert list(tmp_path.iterdir()) == []
     with EventStore(postgres_url) as store:
         (run,) = store.runs()
-        steps = list(store.events(run.run_id, kinds=["warmup_step"]))
+        steps = executions(store.events(run.run_id))
     assert run.status == "finished"
     assert sorted({step.rank for step in steps}) == [0, 1]
     assert len(steps) == 62

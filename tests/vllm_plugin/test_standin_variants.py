@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -138,20 +139,50 @@ def test_sampler_runs_every_configuration_at_every_batch_size(tmp_path):
 def test_declared_and_executed_shapes(tmp_path):
     """With 1024 tokens per request (1, 1024, 7) can only run as (1, 1024, 0)."""
     ran = run_standin("v0_26", tmp_path)
-    prompts = [e for e in ran.events("warmup_step") if e.phase == "prompt"]
-    executed = {step.bucket: step.executed for step in prompts}
+    executed = {step.bucket: step.executed for step in ran.steps("prompt")}
     assert executed[(1, 1024, 7)] == (1, 1024, 0)
     assert executed[(1, 128, 2)] == (1, 128, 2)
-    captured = {e.bucket for e in ran.events("graph_captured") if e.phase == "prompt"}
-    assert (1, 1024, 7) not in captured
-    assert (1, 1024, 0) in captured
+
+
+def test_buckets_that_run_as_one_shape_have_one_graph(tmp_path):
+    """Its bucket is the one that ran first, its shape the one that they share."""
+    ran = run_standin("v0_26", tmp_path)
+    shared = [s.bucket for s in ran.steps("prompt") if s.executed == (1, 1024, 0)]
+    assert shared == [(1, 1024, 7), (1, 1024, 4), (1, 1024, 2), (1, 1024, 0)]
+    graphs = [e for e in ran.events("graph_captured") if e.bucket in shared]
+    assert [(g.bucket, g.executed) for g in graphs] == [((1, 1024, 7), (1, 1024, 0))]
+
+
+@pytest.mark.parametrize(
+    ("version", "executed"), [("v0_13", (2, 128, 2)), ("v0_26", (1, 128, 2))]
+)
+def test_prompts_with_context_run_one_at_a_time_since_0_14(version, executed, tmp_path):
+    ran = run_standin(version, tmp_path, STANDIN_PREFILLS="2", STANDIN_STEPS="[]")
+    (step,) = (step for step in ran.steps("prompt") if step.bucket == (2, 128, 2))
+    assert step.executed == executed
+    assert step.compiled == 1
+    graphs = Counter(e.executed for e in ran.events("graph_captured"))
+    assert graphs[executed] == 1
+
+
+def test_a_graph_from_a_cache_on_disk_is_captured_though_nothing_is_compiled(tmp_path):
+    ran = run_standin("v0_26", tmp_path, STANDIN_CACHED="1", STANDIN_STEPS="[]")
+    assert {step.compiled for step in ran.steps()} == {0}
+    shapes = {(step.phase, step.executed) for step in ran.steps()}
+    assert len(ran.events("graph_captured")) == len(shapes)
+
+
+def test_an_engine_that_uses_no_graphs_for_a_shape_has_none_of_it(tmp_path):
+    ran = run_standin("v0_26", tmp_path, STANDIN_BYPASS="1", STANDIN_STEPS="[]")
+    assert {step.mode for step in ran.steps()} == {"eager"}
+    assert ran.events("graph_captured") == []
 
 
 def test_validation_passes_are_time_and_not_warmup(tmp_path):
     ran = run_standin(
         "v0_26", tmp_path, STANDIN_SET=changed(**{f"{RUNNER}__VALIDATION": True})
     )
-    steps = [e.bucket for e in ran.events("warmup_step")]
+    steps = [step.bucket for step in ran.steps()]
     assert len(steps) == len(set(steps)) == 31
     marks = [
         e.edge for e in ran.events("phase_marked") if e.name == "validation_warmup"
@@ -170,7 +201,7 @@ def test_multimodal_warmup(version, shapes, buckets, tmp_path):
     ran = run_standin(
         version, tmp_path, STANDIN_SET=changed(**{f"{RUNNER}__MULTIMODAL": shapes})
     )
-    steps = [e for e in ran.events("warmup_step") if e.phase == "multimodal"]
+    steps = ran.steps("multimodal")
     assert [step.bucket for step in steps] == buckets
     assert [(step.index, step.total) for step in steps] == [(1, 2), (2, 2)]
     assert all(step.duration_s >= 0.001 for step in steps)
@@ -180,7 +211,7 @@ def test_unified_attention(tmp_path):
     ran = run_standin("v0_13", tmp_path, VLLM_UNIFIED_ATTN="true", STANDIN_STEPS="[]")
     (generated,) = ran.events("buckets_generated")
     assert (generated.phase, generated.count) == ("unified", 3)
-    steps = ran.events("warmup_step")
+    steps = ran.steps()
     assert [step.bucket for step in steps] == generated.buckets[::-1]
     assert [step.executed for step in steps] == generated.buckets[::-1]
     assert [step.compiled for step in steps] == [1, 1, 1]
@@ -253,6 +284,6 @@ def test_two_engines_in_one_program_are_two_runs(tmp_path):
     assert len(ran.runs()) == 2
     assert [run.status for run in ran.runs()] == ["finished", "finished"]
     for number in (0, 1):
-        assert len(ran.events("warmup_step", run=number)) == 31
+        assert len(ran.steps(run=number)) == 31
         assert len(ran.events("run_started", run=number)) == 1
         assert len(ran.events("run_finished", run=number)) == 1

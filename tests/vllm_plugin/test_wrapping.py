@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list
-from warmup_insights.vllm_plugin.hooks import Hook, version_of
+from warmup_insights.vllm_plugin.hooks import Hook
 from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
 
 
@@ -224,30 +224,3 @@ def test_attached_is_recognised(attach):
     assert not is_attached(Engine, "work")
     attach("work")
     assert is_attached(Engine, "work")
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("0.26.0", (0, 26, 0)),
-        ("v0.11.2rc1", (0, 11)),
-        ("0.26.0+empty", (0, 26, 0)),
-        ("0.0.0", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_versions(text, numbers):
-    assert version_of(text) == numbers
-
-
-def test_expected_versions():
-    hook = Hook(
-        engine="vllm", topic="t", module="m", owner=None, name="n", probe=quiet,
-        since="0.11.2", until="0.18.0",
-    )  # fmt: skip
-    assert not hook.is_expected_in((0, 10, 1))
-    assert hook.is_expected_in((0, 11, 2))
-    assert hook.is_expected_in((0, 17, 1))
-    assert not hook.is_expected_in((0, 18, 0))
-    assert not hook.is_expected_in(None)

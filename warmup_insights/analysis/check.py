@@ -1,28 +1,32 @@
 """Limits on the figures of a run: absolute, or relative to a baseline.
 
-A limit that cannot be checked, because the run or the baseline does not know the figure,
-does not pass: a gate that lets the unknown through guards nothing.
+A limit that cannot be checked, because the figure is unknown for the run or the baseline,
+does not pass: a gate that the unknown passes guards nothing.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from warmup_insights.analysis.comparability import Comparability
-from warmup_insights.analysis.compare import phase_seconds
-from warmup_insights.analysis.figures import BY_NAME, Figure, Unit, resolution
-from warmup_insights.analysis.serving import serving_figures
+from warmup_insights.analysis.compare import Comparability
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import (
+    BY_NAME,
+    Figure,
+    Unit,
+    all_figures,
+    contradictory,
+    phase_figure,
+    resolution,
+)
+from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import parse_bytes, parse_duration
 
-Summary = Mapping[str, Any]
 Side = Literal["max", "min"]
-
-SCHEMA = 1
 
 SHORT_NAMES: dict[str, str] = {
     "ready": "ready_s",
@@ -78,11 +82,16 @@ class LimitResult:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """All limits of one run."""
+    """All limits of one run.
+
+    `serving_end` is how serving ended, if it did not end well: no part of the start-up
+    that is checked, so it breaks no limit.
+    """
 
     run_id: str
     baseline_id: str | None
     results: tuple[LimitResult, ...]
+    serving_end: str | None = None
 
     @property
     def passed(self) -> bool:
@@ -156,7 +165,7 @@ def _unit(name: str) -> Unit:
 
 
 def check_run(
-    summary: Summary, limits: Sequence[Limit], baseline: Summary | None = None
+    summary: RunSummary, limits: Sequence[Limit], baseline: RunSummary | None = None
 ) -> CheckResult:
     """Check a run against limits.
 
@@ -175,16 +184,24 @@ def check_run(
     if baseline is not None:
         _check_device(summary, baseline)
     return CheckResult(
-        str(summary.get("run_id")),
-        None if baseline is None else str(baseline.get("run_id")),
+        summary.run_id,
+        None if baseline is None else baseline.run_id,
         (
             *_failure(summary),
             *(_check(limit, summary, baseline) for limit in limits),
         ),
+        _serving_end(summary),
     )
 
 
-def _check_device(summary: Summary, baseline: Summary) -> None:
+def _serving_end(summary: RunSummary) -> str | None:
+    end = summary.serving.end if summary.serving is not None else None
+    if end is None or end.kind == "shutdown":
+        return None
+    return f"{end.kind.replace('_', ' ')}: {end.message}"
+
+
+def _check_device(summary: RunSummary, baseline: RunSummary) -> None:
     reason = Comparability(baseline, summary).device_reason
     if reason is not None:
         raise InputError(
@@ -193,33 +210,35 @@ def _check_device(summary: Summary, baseline: Summary) -> None:
         )
 
 
-def _failure(summary: Summary) -> tuple[LimitResult, ...]:
+def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     """A start-up that failed breaks every gate, whatever its limits are."""
-    if summary.get("status") != "failed":
+    if summary.status != "failed":
         return ()
-    message = str((summary.get("failure") or {}).get("message") or "no reason known")
-    reason = f"the start-up failed: {message}"
+    failure = summary.failure
+    message = failure.message if failure is not None else ""
+    reason = f"the start-up failed: {message or 'no reason known'}"
+    nothing = (None, None, None)
     return (
         LimitResult(
-            "status",
-            "start-up",
-            "count",
-            "finished",
-            None,
-            None,
-            None,
-            "broken",
-            reason,
+            "status", "start-up", "count", "finished", *nothing, "broken", reason
         ),
     )
 
 
-def _check(limit: Limit, summary: Summary, baseline: Summary | None) -> LimitResult:
+def _check(
+    limit: Limit, summary: RunSummary, baseline: RunSummary | None
+) -> LimitResult:
     figure = find_figure(limit.name, [summary, *([baseline] if baseline else [])])
     value = figure.read(summary)
     base = figure.read(baseline) if baseline is not None else None
     bound = _bound(limit, base)
-    outcome, reason = _outcome(limit, figure, summary, value, bound, base)
+    reason = _unknown(figure, summary, "run")
+    if reason is None and limit.is_relative and baseline is not None:
+        reason = _unknown(figure, baseline, "baseline")
+    outcome = "unknown"
+    if reason is None and value is not None and bound is not None:
+        reason = _excess(limit, figure, summary, value, bound)
+        outcome = "broken" if reason else "passed"
     return LimitResult(
         limit.name,
         figure.title,
@@ -229,8 +248,18 @@ def _check(limit: Limit, summary: Summary, baseline: Summary | None) -> LimitRes
         value,
         base,
         outcome,
-        reason,
+        reason or "",
     )
+
+
+def _unknown(figure: Figure, summary: RunSummary, which: str) -> str | None:
+    """Why a figure cannot be checked; None when it can."""
+    if figure.read(summary) is None:
+        return f"the {which} does not state this figure"
+    if figure.key in contradictory(summary):
+        where = " in the baseline" if which == "baseline" else ""
+        return f"the evidence for this figure contradicts itself{where}"
+    return None
 
 
 def _bound(limit: Limit, base: float | None) -> float | None:
@@ -241,44 +270,23 @@ def _bound(limit: Limit, base: float | None) -> float | None:
     return base + (abs(base) * limit.value / 100 if limit.is_percent else limit.value)
 
 
-def _outcome(
-    limit: Limit,
-    figure: Figure,
-    summary: Summary,
-    value: float | None,
-    bound: float | None,
-    base: float | None,
-) -> tuple[str, str]:
-    if value is None:
-        return "unknown", "the run does not know this figure"
-    if bound is None or (limit.is_relative and base is None):
-        return "unknown", "the baseline does not know this figure"
-    # A log rounds to the nearest: half a step cannot be told from nothing.
+def _excess(
+    limit: Limit, figure: Figure, summary: RunSummary, value: float, bound: float
+) -> str | None:
+    """How a value breaks its bound; None when it holds."""
+    # A log rounds to the nearest: half a step does not differ from nothing.
     slack = resolution(summary, value, figure.unit) / 2 if limit.is_relative else 0.0
     slack += 1e-9 * max(1.0, abs(bound))
     over = value - bound if limit.side == "max" else bound - value
     if over <= slack or math.isclose(value, bound, rel_tol=1e-12):
-        return "passed", ""
-    return "broken", "above the limit" if limit.side == "max" else "below the limit"
+        return None
+    return "above the limit" if limit.side == "max" else "below the limit"
 
 
-def find_figure(name: str, summaries: Sequence[Summary]) -> Figure:
+def find_figure(name: str, summaries: Sequence[RunSummary]) -> Figure:
     """The figure of that name, also one of a phase or a benchmark."""
-    if name in BY_NAME:
-        return BY_NAME[name]
     if name.startswith("phase:"):
-        phase = name.partition(":")[2]
-        return Figure(
-            name,
-            f"phase {phase.replace('_', ' ')}",
-            "s",
-            "phases",
-            "lower",
-            lambda summary: phase_seconds(summary).get(phase),
-            per_device=True,
-        )
-    for figure in serving_figures(summaries):
-        if figure.name == name:
-            return figure
+        return phase_figure(name.partition(":")[2])
+    known = next((f for f in all_figures(summaries) if f.name == name), None)
     title = name.replace("_", " ")
-    return Figure(name, title, "number", "serving", None, lambda summary: None)
+    return known or Figure(name, title, "number", "serving", None, lambda summary: None)

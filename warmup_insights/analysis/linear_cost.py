@@ -1,14 +1,14 @@
 """A cost as a linear function of a bucket's shape, fitted to what was measured.
 
 An observation is a sum over one or several buckets, because logs are cut. The error of
-the fit is the one it makes on each observation that it was not shown (leave one out).
+the fit is the one on each observation when it is left out of the fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from warmup_insights.model.events import Bucket
 Features = Callable[[Bucket], tuple[float, ...]]
 
 MAX_RELATIVE_STEP = 0.5
-"""A sum whose rounding is a larger share of it than this tells nothing."""
+"""A sum whose rounding is a larger share of it than this is not used."""
 _AS_GOOD = 1.1
+_FIT_STEP = 0.1
+"""A fitted cost counts as one rounded to this share of it, where sums are shared out."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class Observation:
     buckets: frozenset[Bucket]
     total: float
     step: float = 0.0
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether the figure is more than its rounding."""
+        return 0 <= self.step <= MAX_RELATIVE_STEP * self.total
 
 
 @dataclass(frozen=True)
@@ -46,28 +53,24 @@ class LinearCost:
     """Costs of buckets: the measured ones as they are, the others by the fit.
 
     `error` is the median, `worst_error` the largest relative error of the fit on an
-    observation that it was not shown; None where there were too few to tell.
+    observation that was left out of it; None where there were too few observations.
     """
 
     def __init__(
         self, observations: Iterable[Observation], feature_sets: Sequence[Features]
     ) -> None:
-        reduced = _reduce(list(observations))
-        self._measured = {
-            next(iter(item.buckets)): item.total
-            for item in reduced
-            if len(item.buckets) == 1
-        }
-        self._shared = [item for item in reduced if len(item.buckets) > 1]
-        fit = _best_fit(reduced, feature_sets)
-        self._features, self._weights = fit.features, fit.weights
-        self.error, self.worst_error = fit.error, fit.worst_error
-        self._range = _ranges(reduced, self._features)
-        self._scales = self._find_scales()
+        alone, sums = _reduce(list(observations))
+        self._measured = {bucket: item.total for bucket, item in alone.items()}
+        known = [*alone.values(), *sums]
+        self._fit = _best_fit(known, feature_sets)
+        self.error, self.worst_error = self._fit.error, self._fit.worst_error
+        self._shared = _shares(sums, self.fitted) if sums else {}
+        seen = [self._fit.features(bucket) for item in known for bucket in item.buckets]
+        self._range = (np.min(seen, axis=0), np.max(seen, axis=0)) if seen else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether no figure was given that tells anything."""
+        """Whether no figure was given that can be used."""
         return not self._measured and not self._shared
 
     @property
@@ -79,152 +82,115 @@ class LinearCost:
         """The cost of a bucket; never negative."""
         if bucket in self._measured:
             return Estimate(self._measured[bucket], "measured")
-        fitted = self.fitted(bucket)
-        if bucket in self._scales:
-            return Estimate(fitted * self._scales[bucket], "shared")
-        features = self._features(bucket)
-        low, high = self._range
-        inside = bool(low) and all(
-            a <= f <= b for a, f, b in zip(low, features, high, strict=True)
+        if bucket in self._shared:
+            return Estimate(self._shared[bucket], "shared")
+        features = np.array(self._fit.features(bucket))
+        is_inside = self._range is not None and bool(
+            ((self._range[0] <= features) & (features <= self._range[1])).all()
         )
-        return Estimate(fitted, "interpolated" if inside else "extrapolated")
+        source = "interpolated" if is_inside else "extrapolated"
+        return Estimate(self.fitted(bucket), source)
 
     def fitted(self, bucket: Bucket) -> float:
         """The cost by the fit alone, whether the bucket was measured or not."""
-        return max(0.0, float(np.dot(self._features(bucket), self._weights)))
-
-    def _find_scales(self) -> dict[Bucket, float]:
-        """By what the fit must be multiplied so that measured sums come out."""
-        scales: dict[Bucket, float] = {}
-        for item in sorted(self._shared, key=lambda item: item.step / item.total):
-            fresh = [bucket for bucket in item.buckets if bucket not in scales]
-            known = sum(self.fitted(b) * scales[b] for b in item.buckets if b in scales)
-            fitted = sum(self.fitted(bucket) for bucket in fresh)
-            rest = item.total - known
-            if fresh and fitted > 0 and rest >= 0:
-                scales.update(dict.fromkeys(fresh, rest / fitted))
-        return scales
+        return max(0.0, float(np.dot(self._fit.features(bucket), self._fit.weights)))
 
 
-def _reduce(observations: list[Observation]) -> list[Observation]:
-    """Take what is known alone out of the sums, until nothing more follows."""
+def _reduce(
+    sums: list[Observation],
+) -> tuple[dict[Bucket, Observation], list[Observation]]:
+    """The buckets known alone, and the useful rest of the sums without them."""
     alone: dict[Bucket, Observation] = {}
-    sums = list(observations)
-    while True:
-        rest, found = [], False
+    is_new = True
+    while is_new:
+        is_new, rest = False, []
         for item in sums:
-            known = [alone[b] for b in item.buckets if b in alone]
-            buckets = item.buckets - alone.keys()
-            total = item.total - sum(other.total for other in known)
-            step = item.step + sum(other.step for other in known)
-            reduced = Observation(buckets, total, step)
-            if len(buckets) == 1 and total >= 0 and step <= MAX_RELATIVE_STEP * total:
-                alone[next(iter(buckets))] = reduced
-                found = True
-            elif buckets:
-                rest.append(reduced)
+            known = [alone[bucket] for bucket in item.buckets if bucket in alone]
+            item = Observation(
+                item.buckets - alone.keys(),
+                item.total - sum(other.total for other in known),
+                item.step + sum(other.step for other in known),
+            )
+            if len(item.buckets) == 1 and item.is_useful:
+                alone[next(iter(item.buckets))] = item
+                is_new = True
+            elif item.buckets:
+                rest.append(item)
         sums = rest
-        if not found:
-            break
-    sums = _without_parts(sums)
-    useful = [item for item in sums if item.step <= MAX_RELATIVE_STEP * item.total]
-    return [*alone.values(), *useful]
+    return alone, [item for item in sums if item.is_useful]
 
 
-def _without_parts(sums: list[Observation]) -> list[Observation]:
-    """Take each sum out of the larger one that contains it."""
-    kept: list[Observation] = []
-    for item in sorted(sums, key=lambda item: len(item.buckets)):
-        buckets, total, step = item.buckets, item.total, item.step
-        for part in kept:
-            if part.buckets < buckets and part.step <= item.step:
-                buckets = buckets - part.buckets
-                total, step = total - part.total, step + part.step
-        kept.append(Observation(buckets, total, step))
-    return kept
+def _shares(
+    sums: Sequence[Observation], fitted: Callable[[Bucket], float]
+) -> dict[Bucket, float]:
+    """Parts of measured sums: least squares of the sums and the fit, none negative.
+
+    Each counts by its rounding, so fine sums come out whole, and a finer one wins over a
+    coarser one.
+    """
+    from scipy.optimize import lsq_linear
+
+    buckets = sorted(frozenset().union(*(item.buckets for item in sums)))
+    guess = np.array([fitted(bucket) for bucket in buckets])
+    rows = np.array([[b in item.buckets for b in buckets] for item in sums]) * guess
+    totals = np.array([item.total for item in sums])
+    weight = 1.0 / np.maximum([item.step for item in sums], 1e-6 * totals)
+    prior = np.eye(len(buckets)) / _FIT_STEP
+    found = lsq_linear(
+        np.concatenate([rows * weight[:, None], prior]),
+        np.concatenate([totals * weight, prior.sum(axis=1)]),
+        bounds=(0, np.inf),
+    )
+    return dict(zip(buckets, (guess * found.x).tolist(), strict=True))
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     features: Features
     weights: Any
-    error: float | None
-    worst_error: float | None
+    error: float | None = None
+    worst_error: float | None = None
 
 
-def _best_fit(
-    observations: Sequence[Observation], feature_sets: Sequence[Features]
-) -> _Fit:
-    """The simplest of the feature sets that predicts what it was not shown as well."""
-    fits = [
-        fit
-        for features in feature_sets
-        if (fit := _fit(observations, features)) is not None
-    ]
-    if not fits:
-        features = feature_sets[0]
-        return _Fit(features, _proportional(observations, features), None, None)
-    best = min(fit.error for fit in fits if fit.error is not None)
-    return next(
-        fit
-        for fit in fits
-        if fit.error is not None and fit.error <= _AS_GOOD * best + 1e-6
-    )
+def _best_fit(known: Sequence[Observation], feature_sets: Sequence[Features]) -> _Fit:
+    """The simplest of the feature sets that predicts what was left out as well."""
+    fits = [fit for features in feature_sets if (fit := _fit(known, features))]
+    errors = [fit.error for fit in fits if fit.error is not None]
+    for fit in fits:
+        if fit.error is not None and fit.error <= _AS_GOOD * min(errors) + 1e-6:
+            return fit
+    # Too little for a line: cost in proportion to the last feature, or nothing.
+    features = feature_sets[0]
+    weights = np.zeros(len(features((1, 1, 1))))
+    units = _rows(known, features)[:, -1].sum() if known else 0.0
+    weights[-1] = sum(item.total for item in known) / units if units else 0.0
+    return _Fit(features, weights)
 
 
-def _matrix(observations: Sequence[Observation], features: Features) -> Any:
-    return np.array(
-        [
-            np.sum([features(bucket) for bucket in item.buckets], axis=0)
-            for item in observations
-        ],
-        dtype=float,
-    )
+def _rows(known: Sequence[Observation], features: Features) -> Any:
+    sums = (np.sum([features(b) for b in item.buckets], axis=0) for item in known)
+    return np.array(list(sums), dtype=float)
 
 
-def _fit(observations: Sequence[Observation], features: Features) -> _Fit | None:
-    """Weighted least squares; None where there is too little, or a slope is negative."""
-    if not observations:
-        return None
-    rows = _matrix(observations, features)
-    totals = np.array([item.total for item in observations])
-    if len(rows) <= rows.shape[1] or not totals.any():
+def _fit(known: Sequence[Observation], features: Features) -> _Fit | None:
+    """Weighted least squares without falling slopes; None where there is too little."""
+    from scipy.optimize import lsq_linear
+
+    totals = np.array([item.total for item in known])
+    rows = _rows(known, features)
+    if not totals.any() or len(rows) <= rows.shape[1]:
         return None
     # Relative errors count, so that small graphs are fitted as well as large ones; a
     # coarse figure counts less.
-    scale = np.maximum(np.abs(totals), 1e-12)
-    weight = 1.0 / (
-        scale * (1.0 + 10.0 * np.array([o.step for o in observations]) / scale)
-    )
+    scale = np.maximum(totals, 1e-12)
+    weight = 1.0 / (scale + 10.0 * np.array([item.step for item in known]))
     columns = np.maximum(np.abs(rows * weight[:, None]).max(axis=0), 1e-300)
     design = rows * weight[:, None] / columns
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
-    inverse = np.linalg.pinv(design)
-    scaled = inverse @ (totals * weight)
-    leverage = np.clip(np.einsum("ij,ji->i", design, inverse), 0.0, 1.0 - 1e-9)
-    residual = (totals * weight - design @ scaled) / (1.0 - leverage)
-    weights = scaled / columns
-    if (weights[1:] < 0).any():
-        return None
-    relative = np.abs(residual / (weight * scale))
-    return _Fit(features, weights, float(np.median(relative)), float(relative.max()))
-
-
-def _proportional(observations: Sequence[Observation], features: Features) -> Any:
-    """Too little for a line: cost in proportion to the last feature, or nothing."""
-    width = len(features((1, 1, 1)))
-    weights = np.zeros(width)
-    if observations:
-        rows = _matrix(observations, features)
-        units = rows[:, -1].sum()
-        weights[-1] = sum(item.total for item in observations) / units if units else 0.0
-    return weights
-
-
-def _ranges(observations: Sequence[Observation], features: Features) -> tuple[Any, Any]:
-    """Smallest and largest of each feature among the observed buckets."""
-    seen = [features(bucket) for item in observations for bucket in item.buckets]
-    if not seen:
-        return (), ()
-    return tuple(np.min(seen, axis=0)), tuple(np.max(seen, axis=0))
+    lowest = np.r_[-np.inf, np.zeros(len(columns) - 1)]
+    found = lsq_linear(design, totals * weight, bounds=(lowest, np.inf))
+    free = design[:, found.active_mask == 0]
+    leverage = np.clip(np.einsum("ij,ji->i", free, np.linalg.pinv(free)), 0, 1 - 1e-9)
+    relative = np.abs(found.fun / (1.0 - leverage) / (weight * scale))
+    median, worst = float(np.median(relative)), float(relative.max())
+    return _Fit(features, found.x / columns, median, worst)

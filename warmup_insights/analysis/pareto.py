@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from warmup_insights.analysis.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
 
 Direction = Literal["lower", "higher"]
 Objective = tuple[str, Direction]
@@ -25,7 +26,7 @@ def non_dominated(
 ) -> list[bool | None]:
     """For each row, whether no other is as good in every objective and better in one.
 
-    A row that does not know one of the objectives is None: it neither beats nor is
+    A row in which one of the objectives is unknown is None: it neither beats nor is
     beaten. Equal rows stay together. O(n^2) in the number of rows.
     """
     signs = [1.0 if direction == "higher" else -1.0 for _, direction in objectives]
@@ -76,36 +77,34 @@ COLUMNS = (
 
 
 def configuration_rows(
-    summaries: Sequence[Mapping[str, Any]],
+    summaries: Sequence[RunSummary],
     objectives: Sequence[Objective] = DEFAULT_OBJECTIVES,
     settings: Sequence[str] = MEMORY_SETTINGS,
 ) -> list[ConfigurationRow]:
     """Runs as rows, in the order given, the non-dominated ones marked.
 
-    Runs that failed have no figures to trade and are never marked.
+    Runs that failed, and those whose evidence contradicts itself, are never marked.
     """
     names = dict.fromkeys([*COLUMNS, *(name for name, _ in objectives)])
     figures = [
         {name: BY_NAME[name].read(summary) for name in names} for summary in summaries
     ]
     compared = [
-        row if summary.get("status") != "failed" else {}
-        for summary, row in zip(summaries, figures, strict=True)
+        {name: BY_NAME[name].trusted(summary) for name, _ in objectives}
+        if summary.status != "failed"
+        else {}
+        for summary in summaries
     ]
     marks = non_dominated(compared, objectives)
     return [
         ConfigurationRow(
-            str(summary.get("run_id")),
-            summary.get("label"),
-            str(summary.get("status")),
-            {
-                name: (summary.get("config") or {}).get(name)
-                for name in settings
-                if name in (summary.get("config") or {})
-            },
+            summary.run_id,
+            summary.label,
+            summary.status,
+            {name: summary.config[name] for name in settings if name in summary.config},
             row,
             mark,
-            is_synthetic=bool(summary.get("synthetic")),
+            is_synthetic=summary.synthetic,
         )
         for summary, row, mark in zip(summaries, figures, marks, strict=True)
     ]

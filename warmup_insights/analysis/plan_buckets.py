@@ -11,11 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from warmup_insights.analysis.plan_evidence import Evidence
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.versions import (
+    rules_name,
+    version_name,
+    version_of_run,
+)
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import PHASES, RunSummary
 
 _LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
 _VARIABLES = ("VLLM_", "PT_HPU_")
@@ -27,63 +32,82 @@ class PlannedBuckets:
 
     lists: dict[str, list[Bucket]]
     notes: tuple[str, ...] = ()
-    are_generated: bool = False
 
 
 def planned_buckets(
-    evidence: Evidence, num_blocks: int, environment: Mapping[str, str]
+    summary: RunSummary,
+    num_blocks: int,
+    environment: Mapping[str, str],
+    engine_version: str | None = None,
 ) -> PlannedBuckets:
     """The buckets at that many KV blocks and with these bucketing variables changed.
+
+    `engine_version` is the vllm-gaudi whose rules make them, where not that of the run.
 
     Raises:
         InputError: bucketing variables are to change, but the run does not state enough
             to generate buckets, or its buckets have another scheme.
         SettingError: the variables leave no bucket, or cannot be used.
     """
-    own = {
-        phase: list(evidence.buckets.get(phase, [])) for phase in ("prompt", "decode")
-    }
+    is_changed = bool(environment) or engine_version is not None
+    own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
     own = {phase: buckets for phase, buckets in own.items() if buckets}
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
-        if environment:
+        if is_changed:
             raise InputError(
                 "Buckets of two dimensions cannot be generated anew here; leave the "
-                "bucketing variables as they are in the run"
+                "bucketing variables and the version as they are in the run"
             )
         return PlannedBuckets(own)
-    old_blocks = evidence.cache.num_blocks if evidence.cache else None
-    known = _regenerate(evidence, old_blocks, {})
+    old_blocks = summary.memory_or_none.num_kv_blocks
+    own_version = _version(summary, engine_version)
+    try:
+        known = _regenerate(summary, old_blocks, {}, own_version)
+    except (SettingError, InputError):
+        known = None
     if known != own:
-        if environment:
+        if is_changed:
             raise InputError(
                 "The run does not state all of max_num_seqs, block_size, "
                 "max_num_batched_tokens and max_model_len as they were, so its buckets "
-                "cannot be generated with other variables"
+                "cannot be generated with other variables or by other rules"
             )
         note = "Buckets are those of the run; with another KV cache they may differ."
         return PlannedBuckets(own, (note,) if num_blocks != old_blocks else ())
     if num_blocks < 1:
         return PlannedBuckets(own)
-    new = _regenerate(evidence, num_blocks, environment)
+    version = version_name(engine_version) if engine_version else own_version
+    new = _regenerate(summary, num_blocks, environment, version)
     if new is None:
         raise SettingError("These variables leave no bucket; try a wider range")
-    return PlannedBuckets(new, are_generated=True)
+    note = f"Buckets are those of the rules of {rules_name(version)}."
+    return PlannedBuckets(new, (note,))
+
+
+def _version(summary: RunSummary, engine_version: str | None) -> str:
+    """The vllm-gaudi whose rules made the buckets of the run; as given if unknown."""
+    engine = summary.engine
+    if engine.name == "vllm-gaudi" and engine.version is None and engine_version:
+        return version_name(engine_version)
+    return version_of_run(engine.name, engine.version)
 
 
 def _regenerate(
-    evidence: Evidence, num_blocks: int | None, environment: Mapping[str, str]
+    summary: RunSummary,
+    num_blocks: int | None,
+    environment: Mapping[str, str],
+    version: str,
 ) -> dict[str, list[Bucket]] | None:
-    """What the rules give; None when a limit is unknown or the rules refuse."""
-    settings = bucketing_inputs(evidence, num_blocks)
+    """What the rules give; None when a limit is unknown."""
+    settings = bucketing_inputs(summary, num_blocks)
     if settings is None:
         return None
     inputs, variables = settings
-    try:
-        found = generate(settings_from_mapping(inputs, {**variables, **environment}))
-    except (SettingError, InputError):
-        if environment:
-            raise
-        return None
+    found = generate(
+        settings_from_mapping(
+            inputs, {**variables, **environment}, engine_version=version
+        )
+    )
     lists = {
         "prompt": [tuple(bucket) for bucket in found.prompt],
         "decode": [tuple(bucket) for bucket in found.decode],
@@ -92,12 +116,12 @@ def _regenerate(
 
 
 def bucketing_inputs(
-    evidence: Evidence, num_blocks: int | None
+    summary: RunSummary, num_blocks: int | None
 ) -> tuple[dict[str, Any], dict[str, str]] | None:
     """Limits and variables as the engine had them; None when a limit is unknown."""
-    limits = {name: evidence.number(name) for name in _LIMITS}
-    if evidence.cache is not None and limits["block_size"] is None:
-        limits["block_size"] = evidence.cache.block_size
+    limits = {name: summary.setting(name) for name in _LIMITS}
+    if limits["block_size"] is None:
+        limits["block_size"] = summary.memory_or_none.block_size
     if num_blocks is None or any(value is None for value in limits.values()):
         return None
     inputs: dict[str, Any] = {
@@ -106,7 +130,7 @@ def bucketing_inputs(
     inputs["num_kv_blocks"] = num_blocks
     variables = {
         name: _text(value)
-        for name, value in evidence.config.items()
+        for name, value in summary.config.items()
         if name.startswith(_VARIABLES)
     }
     return inputs, variables

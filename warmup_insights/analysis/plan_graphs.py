@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warmup_insights.analysis.plan_costs import PHASES, PhaseCosts
+from warmup_insights.analysis.plan_costs import Evidence, PhaseCosts
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import PHASES
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
 
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """One graph of the plan: what it takes and how that is known (see `Estimate`)."""
+    """One graph of the plan: what it takes and how that is known (see `Estimate`).
+
+    `bucket` is the shape that is captured, `declared` the bucket whose step does it.
+    """
 
     phase: str
     bucket: Bucket
+    declared: Bucket
     memory_bytes: int
     source: str
 
@@ -40,10 +45,20 @@ class _NothingLeft(Exception):
 
 
 class GraphReplay:
-    """The captures of one plan, in their order."""
+    """The captures of one plan, in their order.
 
-    def __init__(self, costs: Mapping[str, PhaseCosts]) -> None:
+    A graph is made of each shape that runs, once: buckets may run in another shape than
+    declared, and several in one.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, PhaseCosts],
+        evidence: Evidence,
+    ) -> None:
         self._costs = costs
+        self._evidence = evidence
+        self._shapes = evidence.shapes()
         self._skipped: dict[str, tuple[Bucket, ...]] = {}
         self._budgets: dict[str, int] = {}
         self.order: list[PlannedGraph] = []
@@ -99,12 +114,13 @@ class GraphReplay:
 
         Source: `warmup_model` and `warmup_graphs` of vllm-gaudi, `hpu_model_runner.py`.
         """
-        everything = [
-            self._graph(phase, bucket)
-            for phase in PHASES
-            for bucket in reversed(lists.get(phase, []))
-        ]
-        for graph in everything:
+        graphs: dict[tuple[str, Bucket], PlannedGraph] = {}
+        for phase in PHASES:
+            for bucket in reversed(lists.get(phase, [])):
+                graph = self._graph(phase, bucket)
+                if self._evidence.gets_graph(phase, graph.bucket):
+                    graphs.setdefault((phase, graph.bucket), graph)
+        for graph in graphs.values():
             if graph.memory_bytes > free:
                 self.is_out_of_memory = True
                 break
@@ -134,14 +150,21 @@ class GraphReplay:
     def _graph(self, phase: str, bucket: Bucket) -> PlannedGraph:
         cost = self._costs[phase].graph_bytes
         assert cost is not None, "checked when the planner was made"
-        estimate = cost.estimate(bucket)
-        return PlannedGraph(phase, bucket, round(estimate.value), estimate.source)
+        shape = self._shapes.get((phase, bucket), bucket)
+        estimate = cost.estimate(shape)
+        return PlannedGraph(
+            phase, shape, bucket, round(estimate.value), estimate.source
+        )
 
     def _missing(
         self, phase: str, lists: Mapping[str, list[Bucket]]
     ) -> tuple[Bucket, ...]:
         done = {graph.bucket for graph in self.order if graph.phase == phase}
-        return tuple(bucket for bucket in lists[phase] if bucket not in done)
+        return tuple(
+            bucket
+            for bucket in lists[phase]
+            if self._shapes.get((phase, bucket), bucket) not in done
+        )
 
 
 def _percent(share: float | None) -> float | None:

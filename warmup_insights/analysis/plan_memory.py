@@ -1,21 +1,21 @@
 """The memory of a device under other settings: budgets, KV blocks, what is free when.
 
 The division is that of `determine_num_available_blocks` (vllm-fork) and
-`determine_available_memory` (vllm-gaudi); `runner.memory.MemoryBudget` is the same
-arithmetic, and is used here.
+`determine_available_memory` (vllm-gaudi); `rules.memory.MemoryBudget` is the same
+arithmetic.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.plan_evidence import Evidence
+from warmup_insights.analysis.plan_costs import Evidence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.rules.model_shape import PRESETS
-from warmup_insights.units import GIB
 
 
 @dataclass(frozen=True)
@@ -33,64 +33,23 @@ class BlockSize:
         return self.lowest == self.highest
 
 
-def block_bytes(evidence: Evidence) -> BlockSize:
-    """The size of a KV block, from the budget and the number of blocks that it paid for.
-
-    A recorded budget gives it exactly. A log gives a range; the number in it that is
-    divisible by the largest power of two is taken, because a block is a product of
-    powers of two and a small number of layers.
+def block_size(summary: RunSummary) -> BlockSize:
+    """The size of a KV block as the summary has it.
 
     Raises:
-        InputError: the run says too little about its KV cache.
+        InputError: the run lacks what its KV cache or its blocks took.
     """
-    budget, cache = evidence.budget, evidence.cache
-    if budget is None or cache is None or not cache.num_blocks:
+    memory = summary.memory_or_none
+    if not memory.num_kv_blocks or memory.graph_reserved_bytes is None:
         raise InputError(
-            "This run does not say how its memory was divided and how many KV blocks it "
+            "This run does not state how its memory was divided and how many KV blocks it "
             "got; plan from a run that started on HPU or with `warmup-insights run`"
         )
-    if not evidence.is_log:
-        exact = _exact_block(evidence)
-        if exact is not None:
-            return exact
-    kv_bytes, count = budget.kv_cache_bytes, cache.num_blocks
-    if kv_bytes is None or kv_bytes <= 0:
-        raise InputError("This run does not say how much memory its KV cache got")
-    slack = _half_step(kv_bytes) if evidence.is_log else 0.0
-    lowest, highest = (kv_bytes - slack) / (count + 1), (kv_bytes + slack) / count
-    return BlockSize(_roundest(lowest, highest), lowest, highest, False)
-
-
-def _exact_block(evidence: Evidence) -> BlockSize | None:
-    budget, cache = evidence.budget, evidence.cache
-    assert budget is not None, "checked by the caller"
-    assert cache is not None, "checked by the caller"
-    figures = (budget.usable_bytes, budget.graph_reserved_bytes, budget.kv_cache_bytes)
-    if None in figures:
-        return None
-    padding = figures[0] - figures[1] - figures[2]  # type: ignore[operator]
-    if padding > 0:
-        return BlockSize(padding, padding, padding, True)
-    taken = evidence.cache_delta_bytes or cache.allocated_bytes
-    if taken and cache.num_blocks and taken % cache.num_blocks == 0:
-        size = taken // cache.num_blocks
-        return BlockSize(size, size, size, False)
-    return None
-
-
-def _half_step(value: float) -> float:
-    return 0.005 * GIB if value >= 10 * GIB else 0.0005 * GIB
-
-
-def _roundest(lowest: float, highest: float) -> int:
-    """The integer between the two that the largest power of two divides."""
-    power = 1 << max(0, int(highest).bit_length())
-    while power > 1:
-        multiple = math.ceil(lowest / power) * power
-        if 0 < multiple <= highest:
-            return multiple
-        power //= 2
-    return max(1, round((lowest + highest) / 2))
+    if memory.block_bytes is None or memory.block_bytes_range is None:
+        raise InputError("This run does not state how much memory its KV cache got")
+    return BlockSize(
+        memory.block_bytes, *memory.block_bytes_range, bool(memory.num_padding_blocks)
+    )
 
 
 @dataclass(frozen=True)
@@ -113,31 +72,56 @@ class MemoryPlan:
 
 
 def divide_memory(
-    evidence: Evidence, *, utilization: float, reserve: float
+    summary: RunSummary, *, utilization: float, reserve: float
 ) -> MemoryPlan:
     """The budget and the blocks at another utilisation and reserve.
 
+    At the run's own settings, and where their number is set, the blocks are those of
+    the run.
+
     Raises:
-        InputError: the run does not say what was free after profiling.
+        InputError: the run lacks what was free after profiling.
         SettingError: a share is not between 0 and 1.
     """
-    block = block_bytes(evidence)
-    free = evidence.budget.free_bytes if evidence.budget else None
-    if free is None:
-        raise InputError("This run does not say what was free after its profiling run")
+    block, memory = block_size(summary), summary.memory_or_none
+    if memory.free_bytes is None:
+        raise InputError(
+            "This run does not state what was free after its profiling run"
+        )
     budget = MemoryBudget(
-        total_bytes=(evidence.budget.total_bytes if evidence.budget else None) or free,
-        free_bytes=free,
+        total_bytes=memory.total_bytes or memory.free_bytes,
+        free_bytes=memory.free_bytes,
         gpu_memory_utilization=utilization,
         graph_reserved_fraction=reserve,
         block_bytes=block.bytes,
         has_own_padding=block.has_own_padding,
     )
-    kv = budget.kv_cache_bytes
-    slack = _half_step(kv) if evidence.is_log else 0.0
-    most = max(0, int((kv + slack) // block.lowest))
-    least = max(0, int((kv - slack) // block.highest))
-    return MemoryPlan(budget, block, budget.num_blocks, (least, most))
+    fixed = summary.setting("num_gpu_blocks_override")
+    if fixed is not None:
+        return MemoryPlan(budget, block, int(fixed), (int(fixed), int(fixed)))
+    count = memory.num_kv_blocks or 0
+    own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
+    if (utilization, reserve) == (own_use, own_reserve):
+        return MemoryPlan(budget, block, count, (count, count))
+    if not summary.is_log:
+        return MemoryPlan(budget, block, budget.num_blocks, (budget.num_blocks,) * 2)
+    # What the rounded figures miss of the run's own blocks, they miss here as well.
+    missing = 0
+    if own_use is not None and own_reserve is not None:
+        own = replace(
+            budget, gpu_memory_utilization=own_use, graph_reserved_fraction=own_reserve
+        )
+        missing = count - own.num_blocks
+    slack = bytes_step(summary.engine.name, memory.free_bytes) / 2
+    return MemoryPlan(
+        budget,
+        block,
+        max(0, budget.num_blocks + missing),
+        (
+            max(0, int((budget.kv_cache_bytes - slack) // block.highest) + missing),
+            max(0, int((budget.kv_cache_bytes + slack) // block.lowest) + missing),
+        ),
+    )
 
 
 class Workspace:
@@ -149,29 +133,35 @@ class Workspace:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        self._profile = float(evidence.profile_bytes or 0)
-        tokens = _profile_tokens(evidence)
+        summary = evidence.summary
+        self._profile = float(summary.memory_or_none.profile_bytes or 0)
+        tokens = _profile_tokens(summary)
         self._per_token = self._profile / tokens if tokens else 0.0
         self._per_block = self._find_slope(evidence)
-        own = [(s.phase, s.bucket) for s in evidence.eager]
+        own = [
+            (row.phase, row.bucket)
+            for row in evidence.rows
+            if row.run is not None or row.capture is not None
+        ]
         self._largest_blocks = max((_rows(*item) for item in own), default=0)
         self._own_growth = self.growth_bytes(own)
-        self.observed_bytes = observed_growth(evidence)
+        self.observed_bytes = observed_growth(summary)
 
     def _find_slope(self, evidence: Evidence) -> float:
         level, slopes = self._profile, [0.0]
-        if evidence.is_log:
+        if evidence.summary.is_log:
             return 0.0
-        for step in evidence.eager:
-            grown = step.memory_bytes or 0
-            blocks = _rows(step.phase, step.bucket)
+        ran = [(row.run, row) for row in evidence.rows if row.run is not None]
+        for cost, row in sorted(ran, key=lambda item: item[0].position):
+            grown = cost.memory_bytes or 0
+            blocks = _rows(row.phase, row.bucket)
             if grown <= 0:
                 continue
             level += grown
             if blocks:
-                own = self._per_token * _tokens(step.bucket)
+                own = self._per_token * _tokens(row.bucket)
                 slopes.append((level - own) / blocks)
-        return max(slopes) or _gather_bytes(evidence)
+        return max(slopes) or _gather_bytes(evidence.summary)
 
     def growth_bytes(self, buckets: list[tuple[str, Bucket]]) -> int:
         """Above the profiling run, by the model."""
@@ -192,24 +182,25 @@ class Workspace:
         return self._per_block == 0.0 and most > self._largest_blocks
 
 
-def _gather_bytes(evidence: Evidence) -> float:
+def _gather_bytes(summary: RunSummary) -> float:
     """What gathering one block takes in the reference engine: keys and values of a layer.
 
     0 for every other engine, and for models whose number of layers is not known here.
     """
-    shape = PRESETS.get(str(evidence.config.get("model")))
-    if evidence.engine != "reference" or shape is None:
+    shape = PRESETS.get(str(summary.model))
+    if summary.engine.name != "reference" or shape is None:
         return 0.0
-    return block_bytes(evidence).bytes / shape.num_hidden_layers
+    return block_size(summary).bytes / shape.num_hidden_layers
 
 
-def observed_growth(evidence: Evidence) -> int | None:
+def observed_growth(summary: RunSummary) -> int | None:
     """Free memory that went between the KV cache and the first graph."""
-    if evidence.graph_budget is None or evidence.graph_budget.free_bytes is None:
+    memory = summary.memory_or_none
+    if memory.graph_budget is None or memory.graph_budget.free_bytes is None:
         return None
-    if evidence.free_after_cache_bytes is None:
+    if memory.free_after_kv_cache_bytes is None:
         return None
-    return evidence.free_after_cache_bytes - evidence.graph_budget.free_bytes
+    return memory.free_after_kv_cache_bytes - memory.graph_budget.free_bytes
 
 
 def _tokens(bucket: Bucket) -> int:
@@ -223,12 +214,12 @@ def _rows(phase: str, bucket: Bucket) -> int:
     return bucket[2] * (bucket[0] if phase == "prompt" else 1)
 
 
-def _profile_tokens(evidence: Evidence) -> int | None:
-    budget = evidence.number("max_num_batched_tokens")
-    prompts = evidence.buckets.get("prompt") or []
+def _profile_tokens(summary: RunSummary) -> int | None:
+    prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
-    length = evidence.number("max_model_len")
+    budget = summary.setting("max_num_batched_tokens")
+    length = summary.setting("max_model_len")
     if budget is None or length is None:
         return None
     query = min(int(length), int(budget))

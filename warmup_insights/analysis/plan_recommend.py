@@ -15,7 +15,7 @@ from warmup_insights.units import format_bytes
 RESERVE_STEP = 0.01
 UTILIZATION_STEP = 0.005
 MARGIN_SHARE = 0.02
-"""Of the memory that is free after profiling, when no margin is asked for."""
+"""Of the memory that is free after profiling, when no margin is given."""
 
 Wanted = Mapping[str, set[Bucket]]
 
@@ -26,7 +26,7 @@ class Recommendation:
 
     `now` are the run's own settings; `reserve` differs from it in the reserve alone,
     `both` in the reserve and the utilisation. None where no value does it; then
-    `reason` says why.
+    `reason` is why.
     """
 
     margin_bytes: int
@@ -50,7 +50,7 @@ def recommend(
 ) -> Recommendation:
     """The smallest reserve that captures everything wanted, at two utilisations.
 
-    `wanted` is every generated bucket unless it says otherwise. The margin is what must
+    `wanted` is every generated bucket unless given. The margin is what must
     stay free after start-up, 2 % of free memory unless it is given.
 
     Raises:

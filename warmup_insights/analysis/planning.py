@@ -1,6 +1,6 @@
 """What other memory settings would give, from one finished run, without running.
 
-The plan replays the engine's own rule (`runner.capture`, which the reference engine
+The plan replays the engine's own rule (`rules.capture`, which the reference engine
 runs) with the costs that the run showed. Two rules exist: `capped`, where graphs are
 captured within a budget (vllm-fork up to 1.21, the reference engine), and `uncapped`,
 where the reserve only shrinks the KV cache and every bucket gets a graph (vllm-fork
@@ -10,27 +10,27 @@ from 2025-06, vllm-gaudi).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from warmup_insights.analysis.plan_buckets import PlannedBuckets, planned_buckets
 from warmup_insights.analysis.plan_costs import (
-    PHASES,
+    Evidence,
     capture_strategies,
     phase_costs,
 )
-from warmup_insights.analysis.plan_evidence import Evidence
 from warmup_insights.analysis.plan_graphs import GraphReplay, PhasePlan, PlannedGraph
 from warmup_insights.analysis.plan_memory import MemoryPlan, Workspace, divide_memory
 from warmup_insights.analysis.plan_time import TimePlan, plan_time
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import contradictory
+from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,
 )
 
-SCHEMA = 1
 DEFAULT_PROMPT_RATIO = 0.3
 
 
@@ -47,13 +47,15 @@ class PlanSettings:
     graph_prompt_strategy: str | None = None
     graph_decode_strategy: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    engine_version: str | None = None
+    """The vllm-gaudi whose rules make the buckets."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """A prediction. `outcome` is `fits`, `no_kv_cache` or `out_of_memory`.
 
-    `order` holds the graphs in the order of their capture. `self_check` says whether the
+    `order` holds the graphs in the order of their capture. `self_check` is whether the
     same replay with the run's own settings gives the run's own captured sets, None where
     the run does not list them.
     """
@@ -106,17 +108,22 @@ class Planner:
     """Plans from one run. The costs are fitted once, so many plans are cheap.
 
     Raises:
-        InputError: the run does not tell enough (how memory was divided, KV blocks,
-            bucket lists, what graphs took).
+        InputError: the run lacks what is needed (how memory was divided, KV blocks,
+            bucket lists, what graphs took), or its evidence contradicts itself.
     """
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        self.rule = capture_rule(evidence)
+    def __init__(self, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+        self.summary = summary
+        self._evidence = evidence = Evidence(summary, rows)
+        self.rule = capture_rule(summary)
         self.costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
         self._workspace = Workspace(evidence)
         self._check_evidence()
-        self._self_check = self._check_self()
+        self._own_graphs: tuple[PlannedGraph, ...] = ()
+        own = self._own_plan()
+        if own is not None:
+            self._own_graphs = own.order
+        self._self_check = self._check_self(own)
 
     def plan(self, settings: PlanSettings) -> Plan:
         """What the settings would give.
@@ -130,12 +137,15 @@ class Planner:
     def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
         memory = divide_memory(
-            self.evidence,
+            self.summary,
             utilization=chosen["gpu_memory_utilization"],
             reserve=chosen["VLLM_GRAPH_RESERVED_MEM"],
         )
         buckets = planned_buckets(
-            self.evidence, memory.num_blocks, settings.environment
+            self.summary,
+            memory.num_blocks,
+            settings.environment,
+            settings.engine_version,
         )
         free = self._free_before(memory, buckets)
         graphs = self._capture(chosen, memory, buckets, free)
@@ -143,12 +153,11 @@ class Planner:
 
     def _complete(self, settings: PlanSettings) -> dict[str, Any]:
         """The settings, with those of the run where none is given."""
-        run = self.evidence.budget
-        assert run is not None, "checked when the planner was made"
-        prompt, decode = capture_strategies(self.evidence)
+        run = self.summary.memory_or_none
+        prompt, decode = capture_strategies(self.summary)
         ratio = settings.graph_prompt_ratio
         if ratio is None:
-            ratio = _prompt_ratio(self.evidence)
+            ratio = _prompt_ratio(self.summary)
         chosen = {
             "gpu_memory_utilization": _first(
                 settings.gpu_memory_utilization, run.gpu_memory_utilization
@@ -169,24 +178,24 @@ class Planner:
 
     def _free_before(self, memory: MemoryPlan, buckets: PlannedBuckets) -> int:
         """Free memory when the first graph is captured."""
-        facts = self.evidence
-        budget, cache = facts.budget, facts.cache
-        assert budget is not None, "checked when the planner was made"
-        assert cache is not None, "checked when the planner was made"
-        if facts.graph_budget is not None and facts.graph_budget.free_bytes is not None:
-            blocks = memory.num_blocks - (cache.num_blocks or 0)
-            own = self._workspace.taken_bytes(_pairs(facts.buckets))
+        summary = self.summary
+        known = summary.memory_or_none
+        if known.graph_budget is not None and known.graph_budget.free_bytes is not None:
+            blocks = memory.num_blocks - (known.num_kv_blocks or 0)
+            lists = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
+            own = self._workspace.taken_bytes(_pairs(lists))
             now = self._workspace.taken_bytes(_pairs(buckets.lists))
             return (
-                facts.graph_budget.free_bytes
+                known.graph_budget.free_bytes
                 - blocks * memory.block.bytes
                 - (now - own)
             )
-        used = sum(facts.used_bytes.values()) if facts.used_bytes else None
+        used = [summary.phase(phase).graph_used_bytes for phase in PHASES]
+        taken = [size for size in used if size is not None]
         grown = 0
-        if facts.warmup_bytes is not None and used is not None:
-            grown = facts.warmup_bytes - used
-        return (budget.free_bytes or 0) - memory.cache_bytes - grown
+        if known.warmup_allocated_bytes is not None and taken:
+            grown = known.warmup_allocated_bytes - sum(taken)
+        return (known.free_bytes or 0) - memory.cache_bytes - grown
 
     def _capture(
         self,
@@ -195,7 +204,7 @@ class Planner:
         buckets: PlannedBuckets,
         free: int,
     ) -> GraphReplay:
-        graphs = GraphReplay(self.costs)
+        graphs = GraphReplay(self.costs, self._evidence)
         strategies = (
             chosen["VLLM_GRAPH_PROMPT_STRATEGY"],
             chosen["VLLM_GRAPH_DECODE_STRATEGY"],
@@ -219,13 +228,11 @@ class Planner:
         free: int,
         graphs: GraphReplay,
     ) -> Plan:
-        facts, budget = self.evidence, memory.budget
-        length = facts.number("max_model_len", "max_seq_len")
-        size = facts.number("block_size") or (
-            facts.cache.block_size if facts.cache else None
-        )
+        summary, budget = self.summary, memory.budget
+        length = summary.setting("max_model_len", "max_seq_len")
+        size = summary.memory_or_none.block_size
         tokens = int(memory.num_blocks * size) if size else None
-        has_room = budget.num_blocks > 0
+        has_room = memory.num_blocks > 0
         if has_room and tokens is not None and length:
             has_room = tokens >= length
         outcome = "fits" if has_room else "no_kv_cache"
@@ -250,7 +257,13 @@ class Planner:
             graph_budget_bytes=graphs.budget_bytes,
             phases=graphs.phases(buckets.lists),
             order=tuple(graphs.order),
-            time=plan_time(facts, self.costs, buckets.lists, graphs.order),
+            time=plan_time(
+                summary,
+                self.costs,
+                buckets.lists,
+                graphs.order,
+                self._own_graphs or graphs.order,
+            ),
             sources=dict(Counter(graph.source for graph in graphs.order)),
             self_check=None,
             notes=(*buckets.notes, *self._notes(buckets, memory)),
@@ -266,62 +279,81 @@ class Planner:
         if not memory.block.is_exact:
             size = memory.block
             notes.append(
-                f"A KV block is taken to be {size.bytes} bytes; the log allows "
+                f"A KV block is taken to be {size.bytes} bytes; the evidence allows "
                 f"{size.lowest:.0f} to {size.highest:.0f}."
             )
-        if self.evidence.synthetic:
+        if self.summary.synthetic:
             notes.append("The run was simulated: its costs were never measured.")
         return notes
 
     def _check_evidence(self) -> None:
-        facts = self.evidence
-        if facts.budget is None or facts.cache is None:
+        summary = self.summary
+        wrong = contradictory(summary) & _NEEDED
+        if wrong:
             raise InputError(
-                "This run does not say how its memory was divided; plan from a run of "
-                "an HPU engine or of `warmup-insights run`"
+                f"The evidence for {', '.join(sorted(wrong))} contradicts itself, so "
+                "nothing can be planned from this run; `warmup-insights show` has both "
+                "sides"
             )
-        if not any(facts.buckets.get(phase) for phase in PHASES):
+        divide_memory(summary, utilization=1.0, reserve=0.0)
+        if not any(summary.phase(phase).buckets for phase in PHASES):
             raise InputError(
                 "This run does not list its buckets, so nothing can be planned"
             )
         for phase in PHASES:
-            if facts.buckets.get(phase) and self.costs[phase].graph_bytes is None:
+            if summary.phase(phase).buckets and self.costs[phase].graph_bytes is None:
                 raise InputError(
-                    f"This run does not say what its {phase} graphs took; plan from a "
+                    f"This run does not state what its {phase} graphs took; plan from a "
                     "run that captured at least one"
                 )
 
-    def _check_self(self) -> bool | None:
-        """Whether the replay of the run's own settings captures what the run did."""
-        captured = self.evidence.captured
-        if not captured or self.rule == "uncapped":
-            return None
+    def _own_plan(self) -> Plan | None:
+        """The replay of the run's own settings."""
         try:
-            plan = self._plan(PlanSettings())
-        except InputError:
+            return self._plan(PlanSettings())
+        except (InputError, SettingError):
+            return None
+
+    def _check_self(self, own: Plan | None) -> bool | None:
+        """Whether the replay of the run's own settings captures what the run did."""
+        captured = {
+            phase: self.summary.phase(phase).captured_buckets for phase in PHASES
+        }
+        if own is None or not any(captured.values()):
             return None
         return all(
-            set(part.captured_buckets) == captured.get(phase, set())
-            for phase, part in plan.phases.items()
+            set(part.captured_buckets) == set(captured.get(phase) or ())
+            for phase, part in own.phases.items()
         )
 
 
-def capture_rule(evidence: Evidence) -> str:
-    """`capped` where a graph budget was set, else `uncapped`."""
-    return "capped" if evidence.graph_budget is not None else "uncapped"
+_NEEDED = frozenset(
+    {"total_bytes", "free_bytes", "usable_bytes", "graph_reserved_bytes",
+     "kv_cache_bytes", "kv_cache_allocated_bytes", "num_kv_blocks"}
+)  # fmt: skip
+
+
+def capture_rule(summary: RunSummary) -> str:
+    """`capped` where a graph budget was set, else `uncapped`.
+
+    The reference engine sets one in any case; its logs in the format of vllm-gaudi have
+    no line for it.
+    """
+    has_budget = summary.memory_or_none.graph_budget is not None
+    is_capped = has_budget or summary.engine.name == "reference"
+    return "capped" if is_capped else "uncapped"
 
 
 def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
     return [(phase, bucket) for phase, buckets in lists.items() for bucket in buckets]
 
 
-def _prompt_ratio(evidence: Evidence) -> float:
-    set_by_engine = (
-        evidence.graph_budget.prompt_ratio if evidence.graph_budget else None
-    )
-    stated = evidence.number("VLLM_GRAPH_PROMPT_RATIO")
-    found = set_by_engine if set_by_engine is not None else stated
-    return DEFAULT_PROMPT_RATIO if found is None else found
+def _prompt_ratio(summary: RunSummary) -> float:
+    budget = summary.memory_or_none.graph_budget
+    stated = budget.prompt_ratio if budget is not None else None
+    if stated is None:
+        stated = summary.setting("VLLM_GRAPH_PROMPT_RATIO")
+    return DEFAULT_PROMPT_RATIO if stated is None else stated
 
 
 def _first(*values: float | None) -> float | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from warmup_insights.analysis.figures import ready_s
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
 
 PERIOD_S = 10
 SAFETY = 1.5
@@ -43,16 +43,13 @@ class StartupProbe:
         )
 
 
-def startup_probe(summaries: Iterable[Mapping[str, Any]]) -> StartupProbe | None:
+def startup_probe(summaries: Iterable[RunSummary]) -> StartupProbe | None:
     """A probe that lets the longest start pass, half as long again; None without any.
 
-    Runs that never became ready say nothing about how long a start takes.
+    Runs that never became ready do not count.
     """
-    seconds = [
-        value
-        for summary in summaries
-        if (value := ready_s(summary)) is not None and value > 0
-    ]
+    known = [BY_NAME["ready_s"].trusted(summary) for summary in summaries]
+    seconds = [value for value in known if value is not None and value > 0]
     if not seconds:
         return None
     longest = max(seconds)

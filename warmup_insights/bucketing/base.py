@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from warmup_insights.bucketing.settings import BucketingSettings
+from typing import Literal, NamedTuple
 
 Phase = Literal["prompt", "decode"]
 StrategyName = Literal["exp", "lin", "pad"]
+
+PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")
 """The three dimensions of a bucket, in the order of its fields."""
@@ -73,29 +71,3 @@ class GeneratedBuckets:
     dropped: tuple[DroppedBucket, ...]
     fallback_max_ctx: int
     notes: tuple[str, ...]
-
-
-class PhaseParameters(NamedTuple):
-    """The range parameters of the three dimensions of one phase."""
-
-    batch_size: tuple[int, ...]
-    query_len: tuple[int, ...]
-    num_blocks: tuple[int, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """A way to choose buckets, as three pure functions.
-
-    `prompt` and `decode` derive the range parameters from the settings; `values`
-    expands the parameters of one dimension to a sorted list and raises SettingError,
-    naming its third argument, where the parameters cannot be used.
-    """
-
-    name: str
-    title: str
-    parameter_names: tuple[str, ...]
-    prompt: Callable[[BucketingSettings], PhaseParameters]
-    decode: Callable[[BucketingSettings], PhaseParameters]
-    values: Callable[[tuple[int, ...], BucketingSettings, str], list[int]]

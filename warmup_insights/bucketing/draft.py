@@ -14,6 +14,9 @@ from warmup_insights.bucketing.filters import (
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
 
+MAX_CANDIDATES = 4_000_000
+"""More candidates in one phase are refused, so that settings cannot fill the memory."""
+
 
 class PhaseDraft:
     """Collects the buckets of one phase; each one not kept carries its reason."""
@@ -22,7 +25,9 @@ class PhaseDraft:
         self._settings = settings
         self._phase: Phase = phase
         self._conditions = phase_conditions(settings, phase)
-        self._lowers = phase == "decode" and not settings.use_contiguous_pa
+        self._blocks_per_seq = (
+            settings.lowered_blocks_per_seq if phase == "decode" else None
+        )
         if phase == "prompt" and (sliced := sliding_window_condition(settings)):
             self._conditions = (*self._conditions, sliced)
         self._checks = [(each.holds, each.text) for each in self._conditions]
@@ -35,12 +40,23 @@ class PhaseDraft:
             if not holds(bucket):
                 self._dropped[bucket] = DroppedBucket(self._phase, bucket, text)
                 return
-        if self._lowers:
-            lowered = lower_to_model_len(self._settings, bucket)
+        if self._blocks_per_seq is not None:
+            lowered = lower_to_model_len(self._blocks_per_seq, bucket)
             if lowered is not bucket:
-                self.replace(bucket, lowered, LOWERED)
+                is_full = self._blocks_per_seq == self._settings.blocks_per_seq
+                rounding = "ceil" if is_full else "floor"
+                self.replace(bucket, lowered, LOWERED.format(rounding))
                 bucket = lowered
         self._kept.add(bucket)
+
+    def keep(self, bucket: Bucket) -> None:
+        """Keep a candidate whatever the conditions."""
+        self._kept.add(bucket)
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether a candidate was kept."""
+        return bool(self._kept)
 
     def replace(self, bucket: Bucket, by: Bucket, condition: str) -> None:
         """Note that another bucket takes the place of a candidate."""

@@ -9,6 +9,7 @@ from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import BucketFile, read_bucket_file
 from warmup_insights.bucketing.overrides import read_integer, read_overrides
 from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
+from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
 from warmup_insights.errors import SettingError
 
 _REQUIRED = (
@@ -33,6 +34,7 @@ def settings_from_mapping(
     inputs: Mapping[str, Any],
     env: Mapping[str, str],
     *,
+    engine_version: str = NEWEST_RELEASE,
     read_file: Callable[[str], BucketFile] = read_bucket_file,
 ) -> BucketingSettings:
     """The settings of an engine started with these limits and this environment.
@@ -42,30 +44,39 @@ def settings_from_mapping(
     max_num_prefill_seqs, num_speculative_tokens, mamba_chunk_size,
     mamba_chunk_size_is_explicit and skip_decode_block_clamp. Without
     max_num_prefill_seqs it follows from the environment as the engine's runner does
-    it. Variables that have nothing to do with bucketing are left alone.
+    it. Variables that have nothing to do with bucketing are left alone. `engine_version`
+    is the vllm-gaudi whose rules are used.
     Source: `features.py`, `environment.py`, and `hpu_model_runner.py` of vllm-gaudi.
 
     Raises:
         SettingError: an input is missing or unknown, or a value cannot be used.
         InputError: the bucket file that the environment names cannot be read.
     """
+    rules = rules_of(engine_version)
     limits = _read_inputs(inputs)
     overrides = read_overrides(env)
-    strategy, notes = read_strategy(env)
-    features = read_features(env)
+    strategy, notes = read_strategy(env, rules)
+    features = read_features(env, rules)
     if "max_num_prefill_seqs" not in limits:
-        limits["max_num_prefill_seqs"] = _prefill_seqs(
-            overrides, limits["max_num_seqs"], features["merged_prefill"]
+        limits["max_num_prefill_seqs"] = (
+            1
+            if rules.early
+            else _prefill_seqs(
+                overrides, limits["max_num_seqs"], features["merged_prefill"]
+            )
         )
     path = env.get("VLLM_BUCKETING_FROM_FILE")
+    if path and rules.early:
+        notes = (*notes, f"VLLM_BUCKETING_FROM_FILE={path} has no effect in v0.10.")
     return BucketingSettings(
         **limits,
         **features,
         strategy=strategy,
-        sliding_window=_read_sliding_window(env),
+        sliding_window=None if rules.early else _read_sliding_window(env),
         overrides=overrides,
-        bucket_file=read_file(path) if path else None,
+        bucket_file=read_file(path) if path and not rules.early else None,
         notes=notes,
+        engine_version=engine_version,
     )
 
 
@@ -77,17 +88,25 @@ def read_boolean(text: str) -> bool:
     return text.lower() in _TRUE
 
 
-def read_features(env: Mapping[str, str]) -> dict[str, bool]:
+def read_features(env: Mapping[str, str], rules: Rules) -> dict[str, bool]:
     """The features that change the bucketing rules, as the environment sets them.
 
-    Prefix caching is on unless contiguous PA was asked for, and contiguous PA is on
-    unless prefix caching is; each can be set by itself.
+    Prefix caching is on unless contiguous PA was asked for (in the early scheme, always),
+    and contiguous PA is on unless prefix caching is; each can be set by itself.
     Source: `environment.py`, `_get_prefix`, and `features.py`, `get_features`.
+
+    Raises:
+        SettingError: unified attention is on, in a version that has it.
     """
+    if rules.unified_attention and _flag(env, "VLLM_UNIFIED_ATTN"):
+        raise SettingError(
+            "Unified attention has buckets of its own, which are not generated here; "
+            "unset VLLM_UNIFIED_ATTN to see those of the other attention"
+        )
     contiguous = _flag(env, "VLLM_CONTIGUOUS_PA")
     prefix_caching = _flag(env, "VLLM_PREFIX_CACHING")
     if prefix_caching is None:
-        prefix_caching = not contiguous
+        prefix_caching = rules.early or not contiguous
     if contiguous is None:
         contiguous = not prefix_caching
     use_bucketing = _flag(env, "VLLM_ENABLE_BUCKETING")
@@ -99,8 +118,10 @@ def read_features(env: Mapping[str, str]) -> dict[str, bool]:
     }
 
 
-def read_strategy(env: Mapping[str, str]) -> tuple[StrategyName, tuple[str, ...]]:
-    """The strategy, and notes on the deprecated variable that overrules it.
+def read_strategy(
+    env: Mapping[str, str], rules: Rules
+) -> tuple[StrategyName, tuple[str, ...]]:
+    """The strategy, and notes on variables that are deprecated or not read.
 
     Source: `common.py`, `HPUBucketingManager.get_bucketing_strategy`, of vllm-gaudi.
 
@@ -108,19 +129,27 @@ def read_strategy(env: Mapping[str, str]) -> tuple[StrategyName, tuple[str, ...]
         SettingError: VLLM_BUCKETING_STRATEGY is not exp, lin or pad.
     """
     chosen = env.get("VLLM_BUCKETING_STRATEGY", "exp")
+    exponential = env.get("VLLM_EXPONENTIAL_BUCKETING")
+    asked: StrategyName = "lin"
+    if exponential is None or read_boolean(exponential):
+        asked = "exp"
+    if not rules.names_strategies:
+        note = (
+            f"VLLM_BUCKETING_STRATEGY={chosen} has no effect before v0.20.0rc0; use "
+            "VLLM_EXPONENTIAL_BUCKETING=true or false instead."
+        )
+        return asked, (note,) if "VLLM_BUCKETING_STRATEGY" in env else ()
     if chosen not in _STRATEGIES:
         raise SettingError(
             f"VLLM_BUCKETING_STRATEGY={chosen!r} is not one of exp, lin, pad."
         )
-    deprecated = env.get("VLLM_EXPONENTIAL_BUCKETING")
-    if deprecated is None:
+    if exponential is None:
         return _STRATEGIES[chosen], ()
-    overruling: StrategyName = "exp" if read_boolean(deprecated) else "lin"
     note = (
-        f"VLLM_EXPONENTIAL_BUCKETING={deprecated} is deprecated and sets the strategy "
-        f"to {overruling}; use VLLM_BUCKETING_STRATEGY={overruling} instead."
+        f"VLLM_EXPONENTIAL_BUCKETING={exponential} is deprecated and sets the strategy "
+        f"to {asked}; use VLLM_BUCKETING_STRATEGY={asked} instead."
     )
-    return overruling, (note,)
+    return asked, (note,)
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool | None:

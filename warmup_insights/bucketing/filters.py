@@ -26,11 +26,37 @@ def phase_conditions(
     has none with contiguous PA, where the number of blocks is the highest block id.
     Source: `common.py`, `generate_buckets`, filters_map, of vllm-gaudi.
     """
+    if settings.rules.early:
+        return _early_conditions(settings, phase)
     if phase == "decode":
         return () if settings.use_contiguous_pa else (_SEQS_HAVE_BLOCKS,)
     if settings.merged_prefill:
         return (_merged_context_condition(settings),)
     return (*_model_len_conditions(settings), _budget_condition(settings))
+
+
+def _early_conditions(
+    settings: BucketingSettings, phase: Phase
+) -> tuple[Condition, ...]:
+    is_linear = settings.strategy == "lin"
+    if phase == "decode":
+        return (_SEQS_HAVE_BLOCKS,) if is_linear else ()
+    budget = settings.max_num_batched_tokens
+    model_len, block_size = settings.max_model_len, settings.block_size
+    within_budget = Condition(
+        "batch_size * (query_len + num_blocks * block_size) <= max_num_batched_tokens",
+        f"max_num_batched_tokens={budget}",
+        lambda bucket: (
+            bucket.batch_size * (bucket.query_len + bucket.num_blocks * block_size)
+            <= budget
+        ),
+    )
+    within_model = Condition(
+        "query_len <= max_model_len",
+        f"max_model_len={model_len}",
+        lambda bucket: bucket.query_len <= model_len,
+    )
+    return (within_budget,) if is_linear else (within_budget, within_model)
 
 
 def sliding_window_condition(settings: BucketingSettings) -> Condition | None:
@@ -54,17 +80,17 @@ def sliding_window_condition(settings: BucketingSettings) -> Condition | None:
     )
 
 
-def lower_to_model_len(settings: BucketingSettings, bucket: Bucket) -> Bucket:
+def lower_to_model_len(blocks_per_seq: int, bucket: Bucket) -> Bucket:
     """A decode bucket with no more blocks than its sequences can hold.
 
     Source: `common.py`, `generate_buckets`, correct_for_max_model_len.
     """
-    most = bucket.batch_size * settings.blocks_per_seq
+    most = bucket.batch_size * blocks_per_seq
     return bucket if bucket.num_blocks <= most else bucket._replace(num_blocks=most)
 
 
-LOWERED = "num_blocks <= batch_size * ceil(max_model_len / block_size)"
-"""The condition in words that `lower_to_model_len` establishes."""
+LOWERED = "num_blocks <= batch_size * {}(max_model_len / block_size)"
+"""The condition in words that `lower_to_model_len` establishes, with ceil or floor."""
 
 _SEQS_HAVE_BLOCKS = Condition(
     "batch_size <= num_blocks",
@@ -73,13 +99,24 @@ _SEQS_HAVE_BLOCKS = Condition(
 )
 
 
-def _model_len_conditions(settings: BucketingSettings) -> tuple[Condition, Condition]:
+def _model_len_conditions(settings: BucketingSettings) -> tuple[Condition, ...]:
     model_len, most_blocks = settings.max_model_len, settings.max_prompt_blocks
+    block_size = settings.block_size
     because = f"max_model_len={model_len}"
+    if settings.rules.sums_context:
+        return (
+            Condition(
+                "query_len + num_blocks * block_size <= max_model_len",
+                f"{because}, block_size={block_size}",
+                lambda bucket: (
+                    bucket.query_len + bucket.num_blocks * block_size <= model_len
+                ),
+            ),
+        )
     return (
         Condition(
             "num_blocks <= ceil((max_model_len - 1) / block_size)",
-            f"{because}, block_size={settings.block_size}",
+            f"{because}, block_size={block_size}",
             lambda bucket: bucket.num_blocks <= most_blocks,
         ),
         Condition(

@@ -14,9 +14,9 @@ from warmup_insights.bucketing.base import (
     DroppedBucket,
     GeneratedBuckets,
     Phase,
-    Strategy,
 )
-from warmup_insights.bucketing.draft import PhaseDraft
+from warmup_insights.bucketing.draft import MAX_CANDIDATES, PhaseDraft
+from warmup_insights.bucketing.early import offer_early
 from warmup_insights.bucketing.exponential import EXPONENTIAL
 from warmup_insights.bucketing.filters import lower_to_model_len
 from warmup_insights.bucketing.linear import LINEAR
@@ -24,6 +24,7 @@ from warmup_insights.bucketing.notes import override_notes
 from warmup_insights.bucketing.overrides import range_name
 from warmup_insights.bucketing.padding_aware import PADDING_AWARE
 from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.strategy import Strategy
 from warmup_insights.errors import SettingError
 
 STRATEGIES: dict[str, Strategy] = {
@@ -31,14 +32,8 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """The strategies by the value of VLLM_BUCKETING_STRATEGY."""
 
-MAX_CANDIDATES = 4_000_000
-"""More candidates in one phase are refused, so that settings cannot fill the memory."""
-
 _SHORT_NAMES = {"prompt": ("bs", "query", "ctx"), "decode": ("bs", "query", "block")}
-_EDGE = (
-    "from max_model_len 8192 on, the largest num_blocks becomes "
-    "floor((max_model_len - query_len) / block_size)"
-)
+_EDGE = "the largest num_blocks becomes floor((max_model_len - query_len) / block_size)"
 
 
 class _PhaseResult(NamedTuple):
@@ -60,11 +55,19 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
     if not settings.use_bucketing:
         note = "VLLM_ENABLE_BUCKETING is off: every shape runs as it is."
         return GeneratedBuckets("off", (), (), (), (), (), 0, (note,))
+    rules = settings.rules
+    if settings.strategy == "pad" and not (
+        settings.bucket_file or rules.names_strategies
+    ):
+        raise SettingError(
+            f"vllm-gaudi {settings.engine_version} has no padding-aware strategy; choose "
+            "exp or lin, or a version from v0.20.0rc0 on"
+        )
     with _collector_paused():
         prompt = _generate_phase(settings, "prompt")
         decode = _generate_phase(settings, "decode")
     decode_buckets = decode.buckets
-    if settings.num_speculative_tokens:
+    if settings.num_speculative_tokens and rules.speculates:
         decode_buckets = speculative_buckets(settings, decode.buckets)
     return GeneratedBuckets(
         strategy="file" if settings.bucket_file else settings.strategy,
@@ -118,7 +121,9 @@ def speculative_buckets(
         if batch_size <= seed.num_blocks:
             grown.append(seed._replace(batch_size=batch_size))
         if not settings.use_contiguous_pa:
-            grown = [lower_to_model_len(settings, bucket) for bucket in grown]
+            grown = [
+                lower_to_model_len(settings.blocks_per_seq, bucket) for bucket in grown
+            ]
         buckets.update(grown)
     return tuple(sorted(buckets))
 
@@ -130,6 +135,9 @@ def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
         for bucket in file.prompt if phase == "prompt" else file.decode:
             draft.offer(bucket)
         return _PhaseResult(draft.buckets(), (), draft.dropped(), ())
+    if settings.rules.early:
+        ranges, notes = offer_early(draft, settings, phase)
+        return _PhaseResult(draft.buckets(), ranges, draft.dropped(), notes)
     strategy = STRATEGIES[settings.strategy]
     plan = strategy.prompt(settings) if phase == "prompt" else strategy.decode(settings)
     ranges = tuple(
@@ -137,7 +145,7 @@ def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
             phase,
             dimension,
             parameters,
-            tuple(strategy.values(parameters, settings, range_name(phase, short))),
+            tuple(strategy.values(parameters, settings, phase, short)),
         )
         for dimension, short, parameters in zip(
             DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True
@@ -168,7 +176,7 @@ def _offer_product(
             f"The {phase} ranges make {count} candidates, more than {MAX_CANDIDATES}; "
             f"raise a step ({names})."
         )
-    edge = blocks[-1] if phase == "prompt" and settings.is_long_context else None
+    edge = blocks[-1] if phase == "prompt" and settings.has_edge_contexts else None
     for batch_size in batch_sizes:
         for num_blocks in blocks:
             if num_blocks == edge:
@@ -181,9 +189,12 @@ def _offer_product(
 def round_to_mamba_chunks(
     settings: BucketingSettings, query_lens: list[int]
 ) -> list[int]:
-    """Query lengths as whole chunks, where the model's chunk size is explicit."""
-    chunk = settings.mamba_chunk_size
-    if not chunk or not settings.mamba_chunk_size_is_explicit:
+    """Query lengths as whole chunks, where the rules of the version round them."""
+    chunk, rule = settings.mamba_chunk_size, settings.rules.mamba_chunks
+    rounds = rule == "rounded" or (
+        rule == "rounded if explicit" and settings.mamba_chunk_size_is_explicit
+    )
+    if not chunk or not rounds:
         return query_lens
     return [-(-query_len // chunk) * chunk for query_len in query_lens]
 
@@ -197,10 +208,12 @@ def _offer_edge(
 ) -> None:
     """Offer the largest context of each query length instead of the range's largest.
 
-    A context at or above VLLM_PROMPT_CTX_BUCKET_MAX is not used; the last one that was
-    stays, which is the range's own before any was.
+    A context at or above VLLM_PROMPT_CTX_BUCKET_MAX, where that is read, is not used;
+    the last one that was stays, which is the range's own before any was.
     """
-    allowed = settings.overrides.get("VLLM_PROMPT_CTX_BUCKET_MAX")
+    allowed = None
+    if settings.rules.long_context == "edge below its override":
+        allowed = settings.overrides.get("VLLM_PROMPT_CTX_BUCKET_MAX")
     num_blocks = largest
     for query_len in query_lens:
         longest = (settings.max_model_len - query_len) // settings.block_size

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.base import PhaseParameters, Strategy
-from warmup_insights.bucketing.overrides import check_range, resolve_parameters
+from warmup_insights.bucketing.base import Phase
+from warmup_insights.bucketing.overrides import (
+    check_range,
+    range_name,
+    resolve_parameters,
+)
 from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.strategy import (
+    PhaseParameters,
+    Strategy,
+    fit_decode_blocks,
+)
 from warmup_insights.errors import SettingError
 
 
@@ -63,12 +72,11 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     """(min, step, max) of the decode dimensions.
 
     With contiguous paged attention no block id lies beyond the cache, so the blocks
-    end there. A minimum above the maximum is moved one step below the maximum.
+    end there; before v0.21.0 they always did.
     Source: `linear.py`, `LinearBucketingStrategy.get_decode_cfgs`, of vllm-gaudi.
     """
     cache_blocks = settings.num_kv_blocks
     block_size = settings.block_size
-    notes = []
     batch = {"min": 1, "step": 32, "max": settings.max_num_seqs}
     batch_size = resolve_parameters(settings.overrides, "decode", "bs", batch)
     max_blocks = max(
@@ -77,25 +85,16 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     if settings.use_contiguous_pa:
         max_blocks = cache_blocks
     blocks = {"min": 1, "step": block_size, "max": max_blocks}
-    smallest, step, largest = resolve_parameters(
-        settings.overrides, "decode", "block", blocks
-    )
-    if settings.use_contiguous_pa and largest > cache_blocks:
-        notes.append(
-            f"VLLM_DECODE_BLOCK_BUCKET_MAX={largest} is lowered to the "
-            f"{cache_blocks} blocks of the KV cache (contiguous PA)."
+    num_blocks = resolve_parameters(settings.overrides, "decode", "block", blocks)
+    always_ends = settings.rules.linear_ends_at_cache
+    notes: tuple[str, ...] = ()
+    if not always_ends or num_blocks[2] > cache_blocks:
+        num_blocks, notes = fit_decode_blocks(
+            settings,
+            num_blocks,
+            ends_at_cache=settings.use_contiguous_pa or always_ends,
         )
-        largest = cache_blocks
-    if smallest > largest:
-        moved = max(1, largest - step)
-        notes.append(
-            f"VLLM_DECODE_BLOCK_BUCKET_MIN={smallest} is above the maximum of "
-            f"{largest} blocks and becomes {moved}."
-        )
-        smallest = moved
-    return PhaseParameters(
-        batch_size, (1, 1, 1), (smallest, step, largest), tuple(notes)
-    )
+    return PhaseParameters(batch_size, (1, 1, 1), num_blocks, notes)
 
 
 def _resolve(
@@ -106,10 +105,13 @@ def _resolve(
 
 
 def _values(
-    parameters: tuple[int, ...], settings: BucketingSettings, name: str
+    parameters: tuple[int, ...],
+    _settings: BucketingSettings,
+    phase: Phase,
+    dimension: str,
 ) -> list[int]:
     smallest, step, largest = parameters
-    return linear_range(smallest, step, largest, name=name)
+    return linear_range(smallest, step, largest, name=range_name(phase, dimension))
 
 
 LINEAR = Strategy(

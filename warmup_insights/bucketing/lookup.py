@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, Phase
@@ -41,95 +40,38 @@ class Lookup(NamedTuple):
 
 
 class BucketTable:
-    """The buckets of a running engine: lookups, and the buckets that misses add.
-
-    `misses` counts the lookups per (phase, shape) that no bucket covered.
-    """
+    """The buckets of a running engine: lookups, and the buckets that misses add."""
 
     def __init__(
         self, settings: BucketingSettings, generated: GeneratedBuckets
     ) -> None:
         self._settings = settings
-        self._prompt = BucketIndex(generated.prompt)
-        self._decode = BucketIndex(generated.decode)
-        self._seeds = (
-            BucketIndex(generated.seed_decode)
-            if settings.num_speculative_tokens
-            else None
-        )
+        self._buckets: dict[Phase, BucketIndex] = {
+            "prompt": BucketIndex(generated.prompt),
+            "decode": BucketIndex(generated.decode),
+        }
         self._most_blocks = generated.fallback_max_ctx
-        self.misses: Counter[tuple[Phase, Bucket]] = Counter()
 
-    @classmethod
-    def from_buckets(
-        cls,
-        settings: BucketingSettings,
-        prompt: Iterable[Bucket],
-        decode: Iterable[Bucket],
-    ) -> BucketTable:
-        """A table of buckets from elsewhere, such as the lists of a log."""
-        seeds = tuple(sorted(set(decode)))
-        most = max((bucket.num_blocks for bucket in seeds), default=0)
-        prompts = tuple(sorted(set(prompt)))
-        return cls(
-            settings,
-            GeneratedBuckets("given", prompts, seeds, seeds, (), (), most, ()),
-        )
-
-    @property
-    def prompt_buckets(self) -> tuple[Bucket, ...]:
-        """The prompt buckets, those added by misses included, sorted."""
-        return tuple(self._prompt)
-
-    @property
-    def decode_buckets(self) -> tuple[Bucket, ...]:
-        """The decode buckets, those added by misses included, sorted."""
-        return tuple(self._decode)
-
-    def find_prompt(
-        self, batch_size: int, query_len: int, num_blocks: int = 0
-    ) -> Bucket:
-        """The bucket of a prompt; a miss adds the bucket that the engine would make.
-
-        `num_blocks` are the context blocks of the sequence that has most.
-        Source: `common.py`, `HPUBucketingManager.find_prompt_bucket`, of vllm-gaudi.
-        """
-        found = self._prompt.find(batch_size, query_len, num_blocks)
-        if found is not None:
-            return found
-        return self._miss("prompt", Bucket(batch_size, query_len, num_blocks))
-
-    def find_decode(
-        self, batch_size: int, num_blocks: int, *, from_seeds: bool = False
-    ) -> Bucket:
-        """The bucket of a decode step; a miss adds the bucket the engine would make.
-
-        `num_blocks` are those of the whole batch, or with contiguous PA the highest
-        block id plus 1; more than the largest prepared count as the largest. With
-        `from_seeds` a bucket from before speculative decoding is preferred.
-        Source: `common.py`, `HPUBucketingManager.find_decode_bucket`, of vllm-gaudi.
-        """
-        capped = self._cap(num_blocks)
-        if from_seeds and self._seeds is not None:
-            found = self._seeds.find(batch_size, 1, capped)
-            if found is not None:
-                return found
-        found = self._decode.find(batch_size, 1, capped)
-        if found is not None:
-            return found
-        return self._miss("decode", Bucket(batch_size, 1, capped))
+    def buckets(self, phase: Phase) -> tuple[Bucket, ...]:
+        """The buckets of a phase, those added by misses included, sorted."""
+        return tuple(self._buckets[phase])
 
     def lookup(self, phase: Phase, shape: Sequence[int]) -> Lookup:
         """Look up (batch_size, query_len, num_blocks), or (batch_size, num_blocks).
 
-        Two numbers are a decode shape. A miss adds its fallback bucket.
+        Two numbers are a decode shape. Blocks are the context blocks of the sequence
+        that has most in a prompt; in decode those of the whole batch, or with contiguous
+        PA the highest block id plus 1, and in some versions, more than the largest
+        prepared count as the largest. A miss adds its fallback bucket.
+        Source: `common.py`, `HPUBucketingManager.find_prompt_bucket` and
+        `find_decode_bucket`, of vllm-gaudi.
 
         Raises:
             InputError: the shape has another length, or a negative number.
         """
         result = self.peek(phase, shape)
         if result.outcome == "fallback":
-            self._miss(phase, result.shape._replace(num_blocks=self._asked(result)))
+            self._buckets[phase].add(result.bucket)
         return result
 
     def peek(self, phase: Phase, shape: Sequence[int]) -> Lookup:
@@ -141,34 +83,16 @@ class BucketTable:
         wanted = check_shape(phase, shape)
         if not self._settings.use_bucketing:
             return Lookup(phase, wanted, wanted, "unpadded")
-        index = self._prompt if phase == "prompt" else self._decode
-        asked = wanted
-        if phase == "decode":
-            asked = wanted._replace(num_blocks=self._cap(wanted.num_blocks))
-        found = index.find(*asked)
+        asked, most = wanted, self._most_blocks
+        is_capped = phase == "decode" and self._settings.rules.fallback == "by phase"
+        if is_capped and wanted.num_blocks > most > 0:
+            asked = wanted._replace(num_blocks=most)
+        found = self._buckets[phase].find(*asked)
         if found is not None:
             outcome: Outcome = "found" if asked == wanted else "capped"
             return Lookup(phase, wanted, found, outcome)
-        return Lookup(phase, wanted, self._fallback(phase, asked), "fallback")
-
-    def _cap(self, num_blocks: int) -> int:
-        most = self._most_blocks
-        return most if num_blocks > most > 0 else num_blocks
-
-    def _asked(self, result: Lookup) -> int:
-        blocks = result.shape.num_blocks
-        return self._cap(blocks) if result.phase == "decode" else blocks
-
-    def _fallback(self, phase: Phase, shape: Bucket) -> Bucket:
-        return fallback_bucket(self._settings, phase, shape, self._most_blocks)
-
-    def _miss(self, phase: Phase, shape: Bucket) -> Bucket:
-        if not self._settings.use_bucketing:
-            return shape
-        self.misses[phase, shape] += 1
-        bucket = self._fallback(phase, shape)
-        (self._prompt if phase == "prompt" else self._decode).add(bucket)
-        return bucket
+        made = fallback_bucket(self._settings, phase, asked, most)
+        return Lookup(phase, wanted, made, "fallback")
 
 
 def check_shape(phase: Phase, shape: Sequence[int]) -> Bucket:
@@ -210,24 +134,43 @@ def fallback_bucket(
 ) -> Bucket:
     """The bucket that the engine makes for a shape that no bucket covers.
 
-    It is capped, and can then be smaller than the shape: the batch size at
-    max_num_seqs, the query length at max_num_batched_tokens (not where it is rounded to
-    slices of a sliding window), prompt blocks at what max_model_len needs, decode
-    blocks at `fallback_max_ctx`, unless that is 0.
+    It is capped, and can then be smaller than the shape: the query length at
+    max_num_batched_tokens (not where it is rounded to slices of a sliding window), and,
+    as the rules of the version say, the batch size at max_num_seqs and the blocks.
+    `fallback_max_ctx`, the largest number of blocks of decode, caps nothing if it is 0.
     Source: `common.py`, `HPUBucketingManager.generate_fallback_bucket`.
     """
+    rules = settings.rules
+    if rules.fallback == "powers of 2":
+        return _first_fallback(settings, phase, shape)
     window = settings.sliding_window
     if window is not None and shape.query_len >= window.threshold:
         query_len = math.ceil(shape.query_len / window.slice_size) * window.slice_size
     else:
-        step = max(_QUERY_STEP, settings.mamba_chunk_size)
+        chunk = settings.mamba_chunk_size if rules.checks_chunks else 0
+        step = max(_QUERY_STEP, chunk)
         query_len = min(
             fallback_value(shape.query_len, step), settings.max_num_batched_tokens
         )
-    blocks = fallback_value(shape.num_blocks, _BLOCKS_STEP)
-    if phase == "prompt":
-        blocks = min(blocks, settings.max_prompt_blocks)
-    elif fallback_max_ctx > 0:
-        blocks = min(blocks, fallback_max_ctx)
     batch_size = fallback_value(shape.batch_size, _BATCH_STEP)
-    return Bucket(min(batch_size, settings.max_num_seqs), query_len, blocks)
+    if rules.caps_fallback_batch:
+        batch_size = min(batch_size, settings.max_num_seqs)
+    most_blocks = fallback_max_ctx or math.inf
+    if rules.fallback == "cache":
+        most_blocks = settings.num_kv_blocks
+    elif rules.fallback == "cache + block_size":
+        most_blocks = settings.num_kv_blocks + settings.block_size
+    elif rules.fallback == "by phase" and phase == "prompt":
+        most_blocks = settings.max_prompt_blocks
+    blocks = min(fallback_value(shape.num_blocks, _BLOCKS_STEP), most_blocks)
+    return Bucket(batch_size, query_len, int(blocks))
+
+
+def _first_fallback(settings: BucketingSettings, phase: Phase, shape: Bucket) -> Bucket:
+    block_size = settings.block_size
+    whole_blocks = -(-shape.query_len // block_size) * block_size
+    return Bucket(
+        2 ** math.ceil(math.log2(max(shape.batch_size, 1))),
+        whole_blocks if phase == "prompt" else 1,
+        -(-shape.num_blocks // 2) * 2,
+    )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.base import Phase, PhaseParameters, Strategy
-from warmup_insights.bucketing.overrides import check_range, resolve_parameters
+from warmup_insights.bucketing.base import Phase
+from warmup_insights.bucketing.overrides import (
+    check_range,
+    range_name,
+    resolve_parameters,
+)
 from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.strategy import (
+    PhaseParameters,
+    Strategy,
+    fit_decode_blocks,
+)
 from warmup_insights.errors import SettingError
 
 MAX_PAD_PERCENT = 50
@@ -105,35 +114,20 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     num_seqs = settings.max_num_seqs
     cache_blocks = settings.num_kv_blocks
     block_size = settings.block_size
-    notes = []
     max_blocks = max(-(-settings.max_model_len * num_seqs // block_size), block_size)
     if settings.use_contiguous_pa:
         max_blocks = cache_blocks
     batch_size = _resolve(
         settings, "decode", "bs", (1, 2, num_seqs, _quarter(num_seqs))
     )
-    smallest, step, largest, *padding = _resolve(
+    defaults = (block_size, block_size, max_blocks, _quarter(max_blocks))
+    num_blocks, notes = fit_decode_blocks(
         settings,
-        "decode",
-        "block",
-        (block_size, block_size, max_blocks, _quarter(max_blocks)),
+        _resolve(settings, "decode", "block", defaults),
+        ends_at_cache=settings.use_contiguous_pa,
+        most=cache_blocks,
     )
-    if settings.use_contiguous_pa and largest > cache_blocks:
-        notes.append(
-            f"VLLM_DECODE_BLOCK_BUCKET_MAX={largest} is lowered to the "
-            f"{cache_blocks} blocks of the KV cache (contiguous PA)."
-        )
-        largest = cache_blocks
-    if smallest > cache_blocks:
-        moved = max(1, cache_blocks - step)
-        notes.append(
-            f"VLLM_DECODE_BLOCK_BUCKET_MIN={smallest} is above the {cache_blocks} "
-            f"blocks of the KV cache and becomes {moved}."
-        )
-        smallest = moved
-    return PhaseParameters(
-        batch_size, (1, 1, 1, 1, 0), (smallest, step, largest, *padding), tuple(notes)
-    )
+    return PhaseParameters(batch_size, (1, 1, 1, 1, 0), num_blocks, notes)
 
 
 def _quarter(value: int) -> int:
@@ -152,10 +146,12 @@ def _resolve(
 
 
 def _values(
-    parameters: tuple[int, ...], settings: BucketingSettings, name: str
+    parameters: tuple[int, ...],
+    _settings: BucketingSettings,
+    phase: Phase,
+    dimension: str,
 ) -> list[int]:
-    smallest, step, largest, pad_max, pad_percent = parameters
-    return padding_aware_range(smallest, step, largest, pad_max, pad_percent, name=name)
+    return padding_aware_range(*parameters, name=range_name(phase, dimension))
 
 
 PADDING_AWARE = Strategy(

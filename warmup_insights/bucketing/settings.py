@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Annotated
 
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import BucketFile
+from warmup_insights.bucketing.versions import (
+    NEWEST_RELEASE,
+    Rules,
+    rules_of,
+    version_name,
+)
 from warmup_insights.errors import SettingError
 
 LONG_CONTEXT_TOKENS = 8192
@@ -57,18 +64,23 @@ class BucketingSettings:
     Lengths are in tokens, `num_kv_blocks` in KV cache blocks of `block_size` tokens
     (what vllm-gaudi calls num_hpu_blocks). `overrides` maps names such as
     VLLM_PROMPT_BS_BUCKET_MIN to numbers. With a `bucket_file` no strategy is used.
+    `engine_version` is the vllm-gaudi whose rules are used, as v0.26.0 or main.
 
     Raises:
         SettingError: a limit is too small, not a whole number, or contradicts another.
     """
 
-    max_num_seqs: int
-    max_num_prefill_seqs: int
-    block_size: int
-    max_num_batched_tokens: int
-    max_model_len: int
-    num_kv_blocks: int
-    num_speculative_tokens: int = 0
+    max_num_seqs: Annotated[int, "Most sequences of one step"]
+    max_num_prefill_seqs: Annotated[
+        int, "Most sequences of one prefill; else as the engine sets it"
+    ]
+    block_size: Annotated[int, "Tokens of a KV cache block"]
+    max_num_batched_tokens: Annotated[int, "Most tokens of one step"]
+    max_model_len: Annotated[int, "Most tokens of a sequence"]
+    num_kv_blocks: Annotated[int, "Blocks of the KV cache"]
+    num_speculative_tokens: Annotated[
+        int, "Tokens that speculative decoding proposes"
+    ] = 0
     mamba_chunk_size: int = 0
     mamba_chunk_size_is_explicit: bool = False
     skip_decode_block_clamp: bool = False
@@ -81,8 +93,10 @@ class BucketingSettings:
     overrides: Mapping[str, int] = field(default_factory=lambda: _NO_OVERRIDES)
     bucket_file: BucketFile | None = None
     notes: tuple[str, ...] = ()
+    engine_version: str = NEWEST_RELEASE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "engine_version", version_name(self.engine_version))
         for name, smallest in _SMALLEST.items():
             _check_limit(name, getattr(self, name), smallest)
         if self.strategy not in ("exp", "lin", "pad"):
@@ -90,11 +104,17 @@ class BucketingSettings:
                 f"VLLM_BUCKETING_STRATEGY={self.strategy!r} is not one of exp, lin, pad."
             )
         chunk = self.mamba_chunk_size
-        if chunk and self.max_num_batched_tokens % chunk:
+        is_checked = chunk and self.rules.checks_chunks
+        if is_checked and self.max_num_batched_tokens % chunk:
             raise SettingError(
                 f"max_num_batched_tokens={self.max_num_batched_tokens} is not a multiple "
                 f"of mamba_chunk_size={chunk}."
             )
+
+    @property
+    def rules(self) -> Rules:
+        """What differs in this version of the engine."""
+        return rules_of(self.engine_version)
 
     @property
     def is_long_context(self) -> bool:
@@ -102,9 +122,28 @@ class BucketingSettings:
         return self.max_model_len >= LONG_CONTEXT_TOKENS
 
     @property
+    def has_edge_contexts(self) -> bool:
+        """Whether the largest prompt context is the longest of each query length."""
+        rule = self.rules.long_context
+        if rule == "like short":
+            return False
+        return self.is_long_context or rule == "edge for short too"
+
+    @property
     def blocks_per_seq(self) -> int:
         """The KV blocks of one sequence filled to max_model_len."""
         return -(-self.max_model_len // self.block_size)
+
+    @property
+    def lowered_blocks_per_seq(self) -> int | None:
+        """The blocks of a sequence that decode buckets are lowered to; None for none.
+
+        Source: `common.py`, `generate_buckets`, get_corrector, of vllm-gaudi.
+        """
+        if self.mamba_chunk_size and self.rules.floors_mamba_blocks:
+            return self.max_model_len // self.block_size
+        is_kept = self.use_contiguous_pa or self.rules.early
+        return None if is_kept else self.blocks_per_seq
 
     @property
     def max_prompt_blocks(self) -> int:

@@ -1,16 +1,19 @@
-"""The results of `buckets` as plain objects for JSON."""
+"""The results of `buckets` as plain objects for JSON; named tuples become arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from warmup_insights.bucketing import (
     GeneratedBuckets,
     GeneratedBuckets2D,
+    LengthDistribution,
     Lookup,
     Padding,
     PaddingReport,
+    Trial,
     TwoDimSettings,
     WalkStep,
 )
@@ -22,25 +25,14 @@ def generated_payload(
     """The result of `generate`; `ranges` are pairs of parameters and values."""
     return {
         "strategy": generated.strategy,
-        "prompt_buckets": [list(bucket) for bucket in generated.prompt],
-        "decode_buckets": [list(bucket) for bucket in generated.decode],
-        "ranges": [
-            [list(bounds.parameters), list(bounds.values)]
-            for bounds in generated.ranges
-        ],
-        "dropped": [
-            {
-                "phase": drop.phase,
-                "bucket": list(drop.bucket),
-                "condition": drop.condition,
-                "replaced_by": list(drop.replaced_by) if drop.replaced_by else None,
-            }
-            for drop in generated.dropped
-        ],
+        "prompt_buckets": generated.prompt,
+        "decode_buckets": generated.decode,
+        "ranges": [(bounds.parameters, bounds.values) for bounds in generated.ranges],
+        "dropped": [drop._asdict() for drop in generated.dropped],
         "fallback_max_ctx": generated.fallback_max_ctx,
-        "lookups": [list(lookup.bucket) for lookup in lookups],
+        "lookups": [lookup.bucket for lookup in lookups],
         "padding": None if padding is None else padding_payload(padding),
-        "notes": list(generated.notes),
+        "notes": generated.notes,
     }
 
 
@@ -50,21 +42,14 @@ def generated_2d_payload(
     """The result of `generate --scheme 2d`."""
     return {
         "strategy": "two-dimensional",
-        "prompt_buckets": [list(bucket) for bucket in generated.prompt],
-        "decode_buckets": [list(bucket) for bucket in generated.decode],
+        "prompt_buckets": generated.prompt,
+        "decode_buckets": generated.decode,
         "ranges": {
-            "prompt": [list(bounds) for bounds in settings.parameters("prompt")],
-            "decode": [list(bounds) for bounds in settings.parameters("decode")],
+            "prompt": settings.parameters("prompt"),
+            "decode": settings.parameters("decode"),
         },
-        "dropped": [
-            {
-                "phase": drop.phase,
-                "bucket": list(drop.bucket),
-                "condition": drop.condition,
-            }
-            for drop in generated.dropped
-        ],
-        "notes": list(generated.notes),
+        "dropped": [drop._asdict() for drop in generated.dropped],
+        "notes": generated.notes,
     }
 
 
@@ -81,11 +66,33 @@ def lookup_payload(
 ) -> dict[str, Any]:
     """The result of `lookup`."""
     return {
-        "phase": lookup.phase,
-        "shape": list(lookup.shape),
-        "bucket": list(lookup.bucket),
-        "outcome": lookup.outcome,
+        **lookup._asdict(),
         "is_covered": lookup.is_covered,
         "padding": padding._asdict(),
         "walk": [step._asdict() for step in walk],
+    }
+
+
+def compare_payload(
+    trials: Sequence[Trial], lengths: LengthDistribution
+) -> dict[str, Any]:
+    """The result of `compare`: title, buckets, padding and problem of each strategy."""
+    strategies = [
+        {
+            "strategy": trial.title,
+            "prompt_buckets": None if made is None else len(made.prompt),
+            "decode_buckets": None if made is None else len(made.decode),
+            "dropped": None if made is None else len(made.dropped),
+            "padding": None
+            if trial.padding is None
+            else padding_payload(trial.padding),
+            "error": trial.problem,
+        }
+        for trial in trials
+        for made in [trial.generated]
+    ]
+    return {
+        "lengths": lengths.name,
+        "is_assumed": lengths.is_assumed,
+        "strategies": strategies,
     }

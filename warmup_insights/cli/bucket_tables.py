@@ -1,13 +1,10 @@
-"""The results of `buckets` as tables for a terminal."""
+"""The results of `buckets` as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from warmup_insights.bucketing import (
     STRATEGIES,
@@ -21,189 +18,191 @@ from warmup_insights.bucketing import (
     PaddingReport,
     PaddingSummary,
     Problem,
+    Trial,
     TwoDimSettings,
     WalkStep,
 )
+from warmup_insights.export.tables import TextTable, make_table
 
-_NO_TERMINAL_WIDTH = 120
+MOST_VALUES = 24
+"""Values of a dimension that are shown; of more the middle is left out."""
 _OUTCOMES = {
     "found": "warmed up",
-    "capped": "warmed up, but for fewer blocks than asked: the largest prepared",
+    "capped": "warmed up, but for fewer blocks than needed: the largest prepared",
     "fallback": "not warmed up: made at run time, and added",
     "unpadded": "bucketing is off: runs without padding",
 }
 
 
-def console() -> Console:
-    """Standard output; wide enough for a table where it is no terminal."""
-    out = Console(highlight=False)
-    return (
-        out if out.is_terminal else Console(highlight=False, width=_NO_TERMINAL_WIDTH)
-    )
+def generated_tables(generated: GeneratedBuckets, *, show_all: bool) -> list[TextTable]:
+    """Ranges, buckets of both phases, and what is not warmed up and why."""
+    decode = _buckets_table("decode", generated.decode)
+    most = f"No decode lookup needs more than {generated.fallback_max_ctx} blocks"
+    tables = [
+        _buckets_table("prompt", generated.prompt),
+        replace(decode, note=most),
+    ]
+    if generated.ranges:
+        tables.insert(0, _ranges_table(generated))
+    if generated.dropped:
+        tables.append(_dropped_table(generated.dropped, show_all=show_all))
+    return tables
 
 
-def ranges_table(generated: GeneratedBuckets) -> Table:
-    """The parameters and the values of each dimension."""
+def _ranges_table(generated: GeneratedBuckets) -> TextTable:
     strategy = STRATEGIES[generated.strategy]
-    table = _table(
-        f"Ranges, {strategy.title} strategy ({', '.join(strategy.parameter_names)})"
+    parameters = ", ".join(strategy.parameter_names)
+    return make_table(
+        f"Ranges, {strategy.title} strategy ({parameters})",
+        ("phase", "dimension", "parameters", "values"),
+        [
+            (r.phase, r.dimension, ", ".join(map(str, r.parameters)), shorten(r.values))
+            for r in generated.ranges
+        ],
     )
-    for name in ("phase", "dimension", "parameters", "values"):
-        table.add_column(name, overflow="fold")
-    for bounds in generated.ranges:
-        parameters = ", ".join(map(str, bounds.parameters))
-        table.add_row(
-            bounds.phase, bounds.dimension, parameters, shorten(bounds.values, 24)
-        )
-    return table
 
 
-def buckets_table(phase: str, buckets: Sequence[Bucket]) -> Table:
-    """The buckets of one phase, one row per batch size and query length."""
-    table = _table(f"{len(buckets)} {phase} buckets")
-    table.add_column("batch_size", justify="right")
-    table.add_column("query_len", justify="right")
-    table.add_column("num_blocks", overflow="fold")
-    for (batch_size, query_len), group in groupby(
-        buckets, key=lambda bucket: bucket[:2]
-    ):
-        blocks = [bucket.num_blocks for bucket in group]
-        table.add_row(str(batch_size), str(query_len), shorten(blocks, 24))
-    return table
+def _buckets_table(phase: str, buckets: Sequence[Bucket]) -> TextTable:
+    """One row per batch size and query length."""
+    groups = groupby(buckets, key=lambda bucket: bucket[:2])
+    return make_table(
+        f"{len(buckets)} {phase} buckets",
+        ("batch_size", "query_len", "num_blocks"),
+        [
+            (*map(str, key), shorten([bucket.num_blocks for bucket in group]))
+            for key, group in groups
+        ],
+        right=(0, 1),
+    )
 
 
-def dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> Table:
-    """What is not warmed up and why: one row per reason, or one per bucket."""
-    table = _table(f"{len(dropped)} candidates dropped or replaced")
-    for name in ("phase", "condition not met", "buckets"):
-        table.add_column(name, overflow="fold")
+def _dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> TextTable:
+    """One row per reason, or one per bucket."""
+    rows: list[tuple[str, str, str]] = []
     if show_all:
-        for drop in dropped:
-            table.add_row(drop.phase, drop.condition, _drop_text(drop))
-        return table
-    ordered = sorted(
-        dropped, key=lambda drop: (drop.phase, drop.condition, drop.bucket)
-    )
-    for (phase, condition), group in groupby(
-        ordered, key=lambda drop: (drop.phase, drop.condition)
-    ):
-        drops = list(group)
-        examples = ", ".join(_drop_text(drop) for drop in drops[:3])
-        more = ", ..." if len(drops) > 3 else ""
-        table.add_row(phase, condition, f"{len(drops)}: {examples}{more}")
-    return table
+        rows = [(drop.phase, drop.condition, _drop_text(drop)) for drop in dropped]
+    else:
+        ordered = sorted(dropped, key=lambda drop: (*_reason(drop), drop.bucket))
+        for (phase, condition), group in groupby(ordered, key=_reason):
+            texts = [_drop_text(drop) for drop in group]
+            more = ", ..." if len(texts) > 3 else ""
+            rows.append(
+                (phase, condition, f"{len(texts)}: {', '.join(texts[:3])}{more}")
+            )
+    title = f"{len(dropped)} candidates dropped or replaced"
+    return make_table(title, ("phase", "condition not met", "buckets"), rows)
 
 
-def padding_table(report: PaddingReport, lengths: LengthDistribution) -> Table:
+def _reason(drop: DroppedBucket) -> tuple[str, str]:
+    return drop.phase, drop.condition
+
+
+def _drop_text(drop: DroppedBucket) -> str:
+    new = "" if drop.replaced_by is None else f" -> {tuple(drop.replaced_by)}"
+    return f"{tuple(drop.bucket)}{new}"
+
+
+def padding_table(report: PaddingReport, lengths: LengthDistribution) -> TextTable:
     """Expected and worst padding for the lengths of a distribution."""
-    table = _table(f"Padding for lengths {escape(lengths.name)}")
-    for name in ("phase", "in", "padded share", "mean", "worst", "not covered"):
-        table.add_column(name, overflow="fold")
-    for phase, summary in zip(("prompt", "decode", "decode"), report, strict=True):
-        if summary is None:
-            table.add_row(phase, "-", "no length fits", "", "", "")
-        else:
-            table.add_row(phase, *_summary_cells(summary))
-    return table
+    rows = [
+        (phase, "-", "no length fits", "", "", "")
+        if summary is None
+        else (
+            phase, summary.unit, percent(summary.ratio), f"{summary.mean:.1f} a shape",
+            _worst_text(summary), percent(summary.uncovered),
+        )
+        for phase, summary in zip(("prompt", "decode", "decode"), report, strict=True)
+    ]  # fmt: skip
+    return make_table(
+        f"Padding for lengths {lengths.name}",
+        ("phase", "in", "padded share", "mean", "worst", "not covered"),
+        rows,
+    )
 
 
 def generated_2d_table(
     settings: TwoDimSettings, generated: GeneratedBuckets2D
-) -> Table:
+) -> TextTable:
     """Both lists of the older scheme, one row per batch size."""
-    table = _table(
+    return make_table(
         f"{len(generated.prompt)} prompt and {len(generated.decode)} decode buckets "
-        f"(two dimensions), {len(generated.dropped)} dropped"
-    )
-    table.add_column("phase")
-    table.add_column("batch_size", justify="right")
-    table.add_column("seq_len", overflow="fold")
-    for phase, buckets in (("prompt", generated.prompt), ("decode", generated.decode)):
-        for batch_size, group in groupby(buckets, key=lambda bucket: bucket.batch_size):
-            table.add_row(
-                phase, str(batch_size), shorten([item.seq_len for item in group], 24)
+        f"(two dimensions), {len(generated.dropped)} dropped",
+        ("phase", "batch_size", "seq_len"),
+        [
+            (phase, str(batch_size), shorten([bucket.seq_len for bucket in group]))
+            for phase, buckets in (
+                ("prompt", generated.prompt), ("decode", generated.decode),
             )
-    return table
+            for batch_size, group in groupby(buckets, key=lambda b: b.batch_size)
+        ],
+        right=[1],
+    )  # fmt: skip
 
 
-def lookup_table(lookup: Lookup, padding: Padding) -> Table:
-    """The bucket of one shape, and what of it is padding."""
-    table = _table(f"{lookup.phase} bucket {tuple(lookup.bucket)}")
-    table.add_column()
-    for name in ("batch_size", "query_len", "num_blocks"):
-        table.add_column(name, justify="right")
-    table.add_row("shape", *map(str, lookup.shape))
-    table.add_row("bucket", *map(str, lookup.bucket))
-    table.add_row("padding", *map(str, padding[:3]))
-    return table
-
-
-def lookup_text(lookup: Lookup, padding: Padding) -> str:
-    """How the bucket came about, and what of it is padding in tokens."""
-    text = (
+def lookup_table(lookup: Lookup, padding: Padding) -> TextTable:
+    """The bucket of one shape, how it came about, and what of it is padding."""
+    note = (
         f"{_OUTCOMES[lookup.outcome]}; padded: {padding.tokens} tokens "
         f"({percent(padding.ratio)} of the bucket) and "
         f"{padding.context_tokens} tokens of context"
     )
-    return (
-        text if lookup.is_covered else f"{text}; the bucket is smaller than the shape"
+    if not lookup.is_covered:
+        note += "; the bucket is smaller than the shape"
+    return make_table(
+        f"{lookup.phase} bucket {tuple(lookup.bucket)}",
+        ("", "batch_size", "query_len", "num_blocks"),
+        [
+            ("shape", *map(str, lookup.shape)),
+            ("bucket", *map(str, lookup.bucket)),
+            ("padding", *map(str, padding[:3])),
+        ],
+        right=(1, 2, 3),
+        note=note,
     )
 
 
-def walk_table(steps: Sequence[WalkStep]) -> Table:
+def walk_table(steps: Sequence[WalkStep]) -> TextTable:
     """The buckets of a decode batch while it grows."""
-    table = _table("Decode buckets while the sequences grow")
-    for name in ("tokens made", "blocks at the end", "bucket", ""):
-        table.add_column(name, overflow="fold")
-    for step in steps:
-        table.add_row(
-            f"{step.first_token} to {step.last_token}",
-            str(step.num_blocks),
+    rows = [
+        (
+            f"{step.first_token} to {step.last_token}", str(step.num_blocks),
             str(tuple(step.bucket)),
             "" if step.outcome == "found" else _OUTCOMES[step.outcome],
         )
-    return table
+        for step in steps
+    ]  # fmt: skip
+    header = ("tokens made", "blocks at the end", "bucket", "")
+    return make_table("Decode buckets while the sequences grow", header, rows)
 
 
-def problems_table(problems: Iterable[Problem]) -> Table:
+def problems_table(problems: Iterable[Problem]) -> TextTable:
     """What is wrong in a bucket file."""
-    table = _table("Problems")
-    table.add_column("line", justify="right")
-    table.add_column("level")
-    table.add_column("problem", overflow="fold")
-    for problem in problems:
-        line = str(problem.line) if problem.line else "-"
-        table.add_row(line, problem.level, escape(problem.message))
-    return table
+    rows = [(str(p.line) if p.line else "-", p.level, p.message) for p in problems]
+    return make_table("Problems", ("line", "level", "problem"), rows, right=[0])
 
 
-def compare_table(
-    rows: Sequence[tuple[str, GeneratedBuckets | None, PaddingReport | None, str]],
-    lengths: LengthDistribution,
-) -> Table:
+def compare_table(trials: Sequence[Trial], lengths: LengthDistribution) -> TextTable:
     """Strategies side by side: counts, drops and padded shares."""
-    table = _table(f"Strategies, padding for lengths {escape(lengths.name)}")
-    for name in ("strategy", "prompt", "decode", "dropped"):
-        table.add_column(name, justify="right")
-    for name in ("prompt padding", "decode padding", "worst prompt"):
-        table.add_column(name, overflow="fold")
-    for strategy, generated, report, _ in rows:
-        if generated is None or report is None:
-            table.add_row(strategy, "-", "-", "-", "not possible", "", "")
-            continue
-        table.add_row(
-            strategy,
-            str(len(generated.prompt)),
-            str(len(generated.decode)),
-            str(len(generated.dropped)),
-            _share_text(report.prompt),
+    header = (
+        "strategy", "prompt", "decode", "dropped", "prompt padding", "decode padding",
+        "worst prompt",
+    )  # fmt: skip
+    cells = [
+        (trial.title, "-", "-", "-", "not possible", "", "")
+        if (generated := trial.generated) is None or (report := trial.padding) is None
+        else (
+            trial.title, str(len(generated.prompt)), str(len(generated.decode)),
+            str(len(generated.dropped)), _share_text(report.prompt),
             f"{_share_text(report.decode_sequences)}, {_share_text(report.decode_blocks)}",
             _worst_text(report.prompt),
         )
-    return table
+        for trial in trials
+    ]  # fmt: skip
+    title = f"Strategies, padding for lengths {lengths.name}"
+    return make_table(title, header, cells, right=range(4))
 
 
-def shorten(values: Sequence[int], most: int) -> str:
+def shorten(values: Sequence[int], most: int = MOST_VALUES) -> str:
     """Numbers with blanks between them; the middle is left out of a long list."""
     if len(values) <= most:
         return " ".join(map(str, values))
@@ -219,36 +218,12 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f}%"
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold")
-
-
-def _drop_text(drop: DroppedBucket) -> str:
-    if drop.replaced_by is None:
-        return str(tuple(drop.bucket))
-    return f"{tuple(drop.bucket)} -> {tuple(drop.replaced_by)}"
-
-
-def _summary_cells(summary: PaddingSummary) -> tuple[str, ...]:
-    return (
-        summary.unit,
-        percent(summary.ratio),
-        f"{summary.mean:.1f} a shape",
-        _worst_text(summary),
-        percent(summary.uncovered),
-    )
-
-
 def _share_text(summary: PaddingSummary | None) -> str:
-    if summary is None:
-        return "-"
-    return f"{percent(summary.ratio)} of {summary.unit}"
+    return "-" if summary is None else f"{percent(summary.ratio)} of {summary.unit}"
 
 
 def _worst_text(summary: PaddingSummary | None) -> str:
     if summary is None:
         return "-"
-    return (
-        f"{percent(summary.worst_ratio)}: {tuple(summary.worst_shape)} in "
-        f"{tuple(summary.worst_bucket)}"
-    )
+    shape, bucket = tuple(summary.worst_shape), tuple(summary.worst_bucket)
+    return f"{percent(summary.worst_ratio)}: {shape} in {bucket}"

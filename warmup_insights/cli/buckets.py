@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
 
 from warmup_insights.bucketing import (
-    STRATEGIES,
     Bucket2D,
     BucketingSettings,
     BucketTable,
-    GeneratedBuckets,
-    LengthDistribution,
-    PaddingReport,
     Phase,
     StrategyName,
     find_two_dim,
@@ -27,6 +21,8 @@ from warmup_insights.bucketing import (
     lint_bucket_lines,
     padding_of,
     report_padding,
+    rules_name,
+    try_settings,
     two_dim_settings,
     walk_decode,
 )
@@ -40,15 +36,17 @@ from warmup_insights.cli.bucket_options import (
     read_length_options,
     read_settings_file,
     settings_options,
+    version_option,
 )
 from warmup_insights.cli.buckets_fit import fit_command
-from warmup_insights.errors import InputError, SettingError
+from warmup_insights.cli.options import force_option, json_option
+from warmup_insights.cli.printing import print_json, print_notes, print_tables
+from warmup_insights.cli.writing import write_result
+from warmup_insights.errors import InputError
+from warmup_insights.export.tables import TextTable
 
 Scheme = Literal["3d", "2d"]
 
-_json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON."
-)
 _scheme_option = click.option(
     "--scheme",
     type=click.Choice(get_args(Scheme)),
@@ -60,10 +58,10 @@ _scheme_option = click.option(
 
 @click.group()
 def buckets() -> None:
-    """Generate, look up, lint and compare buckets without an engine.
+    """The rules are those of vllm-gaudi.
 
-    The rules are those of vllm-gaudi. Limits come from options or --settings, overrides
-    such as VLLM_PROMPT_BS_BUCKET_MAX from the environment, --settings or --set.
+    Limits come from options or --settings, overrides such as VLLM_PROMPT_BS_BUCKET_MAX
+    from the environment, --settings or --set.
     """
 
 
@@ -78,8 +76,8 @@ buckets.add_command(fit_command)
 @click.option(
     "--output-file", type=click.Path(), metavar="FILE", help="Write a bucket file, too."
 )
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
-@_json_option
+@force_option
+@json_option
 def generate_command(
     request: Request,
     lengths_file: str | None,
@@ -93,7 +91,7 @@ def generate_command(
     """List the buckets that an engine would warm up, and why not the others."""
     if scheme == "2d":
         if output_file is not None:
-            raise InputError("--output-file needs buckets of --scheme 3d.")
+            raise InputError("--output-file needs buckets of --scheme 3d")
         _generate_2d(request, as_json)
         return
     settings = request.settings()
@@ -101,18 +99,23 @@ def generate_command(
     table = BucketTable(settings, generated)
     lengths = read_length_options(lengths_file, assumption, settings.max_model_len)
     padding = report_padding(settings, table, lengths) if generated.prompt else None
-    lookups = [table.lookup(_phase(phase), shape) for phase, shape in request.lookups]
+    lookups = [table.lookup(phase, shape) for phase, shape in request.lookups]
     if output_file is not None:
-        _write_file(output_file, generated, force)
-    _say(generated.notes)
-    if as_json:
-        click.echo(json.dumps(payloads.generated_payload(generated, lookups, padding)))
-        return
-    _print_generated(generated, show_all)
+        # The engine multiplies for speculative decoding after reading: seeds are written.
+        text = format_bucket_file(generated.prompt, generated.seed_decode)
+        write_result(output_file, text, force=force)
+        if output_file == "-":
+            return
+    print_notes(generated.notes, err=True)
+    shown = tables.generated_tables(generated, show_all=show_all)
     if padding is not None:
-        tables.console().print(tables.padding_table(padding, lengths))
-    for lookup in lookups:
-        click.echo(f"{lookup.phase} {tuple(lookup.shape)} -> {tuple(lookup.bucket)}")
+        shown.append(tables.padding_table(padding, lengths))
+    payload = payloads.generated_payload(generated, lookups, padding)
+    lines = [
+        f"{lookup.phase} {tuple(lookup.shape)} -> {tuple(lookup.bucket)}"
+        for lookup in lookups
+    ]
+    _print(as_json, settings, payload, shown, lines)
 
 
 @buckets.command("lookup")
@@ -123,7 +126,7 @@ def generate_command(
 @_scheme_option
 @click.option(
     "--phase",
-    type=click.Choice(["prompt", "decode"]),
+    type=click.Choice(get_args(Phase)),
     help="Without it, QUERY 1 with a context is decode, all else is a prompt.",
 )
 @click.option(
@@ -139,7 +142,7 @@ def generate_command(
     metavar="N",
     help="Show the decode buckets of the next N tokens; needs --context-tokens.",
 )
-@_json_option
+@json_option
 def lookup_command(
     batch: int,
     query: int,
@@ -162,7 +165,7 @@ def lookup_command(
         return
     if num_tokens and not context_tokens:
         raise InputError(
-            "--walk needs --context-tokens: blocks do not tell the lengths."
+            "--walk needs --context-tokens; lengths do not follow from blocks"
         )
     settings = request.settings()
     table = BucketTable(settings, generate(settings))
@@ -178,13 +181,11 @@ def lookup_command(
         if num_tokens
         else []
     )
-    if as_json:
-        click.echo(json.dumps(payloads.lookup_payload(lookup, padding, walk)))
-        return
-    tables.console().print(tables.lookup_table(lookup, padding))
-    click.echo(tables.lookup_text(lookup, padding))
+    shown = [tables.lookup_table(lookup, padding)]
     if walk:
-        tables.console().print(tables.walk_table(walk))
+        shown.append(tables.walk_table(walk))
+    payload = payloads.lookup_payload(lookup, padding, walk)
+    _print(as_json, settings, payload, shown)
 
 
 @buckets.command("lint")
@@ -196,26 +197,29 @@ def lookup_command(
     metavar="SETTINGS",
     help="Also report what an engine with these settings would drop.",
 )
-@_json_option
-def lint_command(file: str, settings_file: str | None, as_json: bool) -> None:
+@version_option
+@json_option
+def lint_command(
+    file: str, settings_file: str | None, engine_version: str | None, as_json: bool
+) -> None:
     """Check every line of a bucket FILE; exit code 1 if an engine could not use it."""
     settings = None
     if settings_file is not None:
-        settings = _without_file(read_settings_file(settings_file))
-    parsed, problems = lint_bucket_lines(open_bucket_lines(file), file, settings)
-    if as_json:
-        payload = {
-            "prompt_buckets": len(parsed.prompt),
-            "decode_buckets": len(parsed.decode),
-            "problems": [problem._asdict() for problem in problems],
-        }
-        click.echo(json.dumps(payload))
-    else:
-        if problems:
-            tables.console().print(tables.problems_table(problems))
-        click.echo(
-            f"{file}: {len(parsed.prompt)} prompt and {len(parsed.decode)} decode buckets"
+        request = read_settings_file(settings_file)
+        settings = _without_file(replace(request, engine_version=engine_version))
+    elif engine_version is not None:
+        raise InputError(
+            "--engine-version needs --settings; without them no rule depends on a version"
         )
+    parsed, problems = lint_bucket_lines(open_bucket_lines(file), file, settings)
+    payload = {
+        "prompt_buckets": len(parsed.prompt),
+        "decode_buckets": len(parsed.decode),
+        "problems": [problem._asdict() for problem in problems],
+    }
+    counts = f"{len(parsed.prompt)} prompt and {len(parsed.decode)} decode buckets"
+    shown = [tables.problems_table(problems)] if problems else []
+    _print(as_json, settings, payload, shown, [f"{file}: {counts}"])
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -225,93 +229,64 @@ def lint_command(file: str, settings_file: str | None, as_json: bool) -> None:
 @buckets.command("compare")
 @settings_options
 @length_options
-@_json_option
+@json_option
 def compare_command(
     request: Request, lengths_file: str | None, assumption: Assumption, as_json: bool
 ) -> None:
     """Put the strategies side by side: counts, and padding for request lengths."""
     settings = request.settings()
     lengths = read_length_options(lengths_file, assumption, settings.max_model_len)
-    rows = list(_compare(settings, lengths))
-    if as_json:
-        click.echo(json.dumps(_compare_payload(rows, lengths)))
-        return
-    tables.console().print(tables.compare_table(rows, lengths))
-    for title, _, _, problem in rows:
-        if problem:
-            click.echo(f"{title}: {problem}")
-
-
-_Row = tuple[str, GeneratedBuckets | None, PaddingReport | None, str]
-
-
-def _compare(
-    settings: BucketingSettings, lengths: LengthDistribution
-) -> Iterable[_Row]:
-    variants = {
-        name: replace(settings, strategy=name, bucket_file=None)
+    variants = [
+        replace(settings, strategy=name, bucket_file=None)
         for name in get_args(StrategyName)
-    }
-    titles = {name: STRATEGIES[name].title for name in variants}
-    if settings.bucket_file is not None:
-        variants["file"], titles["file"] = settings, "file"
-    for name, variant in variants.items():
-        try:
-            generated = generate(variant)
-        except SettingError as error:
-            yield titles[name], None, None, str(error)
-            continue
-        report = report_padding(variant, BucketTable(variant, generated), lengths)
-        yield titles[name], generated, report, ""
-
-
-def _compare_payload(rows: list[_Row], lengths: LengthDistribution) -> dict[str, Any]:
-    strategies = [
-        {
-            "strategy": title,
-            "prompt_buckets": None if generated is None else len(generated.prompt),
-            "decode_buckets": None if generated is None else len(generated.decode),
-            "dropped": None if generated is None else len(generated.dropped),
-            "padding": None if report is None else payloads.padding_payload(report),
-            "error": problem or None,
-        }
-        for title, generated, report, problem in rows
     ]
-    return {
-        "lengths": lengths.name,
-        "is_assumed": lengths.is_assumed,
-        "strategies": strategies,
-    }
+    if settings.bucket_file is not None:
+        variants.append(settings)
+    trials = [try_settings(variant, lengths) for variant in variants]
+    lines = [f"{trial.title}: {trial.problem}" for trial in trials if trial.problem]
+    payload = payloads.compare_payload(trials, lengths)
+    _print(as_json, settings, payload, [tables.compare_table(trials, lengths)], lines)
 
 
-def _print_generated(generated: GeneratedBuckets, show_all: bool) -> None:
-    out = tables.console()
-    if generated.ranges:
-        out.print(tables.ranges_table(generated))
-    out.print(tables.buckets_table("prompt", generated.prompt))
-    out.print(tables.buckets_table("decode", generated.decode))
-    if generated.dropped:
-        out.print(tables.dropped_table(generated.dropped, show_all=show_all))
-    click.echo(
-        f"{len(generated.prompt)} prompt + {len(generated.decode)} decode buckets, "
-        f"{len(generated.dropped)} candidates dropped or replaced; no decode lookup "
-        f"asks for more than {generated.fallback_max_ctx} blocks"
-    )
+def _print(
+    as_json: bool,
+    settings: BucketingSettings | None,
+    payload: dict[str, Any],
+    shown: Sequence[TextTable],
+    lines: Sequence[str] = (),
+) -> None:
+    """The payload, or tables, lines, and the rules that were used, if any were."""
+    version = None if settings is None else settings.engine_version
+    if as_json:
+        print_json({"engine_version": version, **payload})
+        return
+    print_tables(shown)
+    for line in lines:
+        click.echo(line)
+    if version is not None:
+        click.echo(f"Bucketing rules of {rules_name(version)}")
 
 
 def _generate_2d(request: Request, as_json: bool) -> None:
+    _check_2d(request)
     settings = two_dim_settings(request.inputs, request.env)
     generated = generate_two_dim(settings)
-    _say(generated.notes)
+    print_notes(generated.notes, err=True)
     if as_json:
-        click.echo(json.dumps(payloads.generated_2d_payload(settings, generated)))
-        return
-    tables.console().print(tables.generated_2d_table(settings, generated))
+        print_json(payloads.generated_2d_payload(settings, generated))
+    else:
+        print_tables([tables.generated_2d_table(settings, generated)])
+
+
+def _check_2d(request: Request) -> None:
+    if request.engine_version is not None:
+        raise InputError("--engine-version needs buckets of --scheme 3d")
 
 
 def _lookup_2d(
     request: Request, phase: Phase, shape: tuple[int, int, int], as_json: bool
 ) -> None:
+    _check_2d(request)
     settings = two_dim_settings(request.inputs, request.env)
     generated = generate_two_dim(settings)
     batch, query, context = shape
@@ -326,7 +301,7 @@ def _lookup_2d(
             "bucket": list(bucket),
             "outcome": "found" if is_warmed else "unprepared",
         }
-        click.echo(json.dumps(payload))
+        print_json(payload)
         return
     state = "warmed up" if is_warmed else "not warmed up"
     click.echo(f"{phase} {tuple(wanted)} -> {tuple(bucket)} ({state})")
@@ -338,19 +313,6 @@ def _blocks(settings: BucketingSettings, phase: Phase, batch: int, tokens: int) 
     return batch * -(-(tokens + 1) // settings.block_size)
 
 
-def _write_file(path: str, generated: GeneratedBuckets, force: bool) -> None:
-    # The engine multiplies for speculative decoding after reading, so seeds are written.
-    text = format_bucket_file(generated.prompt, generated.seed_decode)
-    target = Path(path)
-    if target.exists() and not force:
-        raise InputError(f"{path} exists; use --force to overwrite it.")
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
-    click.echo(f"Wrote {path}.", err=True)
-
-
 def _without_file(request: Request) -> BucketingSettings:
     env = {
         name: value
@@ -358,12 +320,3 @@ def _without_file(request: Request) -> BucketingSettings:
         if name != "VLLM_BUCKETING_FROM_FILE"
     }
     return replace(request, env=env).settings()
-
-
-def _phase(phase: str) -> Phase:
-    return "prompt" if phase == "prompt" else "decode"
-
-
-def _say(notes: Iterable[str]) -> None:
-    for note in notes:
-        click.echo(f"Note: {note}", err=True)

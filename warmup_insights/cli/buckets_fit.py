@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from warmup_insights.cli.bucket_options import Request, settings_options
-from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.errors import InputError, SettingError
-
-if TYPE_CHECKING:
-    from warmup_insights.analysis.plan_evidence import Evidence
-    from warmup_insights.analysis.traffic import Traffic
-    from warmup_insights.analysis.traffic_limits import Limits
-    from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.analysis.fit import traffic as shapes
+from warmup_insights.analysis.fit.cost import Limits
+from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
+from warmup_insights.analysis.plan_buckets import bucketing_inputs
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.bucketing import BucketingSettings, rules_name, version_of_run
+from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
+from warmup_insights.cli.loading import load_runs
+from warmup_insights.cli.options import (
+    db_option,
+    force_option,
+    json_option,
+    parsed_by,
+)
+from warmup_insights.cli.printing import print_json, print_notes, print_tables
+from warmup_insights.cli.writing import write_result
+from warmup_insights.errors import InputError
+from warmup_insights.export.fits import bucket_file_text, bucket_tables, fit_table
+from warmup_insights.units import (
+    parse_bytes,
+    parse_duration,
+)
 
 DEFAULT_BUCKETS = 64
 MAX_LINE = 100_000
@@ -38,10 +50,16 @@ MAX_BENCHMARK_BYTES = 1 << 30
     help=f"Most buckets. [default: {DEFAULT_BUCKETS}, if there is no other limit]",
 )  # fmt: skip
 @click.option(
-    "--max-warmup", metavar="TIME", help="Most warm-up, such as 90s; needs RUN."
+    "--max-warmup",
+    metavar="TIME",
+    callback=parsed_by(parse_duration),
+    help="Most warm-up, such as 90s; needs RUN.",
 )
 @click.option(
-    "--max-graph-memory", metavar="SIZE", help="Most graph memory, as 8GiB; needs RUN."
+    "--max-graph-memory",
+    metavar="SIZE",
+    callback=parsed_by(parse_bytes),
+    help="Most graph memory, as 8GiB; needs RUN.",
 )
 @click.option(
     "--block-weight", type=click.IntRange(0), default=1, show_default=True,
@@ -56,7 +74,7 @@ MAX_BENCHMARK_BYTES = 1 << 30
     help="Give the largest legal prompt and decode a bucket, too.",
 )  # fmt: skip
 @click.option("-o", "--output-file", metavar="FILE", help="Write the bucket file.")
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@force_option
 @settings_options
 @db_option
 @json_option
@@ -66,8 +84,8 @@ def fit_command(
     trace: str | None,
     benchmark: str | None,
     max_buckets: int | None,
-    max_warmup: str | None,
-    max_graph_memory: str | None,
+    max_warmup: float | None,
+    max_graph_memory: int | None,
     block_weight: int,
     query_step: int,
     cover_limits: bool,
@@ -78,15 +96,15 @@ def fit_command(
 ) -> None:
     """Find the buckets that waste least for given traffic, within a limit.
 
-    The traffic is that of RUN while serving, or of --trace or --benchmark. Settings and
-    costs of buckets are those of RUN where one is named.
+    The traffic is that of RUN while serving, or of --trace or --benchmark. Settings,
+    engine version and costs of buckets are those of RUN where one is named.
     """
-    from warmup_insights.analysis.traffic_report import fit_for_settings
-
-    evidence = _evidence(db, run) if run is not None else None
-    settings = _settings(request, evidence)
-    traffic = _traffic(db, run, trace, benchmark, settings)
-    limits = _limits(max_buckets, max_warmup, max_graph_memory, evidence)
+    loaded = load_runs(db, [run])[0] if run is not None else None
+    settings = _settings(request, loaded)
+    if settings.rules.early:
+        raise InputError(f"vllm-gaudi {settings.engine_version} reads no bucket file")
+    traffic = _traffic(loaded, trace, benchmark, settings)
+    limits = _limits(max_buckets, max_warmup, max_graph_memory, loaded)
     report = fit_for_settings(
         traffic,
         settings,
@@ -96,42 +114,25 @@ def fit_command(
         query_step=query_step,
     )
     if output_file is not None:
-        from warmup_insights.cli.writing import write_result
-        from warmup_insights.export.fits import bucket_file_text
-
-        text = bucket_file_text(report, limit_text(limits))
+        text = bucket_file_text(report, str(limits))
         write_result(output_file, text, force=force)
         if output_file == "-":
             return
     if as_json:
-        click.echo(json.dumps(report.as_dict(), indent=2))
+        print_json({**report.as_dict(), "engine_version": settings.engine_version})
         return
-    from warmup_insights.cli.printing import print_notes, print_tables
-    from warmup_insights.export.fits import bucket_tables, fit_table
-
     tables = [] if output_file is not None else bucket_tables(report)
     print_tables([*tables, fit_table(report)])
     print_notes(report.notes)
+    click.echo(f"Bucketing rules of {rules_name(settings.engine_version)}")
 
 
-def _evidence(db: str, run: str) -> Evidence:
-    from warmup_insights.analysis.plan_evidence import collect_evidence
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db, read_only=True) as store:
-        record = store.find_run(run)
-        is_log = record.source_kind == "log"
-        return collect_evidence(store.events(record.run_id), is_log=is_log)
-
-
-def _settings(request: Request, evidence: Evidence | None) -> BucketingSettings:
+def _settings(request: Request, run: Folded | None) -> BucketingSettings:
     """The settings of the run, with those that were given here on top."""
-    if evidence is None:
+    if run is None:
         return request.settings()
-    from warmup_insights.analysis.plan_buckets import bucketing_inputs
-
-    blocks = evidence.cache.num_blocks if evidence.cache is not None else None
-    inputs, variables = bucketing_inputs(evidence, blocks) or ({}, {})
+    blocks = run.summary.memory_or_none.num_kv_blocks
+    inputs, variables = bucketing_inputs(run.summary, blocks) or ({}, {})
     context = click.get_current_context()
     given = {
         name: value
@@ -144,44 +145,39 @@ def _settings(request: Request, evidence: Evidence | None) -> BucketingSettings:
         for name, value in request.env.items()
         if os.environ.get(name) != value
     }
-    merged = replace(request, inputs={**inputs, **given}, env={**variables, **changed})
+    merged = replace(
+        request,
+        inputs={**inputs, **given},
+        env={**variables, **changed},
+        engine_version=request.engine_version
+        or version_of_run(run.summary.engine.name, run.summary.engine.version),
+    )
     return merged.settings()
 
 
 def _traffic(
-    db: str,
-    run: str | None,
+    run: Folded | None,
     trace: str | None,
     benchmark: str | None,
     settings: BucketingSettings,
-) -> Traffic:
-    from warmup_insights.analysis import traffic as shapes
-
+) -> shapes.Traffic:
     if trace is not None and benchmark is not None:
-        raise click.UsageError("Choose one of --trace and --benchmark.")
+        raise click.UsageError("Choose one of --trace and --benchmark")
     found: shapes.Traffic | shapes.Requests
     if trace is not None:
         found = shapes.parse_trace(_lines(trace), trace)
     elif benchmark is not None:
-        found = shapes.parse_benchmark(_content(benchmark), benchmark)
+        found = shapes.parse_benchmark(
+            read_bounded(benchmark, MAX_BENCHMARK_BYTES), benchmark
+        )
     elif run is not None:
-        found = _run_traffic(db, run)
+        name = run.summary.label or run.summary.run_id
+        found = shapes.traffic_of_run(run.summary, name)
     else:
-        raise click.UsageError("Name a RUN, a --trace or a --benchmark.")
+        raise click.UsageError("Name a RUN, a --trace or a --benchmark")
     if isinstance(found, shapes.Requests):
         return shapes.traffic_from_requests(found, settings)
     return found
-
-
-def _run_traffic(db: str, run: str) -> Traffic:
-    from warmup_insights.analysis.traffic import traffic_from_events
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db, read_only=True) as store:
-        record = store.find_run(run)
-        kinds = ("bucket_used", "bucket_miss")
-        name = record.label or record.run_id
-        return traffic_from_events(store.events(record.run_id, kinds=kinds), name)
 
 
 def _lines(path: str) -> Iterator[bytes]:
@@ -193,47 +189,15 @@ def _lines(path: str) -> Iterator[bytes]:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            content = stream.read(MAX_BENCHMARK_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > MAX_BENCHMARK_BYTES:
-        raise InputError(f"{path} is larger than 1 GiB; use a JSONL trace")
-    return content
-
-
 def _limits(
     max_buckets: int | None,
-    max_warmup: str | None,
-    max_graph_memory: str | None,
-    evidence: Evidence | None,
+    max_warmup: float | None,
+    max_graph_memory: int | None,
+    run: Folded | None,
 ) -> Limits:
-    from warmup_insights.analysis.traffic_limits import Limits
-    from warmup_insights.analysis.traffic_report import run_costs
-    from warmup_insights.units import parse_bytes, parse_duration
-
-    try:
-        seconds = None if max_warmup is None else parse_duration(max_warmup)
-        size = None if max_graph_memory is None else parse_bytes(max_graph_memory)
-    except ValueError as error:
-        raise SettingError(f"A limit cannot be read: {error}") from error
-    if max_buckets is None and seconds is None and size is None:
+    if max_buckets is None and max_warmup is None and max_graph_memory is None:
         max_buckets = DEFAULT_BUCKETS
-    costs: tuple[Any, Any] = (None, None) if evidence is None else run_costs(evidence)
-    return Limits(max_buckets, seconds, size, *costs)
-
-
-def limit_text(limits: Limits) -> str:
-    """The limits in words."""
-    from warmup_insights.units import format_bytes, format_duration
-
-    parts = []
-    if limits.max_buckets is not None:
-        parts.append(f"{limits.max_buckets} buckets")
-    if limits.max_warmup_s is not None:
-        parts.append(f"{format_duration(limits.max_warmup_s)} of warm-up")
-    if limits.max_graph_bytes is not None:
-        parts.append(f"{format_bytes(limits.max_graph_bytes)} of graphs")
-    return " and ".join(parts)
+    costs: tuple[Any, Any] = (None, None)
+    if run is not None:
+        costs = run_costs(run.summary, run.rows)
+    return Limits(max_buckets, max_warmup, max_graph_memory, *costs)

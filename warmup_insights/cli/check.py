@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import click
 
+from warmup_insights import storage
 from warmup_insights.analysis.check import (
     SHORT_NAMES,
     CheckResult,
     Limit,
-    Side,
     check_run,
     parse_limit,
 )
-from warmup_insights.analysis.figures import BY_NAME
-from warmup_insights.cli.options import Command, db_option, json_option
+from warmup_insights.cli.options import (
+    Command,
+    db_option,
+    force_option,
+    json_option,
+    read_assignments,
+)
+from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.writing import write_result
+from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
-
-if TYPE_CHECKING:
-    from warmup_insights.storage import EventStore
+from warmup_insights.export.baseline import read_run_json
+from warmup_insights.export.checks import check_markdown, check_table, end_sentence
+from warmup_insights.export.junit import junit_text
+from warmup_insights.export.tables import plain
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.runs import current
 
 
 def limit_options(command: Command) -> Command:
@@ -56,7 +67,7 @@ def limit_options(command: Command) -> Command:
 )  # fmt: skip
 @click.option("--junit", metavar="FILE", help="Write JUnit XML, too; - is stdout.")
 @click.option("--markdown", metavar="FILE", help="Write Markdown, too; - is stdout.")
-@click.option("--force", is_flag=True, help="Overwrite these files.")
+@force_option
 @db_option
 @json_option
 def check(
@@ -71,18 +82,21 @@ def check(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Check a run against limits; exit code 1 when one does not hold.
+    """RUN is a run id, the unique start of one, a label, or `latest`.
 
-    RUN is a run id, the unique start of one, a label, or `latest`. A LIMIT is a value
+    A LIMIT is a value
     (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s). A
     limit on a figure that is unknown does not hold.
     """
     limits = _limits(options, highest, lowest)
     summary, base = _load(db, run, baseline)
     result = check_run(summary, limits, base)
-    _write(result, junit, markdown, force)
+    if junit is not None:
+        write_result(junit, junit_text(result), force=force)
+    if markdown is not None:
+        write_result(markdown, check_markdown(result), force=force)
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        print_json(result.as_dict())
     elif "-" not in (junit, markdown):
         _print(result)
     if not result.passed:
@@ -90,52 +104,43 @@ def check(
 
 
 def _limits(
-    options: dict[str, Any], highest: tuple[str, ...], lowest: tuple[str, ...]
+    options: dict[str, str | None], highest: tuple[str, ...], lowest: tuple[str, ...]
 ) -> list[Limit]:
     limits = []
     for key, text in options.items():
         if text is not None:
-            side, _, name = key.partition("_")
-            limits.append(parse_limit(name.replace("_", "-"), _side(side), text))
-    for given, texts in (("max", highest), ("min", lowest)):
-        for text in texts:
-            name, separator, value = text.partition("=")
-            if not separator:
-                raise InputError(
-                    f"--{given} {text[:60]!r} is not FIGURE=LIMIT, such as wall_s=+10%"
-                )
-            limits.append(parse_limit(name, _side(given), value))
+            side, _, name = key.replace("_", "-").partition("-")
+            limits.append(parse_limit(name, "max" if side == "max" else "min", text))
+    given: tuple[tuple[Literal["max", "min"], tuple[str, ...]], ...] = (
+        ("max", highest), ("min", lowest),
+    )  # fmt: skip
+    for side, texts in given:
+        like = "FIGURE=LIMIT, such as wall_s=+10%"
+        for name, value in read_assignments(f"--{side}", texts, like):
+            limits.append(parse_limit(name, side, value))
     return limits
-
-
-def _side(text: str) -> Side:
-    return "max" if text == "max" else "min"
 
 
 def _load(
     db: str, run: str, baseline: str | None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    from warmup_insights.analysis.refresh import current_summary
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db, read_only=True) as store:
+) -> tuple[RunSummary, RunSummary | None]:
+    with open_store(db) as store:
         record = store.find_run(run)
-        summary = current_summary(store, record)
+        summary = current(store, record).summary
         if baseline is None:
             return summary, None
         return summary, find_baseline(store, baseline, except_run=record.run_id)
 
 
-def find_baseline(store: EventStore, text: str, *, except_run: str) -> dict[str, Any]:
+def find_baseline(
+    store: storage.EventStore, text: str, *, except_run: str
+) -> RunSummary:
     """The summary that a user means: a file, the latest run of a label, or a run.
 
     Raises:
         InputError: the file is no exported run, or the run is its own baseline.
         StoreError: there is no such run.
     """
-    from warmup_insights.analysis.refresh import current_summary
-    from warmup_insights.export.baseline import read_run_json
-
     if text.endswith(".json") or Path(text).is_file():
         return read_run_json(text)[0]
     labelled = [r for r in store.runs(label=text, limit=2) if r.run_id != except_run]
@@ -144,29 +149,15 @@ def find_baseline(store: EventStore, text: str, *, except_run: str) -> dict[str,
         raise InputError(
             f"{text[:60]!r} is the run itself; name another run as its baseline"
         )
-    return current_summary(store, record)
-
-
-def _write(
-    result: CheckResult, junit: str | None, markdown: str | None, force: bool
-) -> None:
-    from warmup_insights.cli.writing import write_result
-    from warmup_insights.export.checks import check_markdown
-    from warmup_insights.export.junit import junit_text
-
-    if junit is not None:
-        write_result(junit, junit_text(result), force=force)
-    if markdown is not None:
-        write_result(markdown, check_markdown(result), force=force)
+    return current(store, record).summary
 
 
 def _print(result: CheckResult) -> None:
-    from warmup_insights.cli.printing import print_tables
-    from warmup_insights.export.checks import check_table
-
     print_tables([check_table(result)])
     count = sum(1 for item in result.results if item.outcome != "passed")
     total = len(result.results)
     click.echo(
-        f"All {total} limits hold." if not count else f"{count} of {total} do not hold."
+        f"All {total} limits hold" if not count else f"{count} of {total} do not hold"
     )
+    if result.serving_end:
+        click.echo(plain(end_sentence(result)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from warmup_insights.analysis.compare import compare as compare_runs
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.printing import print_json, print_notes, print_tables
+from warmup_insights.export.comparison import comparison_markdown, comparison_tables
 
 
 @click.command()
@@ -18,32 +20,20 @@ from warmup_insights.cli.options import db_option, json_option
 def compare(
     runs: tuple[str, ...], markdown: bool, full: bool, db: str, as_json: bool
 ) -> None:
-    """Compare runs: settings that differ, figures, phases, memory, buckets, misses.
+    """The first RUN is the baseline.
 
-    The first RUN is the baseline. A RUN is a run id, the unique start of one, a label,
-    or `latest`.
+    A RUN is a run id, the unique start of one, a label, or `latest`.
     """
     if markdown and as_json:
-        raise click.UsageError("Choose one of --json and --markdown.")
-    from warmup_insights.analysis.compare import compare as compare_runs
-    from warmup_insights.cli.loading import load_runs
-    from warmup_insights.export.comparison import (
-        comparison_markdown,
-        comparison_tables,
-    )
-
+        raise click.UsageError("Choose one of --json and --markdown")
     loaded = load_runs(db, runs)
-    result = compare_runs(
-        [run.summary for run in loaded], [run.bucket_rows for run in loaded]
-    )
+    result = compare_runs([run.summary for run in loaded], [run.rows for run in loaded])
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        print_json(result.as_dict())
         return
     if markdown:
         click.echo(comparison_markdown(result), nl=False)
         return
-    from warmup_insights.cli.printing import print_notes, print_tables
-
     print_tables(comparison_tables(result, full=full))
     print_notes(result.notes)
     if result.partly_stated:

@@ -38,7 +38,7 @@ class _Console(Console):
 
 
 def stdout_console(file: TextIO | None = None) -> Console:
-    """A console on standard output that never colours what it does not know."""
+    """A console on standard output that never guesses colours."""
     stream = file or sys.stdout
     width = None if stream.isatty() else PLAIN_WIDTH
     return _Console(file=stream, highlight=False, width=width)

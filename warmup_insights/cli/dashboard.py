@@ -40,7 +40,7 @@ from warmup_insights.storage.location import shown_location
     "allow_hosts",
     multiple=True,
     metavar="NAME",
-    help="Another name by which this server may be called, as behind a proxy.",
+    help="Another host name of this server, as behind a proxy.",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def dashboard(
@@ -52,7 +52,7 @@ def dashboard(
     allow_hosts: tuple[str, ...],
     no_browser: bool,
 ) -> None:
-    """Open the dashboard in a browser."""
+    """Runs appear in it while they are still being recorded."""
     for package in ("streamlit", "plotly"):
         if importlib.util.find_spec(package) is None:
             raise WarmupInsightsError(
@@ -63,8 +63,8 @@ def dashboard(
 
     if host not in LOCAL:
         click.echo(
-            f"Warning: listening on {host}; the dashboard asks nobody for a password, so "
-            "everyone who reaches this address can read, upload, edit and delete runs.",
+            f"Warning: listening on {host} without a password; everyone who reaches this "
+            "address can read, upload, edit and delete runs",
             err=True,
         )
     click.echo(f"Dashboard of {shown_location(db)}: http://{host}:{port}", err=True)

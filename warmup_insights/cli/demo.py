@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
 import click
 
+from warmup_insights import ingest as reading
+from warmup_insights import storage
+from warmup_insights.cli.dashboard import dashboard as open_dashboard
+from warmup_insights.cli.ingest import print_outcomes
+from warmup_insights.cli.printing import print_tables
+from warmup_insights.cli.run import run
+from warmup_insights.cli.runs import runs_table, table_rows
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.outcome import Options
 
 DEFAULT_DB = "warmup_insights_demo.db"
 
 
-@click.command(short_help="Read the sample logs, run a warm-up, open the dashboard.")
+@click.command()
 @click.option(
     "--db", metavar="FILE", default=DEFAULT_DB, show_default=True,
     help="Demo database; made anew each time.",
@@ -23,29 +30,28 @@ DEFAULT_DB = "warmup_insights_demo.db"
 @click.option("--run/--no-run", "with_run", default=True, help="Run a CPU warm-up.")
 @click.option("--logs", type=click.Path(path_type=Path), help="Folder of sample logs.")
 def demo(db: str, dashboard: bool, with_run: bool, logs: Path | None) -> None:
-    """Read the sample logs, run a warm-up, open the dashboard."""
-    from warmup_insights.cli.ingest_text import print_outcomes
-    from warmup_insights.cli.runs import print_runs, table_rows
-    from warmup_insights.ingest import Options, find_files, ingest_path
-    from warmup_insights.storage import EventStore
-
+    """What was in the demo database before is removed."""
     folder = logs or sample_folder()
     _remove(Path(db))
-    with EventStore(db) as store:
-        files = list(find_files([str(folder)]))
+    with storage.EventStore(db) as store:
+        files = list(reading.find_files([str(folder)]))
+        # The figures of samples with that name are invented.
         outcomes = [
-            ingest_path(store, path, Options(synthetic=_is_made_up(Path(path))))
+            reading.ingest_path(
+                store, path, Options(synthetic=Path(path).name.startswith("made_"))
+            )
             for path in files
         ]
         print_outcomes([o for o in outcomes if o.report.get("unknown")] or outcomes[:3])
-        click.echo(f"read {len(outcomes)} sample logs into {db}", err=True)
+        click.echo(f"Read {len(outcomes)} sample logs into {db}", err=True)
     if with_run:
         _run_reference(db)
-    with EventStore(db) as store:
-        print_runs(table_rows(store, store.runs(limit=200)))
-    click.echo(f"\nSee one of them with: warmup-insights show latest --db {db}")
+    with storage.EventStore(db) as store:
+        print_tables([runs_table(table_rows(store, None, 200))])
+    click.echo(f"See one of them with: warmup-insights show latest --db {db}")
     if dashboard:
-        _open_dashboard(db)
+        sys.stdout.flush()
+        open_dashboard.main(["--db", db], standalone_mode=False)
 
 
 def sample_folder() -> Path:
@@ -61,11 +67,6 @@ def sample_folder() -> Path:
         "The sample logs come with the source tree, not with the wheel; run this from a "
         "clone, or give a folder of logs with --logs"
     )
-
-
-def _is_made_up(path: Path) -> bool:
-    """Whether the figures of a sample are invented."""
-    return path.name.startswith("made_")
 
 
 def _remove(db: Path) -> None:
@@ -84,19 +85,4 @@ def _run_reference(db: str) -> None:
             err=True,
         )
         return
-    from warmup_insights.cli.run import run
-
     run.main(["--db", db], standalone_mode=False)
-
-
-def _open_dashboard(db: str) -> None:
-    os.environ["WARMUP_INSIGHTS_DB"] = db
-    try:
-        from warmup_insights.cli.dashboard import dashboard
-    except ImportError as error:
-        raise InputError(
-            f"The dashboard is not installed ({error}); "
-            "pip install 'warmup-insights[dashboard]' brings it"
-        ) from None
-    sys.stdout.flush()
-    dashboard.main(["--db", db], standalone_mode=False)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from parsers import DIALECTS
 from warmup_insights.cli.options import json_option
+from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.export.tables import make_table
 
 
-@click.command(short_help="List the log formats that can be read.")
+@click.command()
 @json_option
 def dialects(as_json: bool) -> None:
-    """List the log formats that can be read.
-
-    Each with its versions, the place in the engine that prints it, and a sample line.
-    """
-    from parsers import DIALECTS
-
+    """Each with its versions, the place in the engine that prints it, and a sample."""
     if as_json:
         rows = [
             {
@@ -30,11 +26,17 @@ def dialects(as_json: bool) -> None:
             }
             for dialect in DIALECTS
         ]
-        click.echo(json.dumps({"dialects": rows}, indent=2, ensure_ascii=False))
+        print_json({"dialects": rows})
         return
-    for dialect in DIALECTS:
-        click.secho(dialect.name, bold=True, nl=False)
-        click.echo(f"  {dialect.title}, {dialect.versions}")
-        if dialect.rules:
-            click.echo(f"  {len(dialect.rules)} wordings; from {dialect.source}")
-        click.echo(f"  {dialect.sample_line}\n")
+    formats = [
+        (d.name, f"{d.title}, {d.versions}", str(len(d.rules)), d.source)
+        for d in DIALECTS
+    ]
+    header = ("dialect", "versions", "wordings", "source")
+    samples = [(d.name, d.sample_line) for d in DIALECTS]
+    print_tables(
+        [
+            make_table("", header, formats, right=[2]),
+            make_table("", ("dialect", "sample line"), samples),
+        ]
+    )

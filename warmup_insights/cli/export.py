@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from warmup_insights.cli.options import db_option
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.cli.loading import load_runs
+from warmup_insights.cli.options import db_option, force_option
+from warmup_insights.cli.writing import write_result
+from warmup_insights.export import runs
+from warmup_insights.export.baseline import run_json
 
 FORMATS = ("json", "csv", "buckets-csv", "markdown")
 
@@ -22,29 +25,19 @@ FORMATS = ("json", "csv", "buckets-csv", "markdown")
     "-o", "--output", default="-", show_default=True, metavar="FILE",
     help="Where to; - is standard output.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite the file.")
+@force_option
 @db_option
 def export(run: str, form: str, output: str, force: bool, db: str) -> None:
-    """Write one run as JSON, CSV or Markdown.
-
-    RUN is a run id, the unique start of one, a label, or `latest`.
-    """
-    from warmup_insights.cli.loading import load_runs
-    from warmup_insights.cli.writing import write_result
-
+    """RUN is a run id, the unique start of one, a label, or `latest`."""
     loaded = load_runs(db, [run])[0]
-    text = _text(form, loaded.summary, loaded.bucket_rows)
-    write_result(output, text, force=force)
+    write_result(output, _text(form, loaded), force=force)
 
 
-def _text(form: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    from warmup_insights.export import runs
-    from warmup_insights.export.baseline import run_json
-
+def _text(form: str, run: Folded) -> str:
     if form == "json":
-        return run_json(summary, rows)
+        return run_json(run.summary, run.rows)
     if form == "csv":
-        return runs.figures_csv(summary)
+        return runs.figures_csv(run.summary)
     if form == "buckets-csv":
-        return runs.buckets_csv(summary, rows)
-    return runs.run_markdown(summary, rows)
+        return runs.buckets_csv(run.summary, run.rows)
+    return runs.run_markdown(run.summary, run.rows)

@@ -1,13 +1,15 @@
-"""Options that several commands share."""
+"""Options that several commands share, and options made from settings classes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
+from warmup_insights.errors import SettingError
 from warmup_insights.storage.location import default_database
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -17,21 +19,93 @@ def _resolve(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return default_database(value, os.environ)
 
 
-def db_option(command: Command) -> Command:
-    """Add `--db`; the command gets `db`, which is always a path or a URL."""
-    option = click.option(
-        "--db",
-        metavar="DATABASE",
-        callback=_resolve,
-        help="Database file or postgresql:// URL. Without it: WARMUP_INSIGHTS_DB, "
-        "else warmup_insights.db in the current folder.",
-    )
-    return option(command)
+db_option = click.option(
+    "--db",
+    metavar="DATABASE",
+    callback=_resolve,
+    help="Database file or postgresql:// URL. Without it: WARMUP_INSIGHTS_DB, "
+    "else warmup_insights.db in the current folder.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON."
+)
+force_option = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 
 
-def json_option(command: Command) -> Command:
-    """Add `--json`; the command gets `as_json`."""
-    option = click.option(
-        "--json", "as_json", is_flag=True, help="Print the result as JSON."
-    )
-    return option(command)
+def parsed_by(
+    parse: Callable[[str], Any],
+) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """The callback of an option with a unit; what cannot be parsed is a usage error."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+    return callback
+
+
+def described(settings: type) -> dict[str, tuple[Any, str]]:
+    """Type and meaning of the fields of a settings class that have an `Annotated` type."""
+    hints = get_type_hints(settings, include_extras=True)
+    return {
+        name: get_args(hint)[:2]
+        for name, hint in hints.items()
+        if get_origin(hint) is Annotated
+    }
+
+
+def setting_options(
+    settings: type,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    **changed: Mapping[str, Any],
+) -> Callable[[Command], Command]:
+    """An option for each described field: name, type, default and meaning.
+
+    `variables` are the environment variables that fields follow; `changed` holds what
+    `click.option` gets otherwise.
+    """
+
+    def add(command: Command) -> Command:
+        for name, (kind, _) in reversed(described(settings).items()):
+            default = getattr(settings, name, None)
+            option: dict[str, Any] = {
+                "type": kind if kind in (int, float, str) else None,
+                "is_flag": kind is bool,
+                "default": default,
+                "show_default": default is not False,
+                "help": meaning(settings, name, variables),
+                "envvar": variables.get(name),
+            }
+            flag = f"--{name.replace('_', '-')}"
+            if default is True:
+                flag += f"/--no-{name.replace('_', '-')}"
+            option.update(changed.get(name, {}))
+            command = click.option(option.pop("flag", flag), name, **option)(command)
+        return command
+
+    return add
+
+
+def meaning(settings: type, name: str, variables: Mapping[str, str]) -> str:
+    """The help of an option for a described field, or for several values of it."""
+    text = described(settings)[name][1]
+    return f"{text} [{variables[name]}]." if name in variables else f"{text}."
+
+
+def read_assignments(
+    option: str, texts: Sequence[str], like: str
+) -> list[tuple[str, str]]:
+    """Names and values of a repeated NAME=VALUE option.
+
+    Raises:
+        SettingError: a text is none; the message describes what it should be `like`.
+    """
+    found = []
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise SettingError(f"{option} {text[:60]!r} is not {like}")
+        found.append((name, value))
+    return found

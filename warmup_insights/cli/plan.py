@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from warmup_insights.cli.options import Command, db_option, json_option
+from warmup_insights.analysis.plan_recommend import Recommendation, recommend
+from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
+from warmup_insights.cli.loading import load_runs
+from warmup_insights.cli.options import (
+    Command,
+    db_option,
+    json_option,
+    meaning,
+    parsed_by,
+    read_assignments,
+)
+from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, SettingError
-
-if TYPE_CHECKING:
-    from warmup_insights.analysis.plan_recommend import Recommendation
-    from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.export import plans as texts
+from warmup_insights.model.events import Bucket
+from warmup_insights.runner.settings import VARIABLES, RunSettings
+from warmup_insights.units import parse_bytes
 
 MAX_PLANS = 1000
 
@@ -25,44 +35,49 @@ def read_shares(
     """One or several shares from 0 to 1, separated by commas."""
     if value is None:
         return None
-    numbers = []
-    for text in value.split(","):
-        try:
-            number = float(text)
-        except ValueError:
-            message = f"{text.strip()[:40]!r} is not a number"
-            raise click.BadParameter(message, ctx, param) from None
-        if not 0 <= number <= 1:
-            message = f"{number:g} is not a share from 0 to 1"
-            raise click.BadParameter(message, ctx, param)
-        numbers.append(number)
-    return numbers
+    shares = [float(click.FLOAT(text, param, ctx)) for text in value.split(",")]
+    for share in shares:
+        if not 0 <= share <= 1:
+            raise click.BadParameter(f"{share:g} is not from 0 to 1", ctx, param)
+    return shares
 
 
-def _shares(name: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, callback=read_shares, metavar="SHARE[,SHARE]", help=text)
+_SHARES = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
+_ORDERS = ("graph_prompt_strategy", "graph_decode_strategy")
+
+
+def _settings_to_plan(command: Command) -> Command:
+    """Add the options for what can be planned, with the meaning it has in `run`."""
+    for name in reversed(_SHARES + _ORDERS):
+        is_share = name in _SHARES
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            callback=read_shares if is_share else None,
+            metavar="SHARE[,SHARE]" if is_share else None,
+            type=None if is_share else click.Choice(["min_tokens", "max_bs"]),
+            help=meaning(RunSettings, name, VARIABLES),
+        )(command)
+    return command
 
 
 @click.command()
 @click.argument("run")
-@_shares("--gpu-memory-utilization", "Share of the free memory to use.")
-@_shares("--graph-reserved-mem", "Share kept for graphs [VLLM_GRAPH_RESERVED_MEM].")
-@_shares("--graph-prompt-ratio", "Share of it for prompts [VLLM_GRAPH_PROMPT_RATIO].")
-@click.option(
-    "--graph-prompt-strategy", type=click.Choice(["min_tokens", "max_bs"]),
-    help="Order of prompt graphs.",
-)  # fmt: skip
-@click.option(
-    "--graph-decode-strategy", type=click.Choice(["min_tokens", "max_bs"]),
-    help="Order of decode graphs.",
-)  # fmt: skip
+@_settings_to_plan
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
     help="A bucketing variable to change, such as VLLM_BUCKETING_STRATEGY=lin.",
 )  # fmt: skip
 @click.option(
+    "--engine-version",
+    metavar="VERSION",
+    callback=parsed_by(version_name),
+    help=f"vllm-gaudi whose rules make the buckets, as {RELEASES[-2]} or {MAIN}.  "
+    "[default: that of the run]",
+)
+@click.option(
     "--margin",
     metavar="SIZE",
+    callback=parsed_by(parse_bytes),
     help="Memory to leave free, such as 2GiB. [default: 2 %]",
 )
 @click.option(
@@ -75,47 +90,43 @@ def _shares(name: str, text: str) -> Callable[[Command], Command]:
 def plan(
     run: str,
     assignments: tuple[str, ...],
-    margin: str | None,
+    margin: int | None,
     wanted: str,
     order: bool,
     db: str,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Predict what other memory settings would give, from one finished run.
+    """RUN is a run id, the unique start of one, a label, or `latest`.
 
-    RUN is a run id, the unique start of one, a label, or `latest`. Without settings
-    the reserve and the utilisation are recommended. Several values, separated by
+    Without settings the reserve and the utilisation are recommended. Several values, separated by
     commas, are all combined.
     """
     planner, used = _planner(db, run)
     settings = list(_grid(options, _environment(assignments)))
     plans = [planner.plan(each) for each in settings]
-    asks_nothing = len(settings) == 1 and settings[0] == _nothing()
+    has_settings = settings != [PlanSettings()]
     recommendation = None
-    if asks_nothing or margin is not None:
+    if not has_settings or margin is not None:
         recommendation = _recommend(planner, margin, used if wanted == "used" else None)
     if as_json:
         result: dict[str, Any] = {"plans": [each.as_dict() for each in plans]}
         if recommendation is not None:
             result["recommendation"] = recommendation.as_dict()
-        click.echo(json.dumps(result, indent=2))
+        print_json(result)
         return
-    _print(plans, recommendation, order, asks_nothing)
+    _print(plans, recommendation, order, has_settings)
 
 
 def _print(
     plans: list[Plan],
     recommendation: Recommendation | None,
     order: bool,
-    asks_nothing: bool,
+    has_settings: bool,
 ) -> None:
-    from warmup_insights.cli.printing import print_notes, print_tables
-    from warmup_insights.export import plans as texts
-
     if len(plans) > 1:
         print_tables([texts.plans_table(plans)])
-    elif not asks_nothing:
+    elif has_settings:
         print_tables(texts.plan_tables(plans[0]))
     if order:
         print_tables([texts.order_table(each) for each in plans])
@@ -127,75 +138,44 @@ def _print(
     print_notes(dict.fromkeys(note for each in plans for note in each.notes))
 
 
-def _planner(db: str, run: str) -> tuple[Planner, dict[str, set[tuple[int, ...]]]]:
+def _planner(db: str, run: str) -> tuple[Planner, dict[str, set[Bucket]]]:
     """The planner of a run, and the buckets that it used while serving."""
-    from warmup_insights.analysis.plan_evidence import collect_evidence
-    from warmup_insights.analysis.planning import Planner
-    from warmup_insights.model.events import BucketUsed
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db, read_only=True) as store:
-        record = store.find_run(run)
-        is_log = record.source_kind == "log"
-        evidence = collect_evidence(store.events(record.run_id), is_log=is_log)
-        used: dict[str, set[tuple[int, ...]]] = {}
-        for event in store.events(record.run_id, kinds=("bucket_used",)):
-            if isinstance(event, BucketUsed):
-                used.setdefault(event.phase, set()).add(event.bucket)
-    return Planner(evidence), used
+    loaded = load_runs(db, [run])[0]
+    used: dict[str, set[Bucket]] = {}
+    serving = loaded.summary.serving
+    for use in serving.uses if serving is not None else ():
+        used.setdefault(use.phase, set()).add(use.bucket)
+    return Planner(loaded.summary, loaded.rows), used
 
 
 def _recommend(
-    planner: Planner, margin: str | None, used: dict[str, set[tuple[int, ...]]] | None
+    planner: Planner, margin: int | None, used: dict[str, set[Bucket]] | None
 ) -> Recommendation:
-    from warmup_insights.analysis.plan_recommend import recommend
-    from warmup_insights.units import parse_bytes
-
     if used is not None and not used:
         raise InputError(
             "This run used no bucket while serving, so --wanted used means nothing; "
             "leave it out, or plan from a run with `--serve`"
         )
-    size = None
-    if margin is not None:
-        try:
-            size = parse_bytes(margin)
-        except ValueError as error:
-            raise InputError(f"--margin: {error}; write it like 2GiB") from error
-    return recommend(planner, margin_bytes=size, wanted=used)
-
-
-def _nothing() -> PlanSettings:
-    from warmup_insights.analysis.planning import PlanSettings
-
-    return PlanSettings()
+    return recommend(planner, margin_bytes=margin, wanted=used)
 
 
 def _grid(options: dict[str, Any], environment: dict[str, str]) -> Any:
-    from warmup_insights.analysis.planning import PlanSettings
-
-    names = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
-    lists = [options[name] or [None] for name in names]
+    lists = [options[name] or [None] for name in _SHARES]
     count = len(lists[0]) * len(lists[1]) * len(lists[2])
     if count > MAX_PLANS:
         raise SettingError(f"These are {count} combinations; give {MAX_PLANS} at most")
     for values in itertools.product(*lists):
         yield PlanSettings(
-            **dict(zip(names, values, strict=True)),
-            graph_prompt_strategy=options["graph_prompt_strategy"],
-            graph_decode_strategy=options["graph_decode_strategy"],
+            **dict(zip(_SHARES, values, strict=True)),
+            **{name: options[name] for name in (*_ORDERS, "engine_version")},
             environment=environment,
         )
 
 
 def _environment(assignments: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name.startswith(("VLLM_", "PT_HPU_")):
-            raise SettingError(
-                f"--set {assignment!r} is not NAME=VALUE of an engine variable, such as "
-                "VLLM_PROMPT_BS_BUCKET_MAX=4"
-            )
-        found[name] = value
+    like = "NAME=VALUE of an engine variable, such as VLLM_PROMPT_BS_BUCKET_MAX=4"
+    found = dict(read_assignments("--set", assignments, like))
+    for name in found:
+        if not name.startswith(("VLLM_", "PT_HPU_")):
+            raise SettingError(f"--set {name[:60]!r} is not {like}")
     return found

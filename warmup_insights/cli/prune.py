@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import click
 
+from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.printing import print_json
+from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
+from warmup_insights.storage.retention import delete_runs, runs_to_prune
 from warmup_insights.units import format_bytes
 
 _DAY_S = 86_400.0
@@ -26,9 +29,9 @@ _DAY_S = 86_400.0
     help="Remove only runs that started longer ago.",
 )
 @click.option("--labelled", is_flag=True, help="Remove runs with a label too.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--no-vacuum", is_flag=True, help="Leave the freed space in the file.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
 @db_option
 @json_option
 def prune(
@@ -42,31 +45,37 @@ def prune(
     db: str,
     as_json: bool,
 ) -> None:
-    """Remove old runs, or the runs named, and give their space back.
+    """With both --keep and --older-than a run goes only when neither keeps it.
 
-    With both --keep and --older-than a run goes only when neither keeps it. Runs with
-    a label and runs that are being recorded stay. A log whose runs are all removed can
+    Runs with a label and runs that are being recorded stay. A log whose runs are all removed can
     be ingested again.
     """
     if not run and keep is None and older_than is None:
-        raise click.UsageError("Say what to remove: RUN, --keep or --older-than.")
+        raise click.UsageError("Name what to remove: RUN, --keep or --older-than")
     if run and (keep is not None or older_than is not None):
-        raise click.UsageError("Name runs, or give --keep or --older-than, not both.")
+        raise click.UsageError("Name runs, or give --keep or --older-than, not both")
     doomed, total = _select(db, run, keep, older_than, labelled)
     if doomed and not dry_run:
         if not yes:
-            _announce(doomed, total)
+            shown = ", ".join(run.run_id for run in doomed[:5])
+            more = ", ..." if len(doomed) > 5 else ""
+            click.echo(f"{len(doomed)} of {total} runs: {shown}{more}", err=True)
             click.confirm("Remove them?", abort=True, err=True)
         freed = _remove(db, doomed, no_vacuum)
     else:
         freed = 0
     if as_json:
-        click.echo(json.dumps(_answer(doomed, total, freed, dry_run), indent=2))
+        print_json(
+            {
+                "runs": [run.run_id for run in doomed],
+                "kept": total - len(doomed),
+                "freed_bytes": freed,
+                "dry_run": dry_run,
+            }
+        )
     else:
         verb = "Would remove" if dry_run else "Removed"
-        click.echo(
-            f"{verb} {len(doomed)} of {total} runs, {format_bytes(freed)} freed."
-        )
+        click.echo(f"{verb} {len(doomed)} of {total} runs, {format_bytes(freed)} freed")
 
 
 def _select(
@@ -76,10 +85,7 @@ def _select(
     older_than: float | None,
     labelled: bool,
 ) -> tuple[list[RunRecord], int]:
-    from warmup_insights.storage.retention import runs_to_prune
-    from warmup_insights.storage.store import EventStore
-
-    with EventStore(db, read_only=True) as store:
+    with open_store(db) as store:
         runs = store.runs()
         if names:
             found = {run.run_id: run for run in map(store.find_run, names)}
@@ -94,31 +100,11 @@ def _select(
     return doomed, len(runs)
 
 
-def _announce(doomed: list[RunRecord], total: int) -> None:
-    shown = ", ".join(run.run_id for run in doomed[:5])
-    more = ", ..." if len(doomed) > 5 else ""
-    click.echo(f"{len(doomed)} of {total} runs: {shown}{more}", err=True)
-
-
 def _remove(db: str, doomed: list[RunRecord], no_vacuum: bool) -> int:
     """Remove the runs; how many bytes the database became smaller."""
-    from warmup_insights.storage.retention import delete_runs
-    from warmup_insights.storage.store import EventStore
-
-    with EventStore(db) as store:
+    with storage.EventStore(db) as store:
         before = store.size_bytes()
         delete_runs(store, [run.run_id for run in doomed])
         if not no_vacuum:
             store.vacuum()
         return before - store.size_bytes()
-
-
-def _answer(
-    doomed: list[RunRecord], total: int, freed: int, dry_run: bool
-) -> dict[str, object]:
-    return {
-        "runs": [run.run_id for run in doomed],
-        "kept": total - len(doomed),
-        "freed_bytes": freed,
-        "dry_run": dry_run,
-    }

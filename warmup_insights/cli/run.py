@@ -7,58 +7,64 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 from rich.console import Console
 
+from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.cli.run_options import (
-    engine_options,
-    log_options,
-    read_settings,
-    read_workload,
-    serve_options,
-)
+from warmup_insights.cli.printing import print_json
+from warmup_insights.cli.run_options import read_settings, read_workload, run_options
 from warmup_insights.cli.run_progress import RunProgress
-from warmup_insights.cli.run_report import RunReport
+from warmup_insights.cli.show_text import print_summary
+from warmup_insights.cli.writing import open_result, refuse_existing
 from warmup_insights.devices import Device, open_device
-from warmup_insights.errors import InputError, SettingError
+from warmup_insights.drainer import recording
+from warmup_insights.errors import SettingError
 from warmup_insights.model.events import AnyEvent
 from warmup_insights.model.run import RunRecord, new_run_id
-from warmup_insights.recorder import Recorder
 from warmup_insights.runner.log_format import open_log
 from warmup_insights.runner.metrics import result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.storage.location import shown_location
-from warmup_insights.storage.sink import StoreSink
+from warmup_insights.storage.store import EventStore
 
 Taker = Callable[[AnyEvent], None]
 
 
 @click.command()
-@engine_options
-@serve_options
-@log_options
+@run_options
 @click.option("--label", help="A name for the run.")
-@click.option("--quiet", is_flag=True, help="Say nothing on stderr.")
+@click.option("--quiet", is_flag=True, help="Print nothing on stderr.")
 @db_option
 @json_option
 def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) -> None:
-    """Run the reference warm-up on a device, and record it."""
-    report = RunReport()
+    """Events that were recorded stay in the database when a run fails."""
+    fold = RunFold()
     run_id = new_run_id()
     console = Console(stderr=True)
     is_quiet = quiet or (bool(options["log_format"]) and options["log_file"] is None)
+    if options["save_result"] is not None:
+        refuse_existing(options["save_result"], force=options["force"])
     with ExitStack() as stack:
-        log = stack.enter_context(_open_log(options["log_format"], options["log_file"]))
+        log = stack.enter_context(_open_log(options))
         progress = stack.enter_context(RunProgress(console, is_quiet=is_quiet))
-        takers = (report.take, progress.take, *log)
+        takers = (fold.add, progress.take, *log)
         outcome = record_run(options, db, run_id, label, takers)
-    if options["save_result"] is not None and report.benchmark is not None:
-        _save(options["save_result"], report.benchmark)
-    _print_result(report, outcome, db, run_id, as_json=as_json)
+    folded = _store(db, run_id, fold)
+    benchmarks = folded.summary.benchmarks
+    if options["save_result"] is not None and benchmarks:
+        with open_result(options["save_result"], force=options["force"]) as stream:
+            stream.write(json.dumps(benchmarks[-1], indent=2) + "\n")
+    if as_json:
+        print_json({"run_id": run_id, "summary": to_builtins(folded.summary)})
+    else:
+        print_summary(folded.summary)
+        if benchmarks:
+            click.echo(result_block(benchmarks[-1]))
+        click.echo(f"run {run_id} {outcome.status}, stored in {shown_location(db)}")
     if outcome.status == "failed":
         click.echo(f"Error: {outcome.error}", err=True)
         sys.exit(1)
@@ -79,22 +85,21 @@ def record_run(
         num_threads=options["threads"],
     )
     try:
-        sink = StoreSink(db, _record(device, run_id, label))
-        recorder = Recorder(sink)
+        taking: list[Taker] = []
 
         def emit(event: AnyEvent) -> None:
-            recorder.record(event)
-            for take in takers:
+            for take in taking:
                 take(event)
 
         session = Session(device, settings, emit, workload)
-        sink.open()
-        before = signal.signal(signal.SIGTERM, _interrupt)
-        try:
-            return session.run()
-        finally:
-            signal.signal(signal.SIGTERM, before)
-            recorder.close()
+        EventStore(db).close()  # a database that cannot be used ends it here
+        with recording(db, _record(device, run_id, label)) as recorder:
+            taking += (recorder.record, *takers)
+            before = signal.signal(signal.SIGTERM, _interrupt)
+            try:
+                return session.run()
+            finally:
+                signal.signal(signal.SIGTERM, before)
     finally:
         device.close()
 
@@ -113,8 +118,9 @@ def _record(device: Device, run_id: str, label: str | None) -> RunRecord:
 
 
 @contextmanager
-def _open_log(name: str | None, path: Path | None) -> Iterator[tuple[Taker, ...]]:
+def _open_log(options: Mapping[str, Any]) -> Iterator[tuple[Taker, ...]]:
     """The writer of a log as a taker of events; none without a format."""
+    name, path = options["log_format"], options["log_file"]
     if name is None:
         if path is not None:
             raise SettingError("--log-file does nothing without --log-format; add it")
@@ -122,11 +128,7 @@ def _open_log(name: str | None, path: Path | None) -> Iterator[tuple[Taker, ...]
     elif path is None:
         yield (open_log(name, sys.stderr).take,)
     else:
-        try:
-            stream = path.open("w", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write the log to {path}: {error}") from error
-        with stream:
+        with open_result(path, force=options["force"]) as stream:
             yield (open_log(name, stream).take,)
 
 
@@ -134,31 +136,10 @@ def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _save(path: Path, values: Mapping[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the result to {path}: {error}") from error
-
-
-def _print_result(
-    report: RunReport, outcome: Outcome, db: str, run_id: str, *, as_json: bool
-) -> None:
-    summary = _refresh(db, run_id)
-    if as_json:
-        click.echo(json.dumps({"run_id": run_id, "summary": summary}, indent=2))
-        return
-    Console().print(report.table())
-    if report.benchmark is not None:
-        click.echo(result_block(report.benchmark))
-    click.echo(f"run {run_id} {outcome.status}, stored in {shown_location(db)}")
-
-
-def _refresh(db: str, run_id: str) -> dict[str, Any] | None:
-    """The summary of the run, made and stored now."""
-    from warmup_insights.analysis.refresh import refresh_summary
-    from warmup_insights.storage.store import EventStore
-
+def _store(db: str, run_id: str, fold: RunFold) -> Folded:
+    """Store the summary of the run, folded while its events came."""
     with EventStore(db) as store:
-        refresh_summary(store, run_id)
-        return store.summary(run_id)
+        folded = fold.result(store.run(run_id))
+        with store.begin() as transaction:
+            transaction.put_summary(folded.summary, folded.rows)
+    return folded

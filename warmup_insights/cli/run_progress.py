@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from contextlib import ExitStack
 
 from rich.console import Console
 from rich.progress import (
@@ -29,29 +29,15 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.units import format_duration
 
-_TOLD = ("bucketing", "graph_memory", "graph_capture_off")
-"""Topics of the notes that a person should see at once."""
-
-_TITLES = {
-    "load_model": "loading the model",
-    "profile_run": "profiling run",
-    "kv_cache": "KV cache",
-    "bucket_generation": "buckets",
-    "sampler_warmup": "sampler",
-    "defrag_warmup": "defragmenter",
-    "prompt_warmup": "prompt buckets",
-    "decode_warmup": "decode buckets",
-    "prompt_graphs": "prompt graphs",
-    "decode_graphs": "decode graphs",
-    "graph_capture": "first graph",
-    "serving": "serving",
-}
+_SHOWN_TOPICS = ("bucketing", "graph_memory", "graph_capture_off")
+"""Topics of the notes that are shown at once."""
 
 
-class RunProgress:
-    """Follows the events of a run; use it as a context manager."""
+class RunProgress(ExitStack):
+    """Shows the events of a run while it goes on; use it as a context manager."""
 
     def __init__(self, console: Console, *, is_quiet: bool = False) -> None:
+        super().__init__()
         self._console = console
         self._is_quiet = is_quiet
         self._is_live = console.is_terminal and not is_quiet
@@ -64,38 +50,26 @@ class RunProgress:
             console=console,
             transient=True,
         )
+        if self._is_live:
+            self.enter_context(self._bars)
         self._tasks: dict[str, TaskID] = {}
         self._totals: dict[str, int] = {}
         self._phase = ""
 
-    def __enter__(self) -> RunProgress:
-        if self._is_live:
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_live:
-            self._bars.stop()
-
     def take(self, event: AnyEvent) -> None:
-        """Take note of an event."""
+        """Show an event."""
         if isinstance(event, PhaseMarked):
             self._mark(event)
         elif isinstance(event, (WarmupStep, GraphCaptured)) and event.index:
             self._move(event.index, event.total)
         elif isinstance(event, (SamplerStep, DefragStep)):
             self._move(None, self._totals.get(self._phase))
-        elif isinstance(event, Note) and event.topic in _TOLD:
-            self._say(event.text)
+        elif isinstance(event, Note) and event.topic in _SHOWN_TOPICS:
+            self._print(event.text)
         else:
-            self._learn(event)
+            self._count(event)
 
-    def _learn(self, event: AnyEvent) -> None:
+    def _count(self, event: AnyEvent) -> None:
         if isinstance(event, SamplerWarmup) and event.batch_sizes:
             self._totals["sampler_warmup"] = 12 * len(event.batch_sizes)
         elif isinstance(event, DefragWarmup) and event.thresholds:
@@ -105,24 +79,22 @@ class RunProgress:
                 self._totals[f"{event.phase}_{name}"] = event.count
 
     def _mark(self, event: PhaseMarked) -> None:
-        title = _TITLES.get(event.name, event.name)
+        title = event.name.replace("_", " ")
         if event.edge == "start":
             self._phase = event.name
-            total = self._totals.get(event.name)
             if self._is_live:
-                self._show(event.name, title, total)
+                self._show(event.name, title)
             return
         if self._is_live:
-            task = self._tasks[event.name]
-            self._bars.update(task, visible=False)
-        self._say(f"{title:<18} {format_duration(event.duration_s)}")
+            self._bars.update(self._tasks[event.name], visible=False)
+        self._print(f"{title:<18} {format_duration(event.duration_s)}")
 
-    def _show(self, name: str, title: str, total: int | None) -> None:
+    def _show(self, name: str, title: str) -> None:
         """Show the bar of a phase, again if it has a second pass."""
-        if name in self._tasks:
-            self._bars.update(self._tasks[name], visible=True)
-        else:
+        if name not in self._tasks:
+            total = self._totals.get(name)
             self._tasks[name] = self._bars.add_task(title, total=total)
+        self._bars.update(self._tasks[name], visible=True)
 
     def _move(self, done: int | None, total: int | None) -> None:
         task = self._tasks.get(self._phase)
@@ -133,6 +105,6 @@ class RunProgress:
         else:
             self._bars.update(task, completed=done, total=total)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._is_quiet:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.drainer import open_store
+from warmup_insights.errors import StoreError
+from warmup_insights.export.tables import TextTable, make_table
+from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import refresh_stale
+from warmup_insights.units import (
+    format_count,
+    format_duration,
+    format_percent,
+    isoformat,
+)
 
 if TYPE_CHECKING:
-    from warmup_insights.model.run import RunRecord
     from warmup_insights.storage import EventStore
 
 
-@click.command(short_help="List the stored runs, newest first.")
+@click.command()
 @db_option
 @click.option(
     "--limit", default=50, show_default=True, type=click.IntRange(1, 100_000),
@@ -24,81 +36,70 @@ if TYPE_CHECKING:
 @click.option("--search", help="Part of a name, model, label or note.")
 @json_option
 def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
-    """List the stored runs, newest first."""
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db) as store:
-        rows = table_rows(store, store.runs(limit=limit, text=search))
+    """A run whose recording process is gone shows as interrupted."""
+    with open_store(db) as store:
+        if store.stale_runs():
+            _refresh(db)
+        rows = table_rows(store, search, limit)
     if as_json:
-        click.echo(json.dumps({"runs": rows}, indent=2))
-        return
-    if not rows:
-        click.echo(
-            "No runs yet. `warmup-insights ingest LOG` reads a log, "
-            "`warmup-insights run` makes a warm-up here."
-        )
-        return
-    print_runs(rows)
+        print_json({"runs": rows})
+    elif not rows:
+        click.echo("No runs; add some with `warmup-insights ingest LOG`")
+    else:
+        print_tables([runs_table(rows)])
 
 
-def table_rows(store: EventStore, records: list[RunRecord]) -> list[dict[str, Any]]:
+def _refresh(db: str) -> None:
+    """Make missing summaries; a database that is read-only is listed without them."""
+    with suppress(StoreError), storage.EventStore(db) as store:
+        refresh_stale(store)
+
+
+def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str, Any]]:
     """What the table shows of each run, as plain values."""
-    summaries = store.summaries([record.run_id for record in records])
     now = time.time()
-    return [_row(record, summaries.get(record.run_id), now) for record in records]
+    return [_row(row, now) for row in store.run_table(limit=limit, text=text)]
 
 
-def _row(
-    record: RunRecord, summary: dict[str, Any] | None, now: float
-) -> dict[str, Any]:
-    from warmup_insights.analysis.figures import captured_percent
-
-    summary = summary or {}
-    times, memory = summary.get("time") or {}, summary.get("memory") or {}
+def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
+    record = RunRecord(
+        run_id=row["run_id"], status=row["status"], heartbeat_at=row["heartbeat_at"],
+        process=row["process"],
+    )  # fmt: skip
     return {
-        "run_id": record.run_id,
-        "label": record.label,
+        "run_id": row["run_id"],
+        "label": row["label"],
         "status": record.status_at(now),
-        "synthetic": record.synthetic,
-        "engine": record.engine,
-        "version": record.version,
-        "model": record.model,
-        "device": record.device_kind,
-        "source": record.source_name,
-        "started_at": times.get("started_at"),
-        "wall_s": times.get("wall_s"),
-        "warmup_s": times.get("warmup_s"),
-        "capture_percent": captured_percent(summary),
-        "num_kv_blocks": memory.get("num_kv_blocks"),
-        "missed": len(summary.get("misses") or []),
+        "synthetic": row["synthetic"],
+        "engine": row["engine"],
+        "version": row["version"],
+        "model": row["model"],
+        "device": row["device_kind"],
+        "source": row["source_name"],
+        "started_at": isoformat(row["started_at"]),
+        "wall_s": row["wall_s"],
+        "warmup_s": row["warmup_s"],
+        "capture_percent": row["captured_percent"],
+        "num_kv_blocks": row["num_kv_blocks"],
+        "missed": row["missed"],
     }
 
 
-def print_runs(rows: list[dict[str, Any]]) -> None:
+def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from warmup_insights.cli.console import stdout_console
-    from warmup_insights.units import format_count, format_duration, format_percent
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    names = (
+    header = (
         "run", "status", "engine", "device", "started (UTC)", "start-up", "warm-up",
         "captured", "KV blocks", "misses", "name",
     )  # fmt: skip
-    right = {"start-up", "warm-up", "captured", "KV blocks", "misses"}
-    for name in names:
-        justify: Literal["left", "right"] = "right" if name in right else "left"
-        table.add_column(name, justify=justify, no_wrap=name != "name")
-    for row in rows:
-        status = row["status"] + (" (synthetic)" if row["synthetic"] else "")
-        table.add_row(
-            row["run_id"], escape(status), escape(row["engine"] or "?"),
-            escape(row["device"] or "?"),
-            escape((row["started_at"] or "?")[:19].replace("T", " ")),
+    cells = [
+        (
+            row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
+            row["engine"] or "?", row["device"] or "?",
+            (row["started_at"] or "?")[:16].replace("T", " "),
             format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
             format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
-            str(row["missed"]), escape(row["label"] or row["source"] or ""),
-        )  # fmt: skip
-    stdout_console().print(table)
+            format_count(row["missed"]), row["label"] or row["source"] or "",
+        )
+        for row in rows
+    ]  # fmt: skip
+    return make_table("", header, cells, right=range(5, 10))

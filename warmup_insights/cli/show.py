@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+from msgspec import to_builtins
 
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.show_text import buckets_table, print_summary
+from warmup_insights.drainer import open_store
+from warmup_insights.model.events import encode
 
 
-@click.command(short_help="Show one run: time, memory, buckets, misses.")
+@click.command()
 @click.argument("run")
 @db_option
 @json_option
@@ -20,29 +24,17 @@ from warmup_insights.cli.options import db_option, json_option
     "--buckets", is_flag=True, help="List every bucket and what became of it."
 )
 def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
-    """Show one run: time, memory, buckets, misses.
-
-    RUN is a run id, the unique start of one, a label, or `latest`.
-    """
-    from warmup_insights.analysis.refresh import current_summary
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db) as store:
-        record = store.find_run(run)
-        if events:
-            from warmup_insights.model.events import encode
-
-            for event in store.events(record.run_id):
+    """RUN is a run id, the unique start of one, a label, or `latest`."""
+    if events:
+        with open_store(db) as store:
+            for event in store.events(store.find_run(run).run_id):
                 click.echo(encode(event).decode())
-            return
-        summary = current_summary(store, record)
-        rows = store.bucket_summaries(record.run_id)
-    if as_json:
-        extra = {"bucket_rows": rows} if buckets else {}
-        click.echo(json.dumps({**summary, **extra}, indent=2))
         return
-    from warmup_insights.cli.show_text import print_buckets, print_summary
-
-    print_summary(summary)
+    (folded,) = load_runs(db, [run])
+    if as_json:
+        extra = {"bucket_rows": to_builtins(folded.rows)} if buckets else {}
+        print_json({**to_builtins(folded.summary), **extra})
+        return
+    print_summary(folded.summary)
     if buckets:
-        print_buckets(rows)
+        print_tables([buckets_table(folded.rows)])

@@ -1,326 +1,307 @@
-"""A run summary for a person at a terminal: what matters first."""
+"""A run summary for a terminal: a headline, then tables; time and memory with bars."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
+import click
 
-from warmup_insights.analysis.oddities import oddities
-from warmup_insights.analysis.waterfall import memory_parts
-from warmup_insights.cli.console import stdout_console
+from warmup_insights.analysis.sentences import failure_sentence, oddities
+from warmup_insights.cli.printing import print_tables
+from warmup_insights.export.tables import TextTable, make_table, plain
+from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.units import (
     format_bytes,
     format_count,
     format_duration,
     format_percent,
     format_time,
-    parse_isoformat,
 )
 
 BAR = 46
+"""Columns of the bar of a whole."""
 _STATUS = {
-    "finished": "green", "failed": "bold red", "skipped": "yellow", "running": "cyan",
+    "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
     "interrupted": "red",
 }  # fmt: skip
-_PART_STYLES = {
-    "weights": "blue", "profiling": "magenta", "margin": "bright_black",
-    "graphs": "yellow", "kv_cache": "green", "other": "cyan",
-}  # fmt: skip
 
 
-def one_line(summary: dict[str, Any]) -> str:
-    """Status, engine, model and the headline figures."""
-    engine = summary["engine"]
-    who = " ".join(
-        str(part) for part in (engine["name"] or "unknown engine", engine["version"])
-        if part
-    )  # fmt: skip
-    times = summary["time"]
-    parts = [
-        summary["run_id"], summary["status"], who,
-        f"start-up {format_duration(times['wall_s'])}",
-        f"warm-up {format_duration(times['warmup_s'])}",
-    ]  # fmt: skip
-    return "  ".join(parts)
+def figure(summary: RunSummary, name: str) -> str:
+    """A figure of the table as text, marked where its evidence contradicts itself."""
+    text = BY_NAME[name].text(summary)
+    return f"{text} (contradictory)" if name in contradictory(summary) else text
 
 
-def print_summary(summary: dict[str, Any], console: Console | None = None) -> None:
+def print_summary(summary: RunSummary) -> None:
     """The whole summary."""
-    console = console or stdout_console()
-    console.print(_head(summary))
+    _print_head(summary)
     sections = (
-        _time, _memory, _buckets, _graphs, _sampler, _defrag, _misses, _benchmarks,
-        _oddities,
+        _time, _memory, _buckets, _graphs, _steps, _misses, _late_compiles, _sleeps,
+        _benchmarks, _oddities,
     )  # fmt: skip
-    for section in sections:
-        part = section(summary)
-        if part is not None:
-            console.print()
-            console.print(part)
+    tables = (section(summary) for section in sections)
+    print_tables(table for table in tables if table is not None)
 
 
-def _head(summary: dict[str, Any]) -> RenderableType:
-    status = summary["status"]
-    engine, device = summary["engine"], summary["device"]
-    text = Text()
-    text.append(f"{status}", style=_STATUS.get(status, "bold"))
-    text.append(f"   run {summary['run_id']}")
-    if summary["label"]:
-        text.append(f"   {summary['label']}", style="bold")
-    if summary.get("synthetic"):
-        text.append("   synthetic figures", style="bold yellow")
-    lines = [
-        f"{engine['name'] or 'unknown engine'} {engine['version'] or ''}".strip(),
-        f"on {device['kind'] or 'an unknown device'} {device['name'] or ''}".strip(),
-        f"{summary['ranks']} rank" + ("s" if summary["ranks"] != 1 else ""),
-        str(summary["model"] or "unknown model"),
-        f"from {summary['source']['kind']} {summary['source']['name'] or ''}".strip(),
+def _print_head(summary: RunSummary) -> None:
+    engine, device = summary.engine, summary.device
+    click.secho(summary.status, fg=_STATUS.get(summary.status), bold=True, nl=False)
+    made = "simulated" if device.kind == "simulated" else "synthetic"
+    figures = f"{made} figures" if summary.synthetic else None
+    parts = [f"run {summary.run_id}", summary.label, figures]
+    click.echo("".join(f"   {plain(part)}" for part in parts if part))
+    facts = [
+        f"{engine.name or 'unknown engine'} {engine.version or ''}",
+        f"on {device_text(summary)}",
+        f"{summary.ranks} rank" + ("s" if summary.ranks != 1 else ""),
+        summary.model or "unknown model",
+        f"from {summary.source.kind} {summary.source.name or ''}",
     ]
-    text.append("\n" + "  ·  ".join(lines))
-    times = summary["time"]
-    started = format_time(parse_isoformat(times["started_at"]))
-    zone = "" if times.get("timezone") else " (time zone unknown, read as UTC)"
-    text.append(f"\nstarted {started}{zone}")
-    failure = summary["failure"]
-    if failure is not None:
-        text.append("\n" + failure_text(failure), style="red")
-    return Panel(text, expand=False)
+    click.echo("  ·  ".join(map(plain, facts)))
+    doubts = []
+    if summary.time.timezone is None:
+        doubts.append("time zone unknown, read as UTC")
+    if "time.started_at" in summary.guessed:
+        doubts.append("year taken from the date of the file")
+    doubt = f" ({', '.join(doubts)})" if doubts else ""
+    click.echo(f"started {format_time(summary.time.started)}{doubt}")
+    if summary.failure is not None:
+        click.secho(plain(failure_sentence(summary.failure)), fg="red")
+    end = summary.serving.end if summary.serving is not None else None
+    if end is not None:
+        text = f"serving ended: {end.kind.replace('_', ' ')}: {end.message}"
+        click.secho(plain(text), fg="yellow")
+    click.echo()
 
 
-def failure_text(failure: dict[str, Any]) -> str:
-    """The failure in a sentence or two."""
-    where = ""
-    if failure["bucket"] is not None:
-        where = f" in {failure['phase']} bucket {tuple(failure['bucket'])}"
-    free = failure["free_bytes"]
-    if free is not None:
-        where += f", {format_bytes(free)} free before it"
-    message = failure["message"].splitlines()[0] if failure["message"] else ""
-    return f"{failure['kind'].replace('_', ' ')}{where}: {message[:300]}"
+def device_text(summary: RunSummary) -> str:
+    """Kind and name of the device, the kind once."""
+    kind, name = summary.device.kind or "an unknown device", summary.device.name or ""
+    return name if name.startswith(kind) else f"{kind} {name}".rstrip()
 
 
-def _time(summary: dict[str, Any]) -> RenderableType | None:
-    times = summary["time"]
-    wall = times["wall_s"]
+def _bar(part: float, whole: float) -> str:
+    return "█" * max(1, round(part / whole * BAR))
+
+
+def _time(summary: RunSummary) -> TextTable | None:
+    times, wall = summary.time, summary.time.wall_s
     if not wall:
-        return None
-    table = _table("Where the time went", f"{format_duration(wall)} in all")
-    totals: dict[str, float] = {}
-    for phase in times["phases"]:
-        totals[phase["name"]] = totals.get(phase["name"], 0.0) + phase["duration_s"]
-    rows = sorted(totals.items(), key=lambda item: -item[1])
-    for name, seconds in rows:
-        _time_row(table, name.replace("_", " "), seconds, wall, "cyan")
-    if times["unlogged_s"]:
-        _time_row(table, "not in any line", times["unlogged_s"], wall, "bright_black")
-    gaps = [gap for gap in times.get("gaps", []) if gap["unlogged_s"] >= 0.02 * wall]
-    if not gaps:
-        return table
-    notes = [
-        f"  {format_duration(gap['unlogged_s'])} between line {gap['line']} "
-        f"“{gap['before'][:50]}” and line {gap['next_line']} “{gap['after'][:50]}”"
-        for gap in gaps[:5]
-    ]
-    return Group(table, *(Text(note, style="bright_black") for note in notes))
+        notes = [(note,) for note in _time_notes(summary, 0.0)]
+        return make_table("Time: as far as stated", ("",), notes) if notes else None
+    phases = sorted(times.seconds_by_phase().items(), key=lambda item: -item[1])
+    if times.unlogged_s:
+        phases.append(("unlogged time", times.unlogged_s))
+    rows = [
+        (name.replace("_", " "), format_duration(seconds),
+         format_percent(100 * seconds / wall), _bar(seconds, wall))
+        for name, seconds in phases
+    ]  # fmt: skip
+    title = f"Where the time went: {figure(summary, 'wall_s')} in all"
+    note = "\n".join(_time_notes(summary, wall))
+    return make_table(title, ("", "", "", ""), rows, right=(1, 2), note=note)
 
 
-def _table(title: str, note: str = "") -> Table:
-    heading = Text(title, style="bold")
-    if note:
-        heading.append(f"  {note}", style="not bold")
-    return Table(
-        title=heading, title_justify="left", box=None, show_header=False, pad_edge=False
-    )
+def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
+    if summary.compile is not None:
+        cache = summary.compile.cache
+        found = f", compile cache {cache}" if cache is not None else ""
+        yield f"compilation {figure(summary, 'compile_s')}{found}"
+    if summary.time.engine_init_s is not None:
+        yield f"engine initialisation {figure(summary, 'engine_init_s')}"
+    if summary.time.warmup_s is not None:
+        yield f"warm-up {figure(summary, 'warmup_s')}, as the engine states it"
+    if summary.gc is not None:
+        text = (
+            f"garbage collection {figure(summary, 'gc_s')} of "
+            f"{format_duration(summary.gc.steps_s)} of bucket steps "
+            f"({figure(summary, 'gc_percent')})"
+        )
+        if summary.gc.frozen:
+            text += f"; frozen before warm-up, in {figure(summary, 'gc_freeze_s')}"
+        yield text
+    gaps = [gap for gap in summary.time.gaps if gap.unlogged_s >= 0.02 * wall]
+    for gap in gaps[:5]:
+        yield (
+            f"{format_duration(gap.unlogged_s)} between line {gap.line} "
+            f"“{gap.before[:50]}” and line {gap.next_line} “{gap.after[:50]}”"
+        )
 
 
-def _time_row(table: Table, name: str, seconds: float, wall: float, style: str) -> None:
-    share = seconds / wall
-    bar = Text("█" * max(1, round(share * BAR)), style=style)
-    table.add_row(
-        f"  {name}", format_duration(seconds), format_percent(100 * share), bar
-    )
-
-
-def _memory(summary: dict[str, Any]) -> RenderableType | None:
-    memory = summary["memory"]
+def _memory(summary: RunSummary) -> TextTable | None:
+    memory = summary.memory
     if memory is None:
         return None
-    parts = memory_parts(memory)
-    total = memory["total_bytes"]
-    table = _table("Memory", f"{format_bytes(total)} on the device" if total else "")
-    if parts and total:
-        bar = Text("  ")
-        for part in parts:
-            width = round(part["bytes"] / total * (BAR + 20))
-            bar.append("█" * width, style=_PART_STYLES[part["name"]])
-        for part in parts:
-            share = format_percent(100 * part["bytes"] / total)
-            mark = Text("■ ", style=_PART_STYLES[part["name"]])
-            mark.append(part["label"], style="default")
-            table.add_row(Text("  ") + mark, format_bytes(part["bytes"]), share)
-        return Group(table, bar, *_memory_notes(memory))
-    for name, value in memory.items():
-        if value is not None and name.endswith("_bytes"):
-            label = name.removesuffix("_bytes").replace("_", " ")
-            table.add_row(f"  {label}", format_bytes(value))
-    return Group(table, *_memory_notes(memory))
+    total = memory.total_bytes
+    if memory.parts and total:
+        rows = [
+            (part.label, format_bytes(part.bytes),
+             format_percent(100 * part.bytes / total), _bar(part.bytes, total))
+            for part in memory.parts
+        ]  # fmt: skip
+    else:
+        rows = [
+            (one.title, figure(summary, name), "", "")
+            for name, one in BY_NAME.items()
+            if one.group == "memory" and one.read(summary) is not None
+        ]
+    facts = [
+        f"{figure(summary, name)} {words}"
+        for name, words in (
+            ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
+            ("max_concurrency", "requests at full length"),
+        )
+        if BY_NAME[name].read(summary) is not None
+    ]  # fmt: skip
+    if memory.gpu_memory_utilization is not None:
+        facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
+    if memory.graph_reserved_fraction is not None:
+        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
+    whole = f": {figure(summary, 'total_bytes')} on the device" if total else ""
+    return make_table(
+        f"Memory{whole}", ("", "", "", ""), rows, right=(1, 2), note="  ·  ".join(facts)
+    )
 
 
-def _memory_notes(memory: dict[str, Any]) -> Iterator[Text]:
-    facts = []
-    if memory["num_kv_blocks"] is not None:
-        facts.append(f"{format_count(memory['num_kv_blocks'])} KV blocks")
-    if memory["kv_cache_tokens"] is not None:
-        facts.append(f"{format_count(memory['kv_cache_tokens'])} tokens")
-    if memory["max_concurrency"] is not None:
-        facts.append(f"{memory['max_concurrency']:g} requests at full length")
-    if memory["gpu_memory_utilization"] is not None:
-        facts.append(f"gpu_memory_utilization {memory['gpu_memory_utilization']:g}")
-    if memory["graph_reserved_fraction"] is not None:
-        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory['graph_reserved_fraction']:g}")
-    if facts:
-        yield Text("  " + "  ·  ".join(facts))
+_COLUMNS = {
+    "generated": "generated", "omitted": "omitted", "warmed": "warmed",
+    "captured": "captured", "capture_percent": "share",
+    "graph_budget_bytes": "graph budget", "graph_used_bytes": "graph memory",
+    "missed": "missed", "steps_s": "steps", "gc_s": "collector", "compiled": "compiled",
+}  # fmt: skip
+_ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled")
 
 
-def _buckets(summary: dict[str, Any]) -> RenderableType | None:
-    buckets = summary["buckets"]
-    if not buckets:
+def _buckets(summary: RunSummary) -> TextTable | None:
+    phases = summary.buckets
+    if not phases:
         return None
-    table = Table(
-        title=Text("Buckets", style="bold"), title_justify="left", box=None,
-        pad_edge=False, header_style="bright_black",
-    )  # fmt: skip
-    table.add_column("  phase")
-    for name in ("generated", "omitted", "warmed", "captured", "share", "graph budget",
-                 "graph memory", "missed"):  # fmt: skip
-        table.add_column(name, justify="right")
-    for phase, part in buckets.items():
-        captured = format_count(part["captured"])
-        if part["captured"] is None and part["captured_reported"] is not None:
-            captured = f"? (log says {part['captured_reported']})"
-        table.add_row(
-            f"  {phase}", format_count(part["generated"]), format_count(part["omitted"]),
-            format_count(part["warmed"]), captured,
-            format_percent(part["capture_percent"]),
-            format_bytes(part["graph_budget_bytes"]),
-            format_bytes(part["graph_used_bytes"]), str(part["missed"]),
-        )  # fmt: skip
-    return table
+    shown = [
+        name
+        for name in _COLUMNS
+        if name not in _ONLY_IF_KNOWN
+        or any(getattr(part, name) is not None for part in phases.values())
+    ]
+    rows = []
+    for phase, part in phases.items():
+        cells = {name: figure(summary, f"{phase}_{name}") for name in shown}
+        if part.captured is None and part.captured_reported is not None:
+            cells["captured"] = f"? (log: {part.captured_reported})"
+        rows.append((phase, *cells.values()))
+    header = ("phase", *(_COLUMNS[name] for name in shown))
+    return make_table("Buckets", header, rows, right=range(1, len(header)))
 
 
-def _graphs(summary: dict[str, Any]) -> RenderableType | None:
-    graphs = summary["graphs"]
+def _graphs(summary: RunSummary) -> TextTable | None:
+    graphs = summary.graphs
     if graphs is None:
         return None
-    is_cuda = summary["device"]["kind"] in (None, "cuda")
-    text = Text("CUDA graphs  " if is_cuda else "Graph capture  ", style="bold")
-    text.append(
-        f"{format_count(graphs['captured'])} captured at start in "
-        f"{format_duration(graphs['duration_s'])}, {format_bytes(graphs['memory_bytes'])}"
-        f" taken, {format_bytes(graphs['estimated_bytes'])} estimated",
-        style="not bold",
-    )
-    lazy = graphs["lazy"]
-    if lazy:
-        seconds = sum(row["duration_s"] or 0.0 for row in lazy)
-        size = sum(row["memory_bytes"] or 0 for row in lazy)
-        text.append(
-            f"\n  {len(lazy)} captured while serving: {format_duration(seconds)}, "
-            f"{format_bytes(size)}",
-            style="not bold",
+    is_cuda = summary.device.kind in (None, "cuda")
+    rows = [
+        (
+            f"{figure(summary, 'graphs_captured')} captured at start",
+            figure(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
+            f"{figure(summary, 'graph_estimated_bytes')} estimated",
         )
-    return text
+    ]  # fmt: skip
+    if graphs.lazy:
+        seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
+        size = sum(row.memory_bytes or 0 for row in graphs.lazy)
+        text = f"{len(graphs.lazy)} captured while serving"
+        rows.append((text, format_duration(seconds), format_bytes(size), ""))
+    title = "CUDA graphs" if is_cuda else "Graph capture"
+    return make_table(title, ("", "", "", ""), rows, right=(1, 2))
 
 
-def _sampler(summary: dict[str, Any]) -> RenderableType | None:
-    sampler = summary["sampler"]
-    if sampler is None:
-        return None
-    text = Text("Sampler warm-up  ", style="bold")
-    text.append(
-        f"{sampler['status']}, batch sizes {sampler['batch_sizes'] or '?'}, "
-        f"{format_count(sampler['configs'])} configurations, "
-        f"{format_duration(sampler['duration_s'])}",
-        style="not bold",
-    )
-    return text
-
-
-def _defrag(summary: dict[str, Any]) -> RenderableType | None:
-    defrag = summary["defrag"]
-    if defrag is None:
-        return None
-    text = Text("Defragmenter  ", style="bold")
-    words = (
-        f"warm-up {defrag['status'] or '?'}, thresholds {defrag['thresholds'] or '?'}, "
-    )
-    words += format_duration(defrag["duration_s"])
-    if defrag["reason"]:
-        words += f" ({defrag['reason']})"
-    runs = defrag["runs"]
-    if runs:
-        swapped = sum(row["swapped"] or 0 for row in runs)
-        words += f"\n  ran {len(runs)} times while serving, {swapped} blocks swapped"
-    text.append(words, style="not bold")
-    return text
-
-
-def _misses(summary: dict[str, Any]) -> RenderableType | None:
-    misses = summary["misses"]
-    if not misses:
-        return None
-    table = _table("Shapes without a bucket", f"{len(misses)} distinct")
-    for miss in sorted(misses, key=lambda row: -row["count"])[:10]:
-        fallback = f"ran as {tuple(miss['fallback'])}" if miss["fallback"] else ""
-        table.add_row(
-            f"  {miss['phase']}",
-            str(tuple(miss["shape"])),
-            f"{miss['count']} x",
-            fallback,
+def _steps(summary: RunSummary) -> TextTable | None:
+    """The other steps of a warm-up: sampler and defragmenter."""
+    rows, sampler, defrag = [], summary.sampler, summary.defrag
+    if sampler is not None:
+        text = (
+            f"{sampler.status}, batch sizes {sampler.batch_sizes or '?'}, "
+            f"{format_count(sampler.configs)} configurations"
         )
-    return table
-
-
-def _benchmarks(summary: dict[str, Any]) -> RenderableType | None:
-    rows = summary["benchmarks"]
+        rows.append(("sampler", figure(summary, "sampler_s"), text))
+    if defrag is not None:
+        text = f"{defrag.status or '?'}, thresholds {defrag.thresholds or '?'}"
+        if defrag.reason:
+            text += f" ({defrag.reason})"
+        if defrag.runs:
+            swapped = sum(row.swapped or 0 for row in defrag.runs)
+            text += f"; ran {len(defrag.runs)} times while serving, {swapped} blocks swapped"
+        rows.append(("defragmenter", figure(summary, "defrag_s"), text))
     if not rows:
         return None
-    table = _table("Benchmark results", f"{len(rows)}")
-    for row in rows[:6]:
-        facts = [f"{name} {value}" for name, value in list(row.items())[:6]]
-        table.add_row("  " + escape(", ".join(facts)))
-    return table
+    return make_table("Other warm-up", ("", "", ""), rows, right=[1])
 
 
-def _oddities(summary: dict[str, Any]) -> RenderableType | None:
+def _misses(summary: RunSummary) -> TextTable | None:
+    if not summary.misses:
+        return None
+    misses = sorted(summary.misses, key=lambda row: -row.count)[:10]
+    rows = [
+        (miss.phase, str(miss.shape), f"{miss.count} x",
+         f"ran as {miss.fallback}" if miss.fallback else "")
+        for miss in misses
+    ]  # fmt: skip
+    title = f"Bucket misses: {figure(summary, 'misses')} distinct shapes"
+    return make_table(title, ("", "", "", ""), rows)
+
+
+def _late_compiles(summary: RunSummary) -> TextTable | None:
+    """Kernels that were compiled while a request waited."""
+    found = summary.serving.jit if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [(row.kernel, f"{row.count} x", row.detail or "") for row in found[:10]]
+    title = f"Kernels compiled while serving: {len(found)}"
+    return make_table(title, ("", "", ""), rows, right=[1])
+
+
+def _sleeps(summary: RunSummary) -> TextTable | None:
+    found = summary.serving.sleeps if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [
+        (row.action.replace("_", " "), format_duration(row.duration_s),
+         format_bytes(row.freed_bytes), ", ".join(row.tags))
+        for row in found[:10]
+    ]  # fmt: skip
+    header = ("", "took", "freed", "what")
+    return make_table("Sleep mode", header, rows, right=(1, 2))
+
+
+def _benchmarks(summary: RunSummary) -> TextTable | None:
+    rows = summary.benchmarks
+    if not rows:
+        return None
+    texts = [
+        (", ".join(f"{name} {value}" for name, value in list(row.items())[:6]),)
+        for row in rows[:6]
+    ]
+    return make_table(f"Benchmark results: {len(rows)}", ("",), texts)
+
+
+def _oddities(summary: RunSummary) -> TextTable | None:
     found = oddities(summary)
     if not found:
         return None
-    table = _table("Worth a look")
-    for sentence in found:
-        table.add_row(Text(f"  • {sentence}"))
-    return table
+    return make_table("Worth a look", ("",), [(f"• {text}",) for text in found])
 
 
-def print_buckets(rows: list[dict[str, Any]], console: Console | None = None) -> None:
+def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
     """Every bucket and what became of it."""
-    console = console or stdout_console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("phase", "bucket", "state", "time", "memory", "missed"):
-        table.add_column(name)
-    for row in rows:
-        executed = f" ran as {tuple(row['executed'])}" if row["executed"] else ""
-        table.add_row(
-            escape(row["phase"]), str(tuple(row["bucket"])),
-            escape((row["state"] or "") + executed),
-            format_duration(row["duration_s"]), format_bytes(row["memory_bytes"]),
-            str(row["missed"] or 0),
-        )  # fmt: skip
-    console.print()
-    console.print(table)
+    header = (
+        "phase", "bucket", "state", "time", "memory", "missed", "collector", "compiled",
+    )  # fmt: skip
+    cells = [
+        (
+            row.phase, str(row.bucket),
+            f"{row.state} ran as {row.executed}" if row.executed else row.state,
+            format_duration(row.duration_s), format_bytes(row.memory_bytes),
+            str(row.missed), format_duration(row.gc_s), format_count(row.compiled),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return make_table("", header, cells, right=range(3, 8))

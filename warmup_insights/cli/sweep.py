@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from warmup_insights.cli.options import Command, db_option, json_option
-from warmup_insights.errors import SettingError
-
-if TYPE_CHECKING:
-    from warmup_insights.analysis.sweep import Experiment
-    from warmup_insights.cli.sweep_runs import PointOutcome
-
-_GRIDS = (
-    ("--gpu-memory-utilization", "Shares of the memory that is free after profiling."),
-    ("--graph-reserved-mem", "Shares kept for graphs [VLLM_GRAPH_RESERVED_MEM]."),
-    ("--prompt-ratio", "Shares of it for prompts [VLLM_GRAPH_PROMPT_RATIO]."),
-    ("--bucketing-strategy", "exp, lin, pad [VLLM_BUCKETING_STRATEGY]."),
-    ("--max-num-seqs", "Requests per step at most."),
-    ("--max-num-batched-tokens", "Prompt tokens per step at most."),
-    ("--max-model-len", "Tokens per request at most."),
+from warmup_insights import storage
+from warmup_insights.analysis.pareto import configuration_rows
+from warmup_insights.analysis.sweep import (
+    ALIASES,
+    Experiment,
+    make_experiment,
+    time_left_s,
 )
+from warmup_insights.cli.options import (
+    Command,
+    db_option,
+    json_option,
+    meaning,
+    read_assignments,
+)
+from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.sweep_runs import (
+    PointOutcome,
+    check_base,
+    endings_as_interrupts,
+    find_done,
+    run_point,
+)
+from warmup_insights.drainer import open_store
+from warmup_insights.errors import SettingError
+from warmup_insights.export.sweeps import sweep_table
+from warmup_insights.runner.settings import RunSettings
+from warmup_insights.units import format_duration
+
+_GRIDS = {
+    name: meaning(RunSettings, name, ALIASES)
+    for name in (
+        "gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio",
+        "max_num_seqs", "max_num_batched_tokens", "max_model_len",
+    )
+} | {"bucketing_strategy": "exp, lin, pad [VLLM_BUCKETING_STRATEGY]."}  # fmt: skip
+_FLAGS = {"graph_prompt_ratio": "prompt_ratio"}
 
 
 def grid_options(command: Command) -> Command:
     """Add one option per setting that is often swept."""
-    for name, text in reversed(_GRIDS):
-        command = click.option(name, metavar="VALUE[,VALUE]", help=text)(command)
+    for name, text in reversed(_GRIDS.items()):
+        name = _FLAGS.get(name, name)
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, metavar="VALUE[,VALUE]", help=text)(command)
     return command
 
 
@@ -67,15 +89,12 @@ def sweep(
     as_json: bool,
     **options: str | None,
 ) -> None:
-    """Run a grid of memory settings, and mark the ones that no other beats.
+    """Everything after `--` is fixed for all points.
 
-    Everything after `--` is fixed for all points: options of `warmup-insights run`
-    such as `-- --device cpu --memory 1GiB`, or with --engine vllm what follows
+    That is options of `warmup-insights run`, such as `-- --device cpu --memory 1GiB`, or with --engine vllm what follows
     `vllm serve`, such as `-- MODEL --tensor-parallel-size 8`. The same command
     continues where it was stopped.
     """
-    from warmup_insights.analysis.sweep import make_experiment
-
     experiment = make_experiment(
         name,
         read_grid(options, grids),
@@ -104,14 +123,8 @@ def read_grid(
         SettingError: a `--grid` is not NAME=VALUES, or a list is empty.
     """
     texts = {name: text for name, text in options.items() if text is not None}
-    for assignment in grids:
-        name, separator, values = assignment.partition("=")
-        if not separator:
-            raise SettingError(
-                f"--grid {assignment[:60]!r} is not NAME=VALUE[,VALUE], such as "
-                "block_size=16,32"
-            )
-        texts[name] = values
+    like = "NAME=VALUE[,VALUE], such as block_size=16,32"
+    texts.update(read_assignments("--grid", grids, like))
     return {
         name: [value.strip() for value in text.split(",") if value.strip()]
         for name, text in texts.items()
@@ -120,33 +133,15 @@ def read_grid(
 
 def read_point(text: str) -> dict[str, str]:
     """The settings of one point. Raises SettingError when it is not NAME=VALUE,..."""
-    settings = {}
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        if not separator:
-            raise SettingError(
-                f"--point {text[:60]!r} is not NAME=VALUE,NAME=VALUE, such as "
-                "gpu_memory_utilization=0.9,max_num_seqs=64"
-            )
-        settings[name] = value
-    return settings
+    like = "NAME=VALUE,NAME=VALUE, such as gpu_memory_utilization=0.9,max_num_seqs=64"
+    return dict(read_assignments("--point", text.split(","), like))
 
 
 def run_experiment(
     db: str, experiment: Experiment, timeout_s: float | None, retry_failed: bool
 ) -> list[PointOutcome]:
-    """Run what is not done yet, one point after the other, and say how far it is."""
-    from warmup_insights.analysis.sweep import time_left_s
-    from warmup_insights.cli.sweep_runs import (
-        check_base,
-        endings_as_interrupts,
-        find_done,
-        run_point,
-    )
-    from warmup_insights.storage import EventStore
-    from warmup_insights.units import format_duration
-
-    with EventStore(db) as store:
+    """Run what is not done yet, one point after the other, and print how far it is."""
+    with open_store(db, read_only=False) as store:
         check_base(store, experiment)
         done = {
             point: find_done(store, experiment, point, retry_failed=retry_failed)
@@ -177,15 +172,10 @@ def run_experiment(
 def _report(
     db: str, experiment: Experiment, outcomes: list[PointOutcome], as_json: bool
 ) -> None:
-    from warmup_insights.analysis.pareto import ConfigurationRow, configuration_rows
-    from warmup_insights.storage import EventStore
-
     ids = [item.run_id for item in outcomes if item.run_id is not None]
-    with EventStore(db, read_only=True) as store:
+    with storage.EventStore(db, read_only=True) as store:
         summaries = store.summaries(ids)
-    rows: dict[str, ConfigurationRow] = {
-        row.run_id: row for row in configuration_rows([summaries[i] for i in ids])
-    }
+    rows = {row.run_id: row for row in configuration_rows([summaries[i] for i in ids])}
     if as_json:
         answer = {
             "experiment": experiment.name,
@@ -193,11 +183,8 @@ def _report(
             "base": list(experiment.base),
             "points": [_point_json(item, rows) for item in outcomes],
         }
-        click.echo(json.dumps(answer, indent=2))
+        print_json(answer)
         return
-    from warmup_insights.cli.printing import print_tables
-    from warmup_insights.export.sweeps import sweep_table
-
     triples = [
         (item.point, rows.get(item.run_id or ""), item.status) for item in outcomes
     ]

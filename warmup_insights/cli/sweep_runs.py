@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -9,12 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
 
+from warmup_insights import storage
 from warmup_insights.analysis.sweep import Experiment, Point, is_variable
 from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.model.events import Failure
+from warmup_insights.runner.settings import VARIABLES
+from warmup_insights.runs import current, refresh
+from warmup_insights.secrets import mask_text
 
 if TYPE_CHECKING:
     from warmup_insights.storage import EventStore
@@ -24,15 +31,16 @@ STOP_S = 60.0
 """How long a server has to stop after an interrupt before it is killed."""
 
 _DONE = ("finished", "failed", "skipped")
-_READY, _ENDED, _LATE = "ready", "ended", "late"
+TAIL_BYTES = 256 << 10
+"""Of what a server printed on standard error; the reason why it ended is in there."""
+MAX_LINE = 10_000
 _ERROR = re.compile(r"(?:\b[\w.]{0,200}(?:Error|Exception)|\b[\w.-]{1,100}: error): \S")
 _NOT_A_REASON = ("Recorded as run ", "Engine core initialization failed")
-"""Last lines of a server that say nothing of why it ended."""
+"""Last lines of a server that do not state why it ended."""
 _REFERENCE_OPTIONS = {
-    "VLLM_GRAPH_RESERVED_MEM": "--graph-reserved-mem",
-    "VLLM_GRAPH_PROMPT_RATIO": "--graph-prompt-ratio",
-    "VLLM_GRAPH_PROMPT_STRATEGY": "--graph-prompt-strategy",
-    "VLLM_GRAPH_DECODE_STRATEGY": "--graph-decode-strategy",
+    variable: f"--{name.replace('_', '-')}"
+    for name, variable in VARIABLES.items()
+    if name.startswith("graph_")
 }
 
 
@@ -63,16 +71,13 @@ def find_done(
     store: EventStore, experiment: Experiment, point: Point, *, retry_failed: bool
 ) -> PointOutcome | None:
     """The run of a point from an earlier start of the sweep; None if it is to run."""
-    from warmup_insights.analysis.refresh import current_summary
-
     wanted = ("finished", "skipped") if retry_failed else _DONE
     for record in store.runs(label=experiment.label(point)):
         status = record.status_at(time.time())
         if record.notes == experiment.note and status in wanted:
-            failure = current_summary(store, record)["failure"] or {}
-            return PointOutcome(
-                point, record.run_id, status, None, failure.get("message")
-            )
+            failure = current(store, record).summary.failure
+            reason = failure.message if failure is not None else None
+            return PointOutcome(point, record.run_id, status, None, reason)
     return None
 
 
@@ -130,47 +135,53 @@ def run_until_ready(
     """Run a command to its end, or a server until it is ready; why it failed, if it did.
 
     A server gets an interrupt when it is ready, and is killed when that does not end it.
+
+    Raises:
+        WarmupInsightsError: the command refused its options.
     """
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    with _LastWords(process) as last:
+    with TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         try:
-            ending = _wait(process, is_ready if stays else None, timeout_s)
+            while process.poll() is None and time.monotonic() < deadline:
+                if stays and is_ready():
+                    return None
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(min(POLL_S, max(0.0, deadline - time.monotonic())))
+            if process.returncode is None:
+                return f"not ready within {timeout_s:g} s"
         finally:
-            if process.poll() is None:
-                stop(process)
-    if ending == _LATE:
-        return f"not ready within {timeout_s:g} s"
-    return _reason(process.returncode, last.text) if ending == _ENDED else None
+            _stop(process)
+        if process.returncode == 0:
+            return None
+        reason = last_error(errors) or f"exit code {process.returncode}"
+    if process.returncode == 2:
+        raise WarmupInsightsError(f"The run was refused: {reason}")
+    return reason
 
 
-def _wait(
-    process: subprocess.Popen[str],
-    is_ready: Callable[[], bool] | None,
-    timeout_s: float | None,
-) -> str:
-    """Until the process ended, is ready, or the time ran out; which of these it was."""
-    began = time.monotonic()
-    while process.poll() is None:
-        if is_ready is not None and is_ready():
-            return _READY
-        left = None if timeout_s is None else timeout_s - (time.monotonic() - began)
-        if left is not None and left <= 0:
-            return _LATE
-        pause = POLL_S if is_ready is not None else left
-        try:
-            process.wait(timeout=pause)
-        except subprocess.TimeoutExpired:
-            continue
-    return _ENDED
+def last_error(stream: IO[bytes]) -> str:
+    """The last line that holds an error among the last bytes, else the last line."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - TAIL_BYTES))
+    lines = [
+        line.strip() for line in stream.read().decode(errors="replace").split("\n")
+    ]
+    lines = [
+        line for line in lines if line and not any(w in line for w in _NOT_A_REASON)
+    ]
+    found = [(line, _ERROR.search(line[:MAX_LINE])) for line in reversed(lines)]
+    text = next(
+        (line[at.start() :] for line, at in found if at), lines[-1] if lines else ""
+    )
+    return text[:500].removeprefix("Error: ")
 
 
 @contextmanager
@@ -189,26 +200,26 @@ def _interrupt(number: int, _: object) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def stop(process: subprocess.Popen[str]) -> None:
-    """Interrupt a process; end it and its children when that does not.
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a process if it still runs, and kill what then is left of its group.
 
     Another Ctrl-C meanwhile does not wait any longer, and counts afterwards.
     """
     interrupted = None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        try:
-            # The first one is passed on: a server that got it twice would not clean up.
-            send = os.kill if number == signal.SIGINT else os.killpg
-            send(process.pid, number)
-            process.wait(timeout=STOP_S if number != signal.SIGKILL else None)
-        except ProcessLookupError:
+        if process.poll() is not None:
             break
+        try:
+            # The interrupt is for the server alone, which would not clean up if it got
+            # it twice: its launcher passes it on.
+            send = os.kill if number == signal.SIGINT else os.killpg
+            with suppress(ProcessLookupError):
+                send(process.pid, number)
+            process.wait(timeout=STOP_S if number != signal.SIGKILL else None)
         except subprocess.TimeoutExpired:
             continue
         except KeyboardInterrupt as error:
             interrupted = error
-            continue
-        break
     _end_workers(process.pid)
     if interrupted is not None:
         raise interrupted
@@ -217,73 +228,21 @@ def stop(process: subprocess.Popen[str]) -> None:
 def _end_workers(group: int) -> None:
     """Kill what a server left behind: a worker that began after the interrupt."""
     deadline = time.monotonic() + min(5.0, STOP_S)
-    try:
+    with suppress(ProcessLookupError):
         while time.monotonic() < deadline:
             os.killpg(group, 0)
             time.sleep(0.05)
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _reason(code: int, last_line: str) -> str | None:
-    """Why the process failed; a usage error ends the whole sweep."""
-    if code == 0:
-        return None
-    text = last_line.removeprefix("Error: ") or f"exit code {code}"
-    if code == 2:
-        raise WarmupInsightsError(f"The run was refused: {text}")
-    return text
-
-
-class _LastWords:
-    """Reads what a process says on stderr, and keeps why it ended.
-
-    That is the last line with an error, else the last line of all.
-    """
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        import threading
-
-        self.text = ""
-        self._has_error = False
-        self._stream = process.stderr
-        self._thread = threading.Thread(target=self._read, daemon=True)
-
-    def _read(self) -> None:
-        assert self._stream is not None, "stderr is a pipe"
-        while line := self._stream.readline(10_000):
-            self._weigh(line.strip())
-
-    def _weigh(self, line: str) -> None:
-        if not line or any(words in line for words in _NOT_A_REASON):
-            return
-        error = _ERROR.search(line)
-        if error is not None or not self._has_error:
-            self.text = line[error.start() if error else 0 :][:500]
-        self._has_error = self._has_error or error is not None
-
-    def __enter__(self) -> _LastWords:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._thread.join(timeout=5.0)
-        if not self._thread.is_alive() and self._stream is not None:
-            self._stream.close()
 
 
 def _is_ready(db: str, label: str) -> bool:
-    """Whether the newest run of a label said that it is ready, or why it failed."""
-    from warmup_insights.analysis.refresh import current_summary
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db) as store:
+    """Whether the newest run of a label is ready, or failed for a known reason."""
+    with storage.EventStore(db) as store:
         found = store.runs(label=label, limit=1)
         if not found:
             return False
-        summary = current_summary(store, found[0])
-    return bool(summary["time"]["ready_at"] or summary["failure"])
+        summary = current(store, found[0]).summary
+    return bool(summary.time.ready_at or summary.failure)
 
 
 def _outcome(
@@ -293,32 +252,24 @@ def _outcome(
 
     Why it failed is added to the run where that died before it could record it.
     """
-    from warmup_insights.analysis.refresh import refresh_summary
-    from warmup_insights.storage import EventStore
-
-    with EventStore(db) as store:
+    with storage.EventStore(db) as store:
         found = store.runs(label=experiment.label(point), limit=1)
         if not found:
             return PointOutcome(point, None, "failed", seconds, reason)
         run_id = found[0].run_id
-        summary = refresh_summary(store, run_id)
-        if reason and summary["status"] == "failed" and not summary["failure"]:
+        summary = refresh(store, run_id).summary
+        if reason and summary.status == "failed" and summary.failure is None:
             _note_failure(store, run_id, reason)
-            summary = refresh_summary(store, run_id)
-        status = str(summary["status"])
-        if status in _DONE:
+            summary = refresh(store, run_id).summary
+        if summary.status in _DONE:
             store.set_notes(run_id, experiment.note)
-        failure = summary["failure"] or {}
-        # The run of a server that was stopped only knows that it was.
-        if failure.get("kind") != "killed":
-            reason = failure.get("message") or reason
-        return PointOutcome(point, run_id, status, seconds, reason)
+        # The run of a server that was stopped states only that it was.
+        if summary.failure is not None and summary.failure.kind != "killed":
+            reason = summary.failure.message or reason
+        return PointOutcome(point, run_id, summary.status, seconds, reason)
 
 
 def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
-    from warmup_insights.model.events import Failure
-    from warmup_insights.secrets import mask_text
-
     with store.begin() as transaction:
         event = Failure(failure="error", message=mask_text(reason), time=time.time())
         transaction.append(run_id, [event])

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
 
 import click
 
+from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.printing import print_json
+from warmup_insights.drainer import draining
 from warmup_insights.errors import StoreError, WarmupInsightsError
-from warmup_insights.model.events import WarmupFinished
+from warmup_insights.model.events import (
+    ConfigRecorded,
+    Event,
+    Failure,
+    PhaseMarked,
+    RunFinished,
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+)
+from warmup_insights.model.process import own_process
+from warmup_insights.model.run import RunRecord, new_run_id
+from warmup_insights.recorder import Recorder
+from warmup_insights.storage.spool import Spool, find_spools
+from warmup_insights.vllm_plugin import facts, launch, settings
+from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
+from warmup_insights.vllm_plugin.table import HOOKS
 
 SETTLE_S = 3.0
 """How long the end waits at most for the last events."""
-
-if TYPE_CHECKING:
-    from warmup_insights.storage.store import EventStore
+_ENDINGS = ("server_ready", "warmup_finished")
 
 
 @click.command(
@@ -49,10 +65,9 @@ def vllm(
     as_json: bool,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run any vLLM command and record its warm-up.
+    """Options of warmup-insights come first; from the first word on all goes to vLLM.
 
-    Options of warmup-insights come first; everything from the first word on goes to
-    vLLM: `warmup-insights vllm --label a serve MODEL --port 8000`. Output, signals and
+    An example is `warmup-insights vllm --label a serve MODEL --port 8000`. Output, signals and
     the exit status are passed through. The run id is printed at the end.
     """
     if is_check:
@@ -61,16 +76,12 @@ def vllm(
     if not arguments:
         raise click.UsageError(
             "Name a vLLM command, such as `warmup-insights vllm serve MODEL`, or use "
-            "--check."
+            "--check"
         )
     sys.exit(_run(db, label, freeze_gc, arguments))
 
 
 def _check(as_json: bool) -> None:
-    from warmup_insights.vllm_plugin import facts
-    from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
-    from warmup_insights.vllm_plugin.table import HOOKS
-
     findings = check(HOOKS)
     engine = facts.engine()
     if as_json:
@@ -79,7 +90,7 @@ def _check(as_json: bool) -> None:
             "version": engine.version,
             "hooks": [finding.as_dict() for finding in findings],
         }
-        click.echo(json.dumps(answer, indent=2))
+        print_json(answer)
         return
     shown = [finding for finding in findings if finding.status != NOT_INSTALLED]
     if not shown:
@@ -98,9 +109,6 @@ def _check(as_json: bool) -> None:
 def _run(
     db: str, label: str | None, freeze_gc: bool, arguments: tuple[str, ...]
 ) -> int:
-    from warmup_insights.model.run import new_run_id
-    from warmup_insights.vllm_plugin import facts, launch
-
     command = [*launch.vllm_command(), *arguments]
     source = facts.command_line(["vllm", *arguments])
     run_id = new_run_id()
@@ -112,22 +120,34 @@ def _run(
         label=label,
         freezes_gc=freeze_gc,
     )
-    _begin(db, run_id, label, source)
-    ending = launch.run_command(command, environ)
-    is_stopped_server = ending.was_stopped and arguments[0] == "serve"
-    _end(db, run_id, is_failure=ending.is_failure, is_stopped_server=is_stopped_server)
+    recorder, events = _recorder(db, run_id, label, source)
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            stack.enter_context(draining(db, run_id))
+            for event in events:
+                recorder.record(event)
+
+        ending = launch.run_command(command, environ, begin)
+        _wait_for_others(db, run_id)
+        is_stopped_server = ending.was_stopped and arguments[0] == "serve"
+        last = _last_events(
+            db,
+            run_id,
+            is_failure=ending.is_failure,
+            is_stopped_server=is_stopped_server,
+        )
+        for event in last:
+            recorder.record(event)
+        recorder.close()
     click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
     return ending.exit_code
 
 
-def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
-    """Create the run. Where that does not work, vLLM starts all the same."""
-    from warmup_insights.model.events import ConfigRecorded, PhaseMarked, RunStarted
-    from warmup_insights.model.process import own_process
-    from warmup_insights.model.run import RunRecord
-    from warmup_insights.storage.store import EventStore
-    from warmup_insights.vllm_plugin import facts, settings
-
+def _recorder(
+    db: str, run_id: str, label: str | None, source: str
+) -> tuple[Recorder, list[Event]]:
+    """The recorder of this process, and the first events of the run."""
     now = time.time()
     engine = facts.engine()
     is_synthetic = bool(os.environ.get(settings.SYNTHETIC))
@@ -137,11 +157,8 @@ def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
         label=label,
         engine=engine.name,
         version=engine.version,
-        status="running",
         started_at=now,
-        heartbeat_at=now,
         synthetic=is_synthetic,
-        process=own_process(),
     )
     started = RunStarted(
         engine=engine.name, version=engine.version, synthetic=is_synthetic, time=now
@@ -151,63 +168,35 @@ def _begin(db: str, run_id: str, label: str | None, source: str) -> None:
         environment=facts.environment(os.environ),
         time=now,
     )
+    imports = PhaseMarked(name="import", edge="start", time=now)
+    return Recorder(Spool(db, run)), [started, imports, config]
+
+
+def _wait_for_others(db: str, run_id: str) -> None:
+    """Wait until the events of the engine's processes are stored, for a while."""
+    own, deadline = own_process(), time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline and any(
+        spool.run.process != own for spool in find_spools(db, run_id)
+    ):
+        time.sleep(0.1)
+
+
+def _last_events(
+    db: str, run_id: str, *, is_failure: bool, is_stopped_server: bool
+) -> list[Event]:
+    """How the run ended, by its exit and by what is stored of it."""
+    events: list[Event] = []
     try:
-        with EventStore(db) as store, store.begin() as transaction:
-            transaction.ensure_run(run)
-            imports = PhaseMarked(name="import", edge="start", time=now)
-            transaction.append(run_id, [started, imports, config])
-    except StoreError as error:
-        click.echo(f"Warning: {error}", err=True)
-
-
-def _end(db: str, run_id: str, *, is_failure: bool, is_stopped_server: bool) -> None:
-    """Close the run and refresh its summary."""
-    from warmup_insights.analysis.refresh import refresh_summary
-    from warmup_insights.model.events import Event, Failure, RunFinished
-    from warmup_insights.storage.store import EventStore
-
-    try:
-        with EventStore(db) as store:
-            _settle(store, run_id)
-            events: list[Event] = []
-            if is_stopped_server and not _was_ready(store, run_id):
-                is_failure = True
-                text = "stopped by a signal before it was ready"
-                events.append(Failure(failure="killed", message=text, time=time.time()))
-            status = _final_status(store, run_id, is_failure=is_failure)
-            events.append(RunFinished(status=status, time=time.time()))
-            with store.begin() as transaction:
-                transaction.append(run_id, events)
-                transaction.update_run(run_id, status=status)
-            refresh_summary(store, run_id)
-    except StoreError as error:
-        click.echo(f"Warning: {error}", err=True)
-
-
-def _settle(store: EventStore, run_id: str) -> None:
-    """Wait for the processes that write for the engine to write their last events."""
-    deadline = time.monotonic() + SETTLE_S
-    before = -1
-    while time.monotonic() < deadline:
-        count = store.run(run_id).num_events
-        if count == before:
-            return
-        before = count
-        time.sleep(0.3)
-
-
-def _was_ready(store: EventStore, run_id: str) -> bool:
-    return any(True for _ in store.events(run_id, kinds=["server_ready"]))
-
-
-def _final_status(store: EventStore, run_id: str, *, is_failure: bool) -> str:
-    """`failed`, `skipped` when every warm-up was, else `finished`."""
-    if is_failure or store.run(run_id).status == "failed":
-        return "failed"
-    endings = [
-        event
-        for event in store.events(run_id, kinds=["warmup_finished"])
-        if isinstance(event, WarmupFinished)
-    ]
-    is_skipped = bool(endings) and all(event.skipped for event in endings)
-    return "skipped" if is_skipped else "finished"
+        with storage.EventStore(db, read_only=True) as store:
+            found = list(store.events(run_id, kinds=_ENDINGS))
+            is_failure = is_failure or store.run(run_id).status == "failed"
+    except StoreError:
+        found = []
+    if is_stopped_server and not any(isinstance(e, ServerReady) for e in found):
+        is_failure = True
+        text = "stopped by a signal before it was ready"
+        events.append(Failure(failure="killed", message=text))
+    warmups = [event for event in found if isinstance(event, WarmupFinished)]
+    is_skipped = bool(warmups) and all(event.skipped for event in warmups)
+    status = "failed" if is_failure else "skipped" if is_skipped else "finished"
+    return [*events, RunFinished(status=status)]

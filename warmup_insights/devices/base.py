@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from warmup_insights.devices import host
 from warmup_insights.errors import DeviceError
-from warmup_insights.units import format_bytes
+from warmup_insights.units import format_bytes, parse_bytes
+
+_ASKED = re.compile(r"Tried to allocate ([0-9.]{1,12} [KMGT]iB)")
+"""How torch's caching allocator writes what it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +122,74 @@ class Device(Protocol):
         """Give back what the device holds."""
 
 
-class EpochClock:
-    """Seconds since the epoch that follow a monotonic clock."""
+class MeasuredDevice(ABC):
+    """What devices have in common whose memory and time are measured."""
 
     def __init__(self) -> None:
-        self._offset = time.time() - time.perf_counter()
+        self._epoch = time.time() - time.perf_counter()
+
+    @abstractmethod
+    def _used_and_total(self) -> tuple[int, int]:
+        """Bytes of the device, without waiting for it."""
+
+    @abstractmethod
+    def _is_out_of_memory(self, error: Exception) -> bool:
+        """Whether the platform raises this where its memory is used up."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Return when everything that was asked for is done."""
+
+    def memory(self) -> MemoryReading:
+        """Memory of the device and of the host, after the work that was asked for."""
+        self.synchronize()
+        used, total = self._used_and_total()
+        host_used, host_total = host.host_memory()
+        return MemoryReading(
+            total_bytes=total,
+            used_bytes=used,
+            host_used_bytes=host_used,
+            host_total_bytes=host_total,
+            resident_bytes=host.resident_bytes(),
+        )
 
     def now(self) -> float:
-        """Seconds since the epoch in UTC."""
-        return self._offset + time.perf_counter()
+        """Seconds since the epoch in UTC, by a monotonic clock."""
+        return self._epoch + time.perf_counter()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(max(0.0, seconds))
+
+    def require(self, num_bytes: int) -> None:
+        """Raise DeviceOutOfMemory if not that much is free."""
+        free = self.memory().free_bytes
+        if num_bytes > free:
+            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
+
+    def profile(self, work: Callable[[], Any]) -> None:
+        """Run `work`; the device keeps the memory of its peak by itself."""
+        work()
+        self.synchronize()
+
+    def grow_workspace(self, num_bytes: int) -> None:  # noqa: B027 - nothing to do
+        """Do nothing: the device keeps what it needs."""
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn the platform's out-of-memory error into DeviceOutOfMemory."""
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if not self._is_out_of_memory(error):
+                raise
+            used, total = self._used_and_total()
+            asked = _ASKED.search(str(error))
+            raise DeviceOutOfMemory(
+                needed_bytes=parse_bytes(asked[1]) if asked else None,
+                free_bytes=max(0, total - used),
+            ) from error
+
+    def num_compiled(self) -> int | None:
+        """None: nothing counts."""
+        return None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gc
 import platform
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from warmup_insights.devices import host
-from warmup_insights.devices.base import DeviceOutOfMemory, EpochClock, MemoryReading
+from warmup_insights.devices.base import DeviceOutOfMemory, MeasuredDevice
 from warmup_insights.devices.peak import PeakCounter
 from warmup_insights.devices.recorded import RecordedGraph, record_graph
 from warmup_insights.errors import DeviceError
@@ -23,7 +21,7 @@ DEFAULT_THREADS = 1
 """Waking a second thread costs more than it saves in the small shapes of a CPU run."""
 
 
-class CpuDevice:
+class CpuDevice(MeasuredDevice):
     """Host memory up to a budget, counted from what the process held at the start.
 
     Used memory is what malloc handed out since then (resident size where the C
@@ -41,6 +39,7 @@ class CpuDevice:
         *,
         num_threads: int = DEFAULT_THREADS,
     ) -> None:
+        super().__init__()
         _check_budget(budget_bytes)
         if num_threads < 1:
             raise DeviceError(
@@ -51,40 +50,20 @@ class CpuDevice:
         torch.set_num_threads(num_threads)
         self._budget_bytes = budget_bytes
         self._workspace_bytes = 0
-        self._clock = EpochClock()
         _warm_torch_up()
         gc.collect()  # garbage that is freed later would count as memory given back
         host.return_free_pages()
         self._baseline_bytes = _process_bytes()
 
-    def memory(self) -> MemoryReading:
-        """The budget, and what was allocated since the device was opened."""
+    def _used_and_total(self) -> tuple[int, int]:
         used = max(0, _process_bytes() - self._baseline_bytes) + self._workspace_bytes
-        host_used, host_total = host.host_memory()
-        return MemoryReading(
-            total_bytes=self._budget_bytes,
-            used_bytes=used,
-            host_used_bytes=host_used,
-            host_total_bytes=host_total,
-            resident_bytes=host.resident_bytes(),
-        )
+        return used, self._budget_bytes
 
-    def now(self) -> float:
-        """Seconds since the epoch in UTC."""
-        return self._clock.now()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep."""
-        time.sleep(max(0.0, seconds))
+    def _is_out_of_memory(self, error: Exception) -> bool:
+        return isinstance(error, MemoryError) or "can't allocate" in str(error)
 
     def synchronize(self) -> None:
         """Do nothing: CPU operators return when they are done."""
-
-    def require(self, num_bytes: int) -> None:
-        """Raise DeviceOutOfMemory if the budget has not that much left."""
-        free = self.memory().free_bytes
-        if num_bytes > free:
-            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
     def profile(self, work: Callable[[], Any]) -> None:
         """Run `work`, measure the peak of its tensors and set that much aside."""
@@ -99,20 +78,6 @@ class CpuDevice:
             self.require(missing)
             self._workspace_bytes = num_bytes
 
-    def guard(self) -> AbstractContextManager[None]:
-        """Turn the allocator's error into DeviceOutOfMemory."""
-        return self._guarded()
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "can't allocate" not in str(error):
-                raise
-            free = self.memory().free_bytes
-            raise DeviceOutOfMemory(needed_bytes=None, free_bytes=free) from error
-
     def capture(self, work: Callable[[], Any]) -> RecordedGraph:
         """Record the operator calls of `work`; stop when the budget is used up."""
         free = self.memory().free_bytes
@@ -122,10 +87,6 @@ class CpuDevice:
                 raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
         return record_graph(work, check=check)
-
-    def num_compiled(self) -> int | None:
-        """None: nothing is compiled."""
-        return None
 
     def settings(self) -> dict[str, Any]:
         """Threads and library versions."""

@@ -8,15 +8,12 @@ return, follows its documentation and their use in vllm-gaudi (`extension/profil
 from __future__ import annotations
 
 import importlib
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from warmup_insights.devices import host
-from warmup_insights.devices.base import DeviceOutOfMemory, EpochClock, MemoryReading
+from warmup_insights.devices.base import MeasuredDevice
 from warmup_insights.errors import DeviceError
 
 _MAX_COMPILATIONS = 4096
@@ -42,7 +39,7 @@ class HpuGraph:
         self._replay = None
 
 
-class HpuDevice:
+class HpuDevice(MeasuredDevice):
     """The current HPU of this process."""
 
     kind = "hpu"
@@ -50,7 +47,8 @@ class HpuDevice:
     torch_name: str | None = "hpu"
 
     def __init__(self) -> None:
-        self._habana = importlib.import_module("habana_frameworks.torch")
+        super().__init__()
+        importlib.import_module("habana_frameworks.torch")
         self._hpu = importlib.import_module("habana_frameworks.torch.hpu")
         self._core = importlib.import_module("habana_frameworks.torch.core")
         internal = importlib.import_module("habana_frameworks.torch.utils.internal")
@@ -61,62 +59,20 @@ class HpuDevice:
             )
         self.is_lazy = bool(internal.is_lazy())
         self.name = str(self._hpu.get_device_name())
-        self._clock = EpochClock()
 
-    def memory(self) -> MemoryReading:
+    def _used_and_total(self) -> tuple[int, int]:
         """What the driver reports for the whole device."""
-        self.synchronize()
-        free, total = self._hpu.mem_get_info()
-        host_used, host_total = host.host_memory()
-        return MemoryReading(
-            total_bytes=int(total),
-            used_bytes=int(total) - int(free),
-            host_used_bytes=host_used,
-            host_total_bytes=host_total,
-            resident_bytes=host.resident_bytes(),
-        )
+        free, total = map(int, self._hpu.mem_get_info())
+        return total - free, total
 
-    def now(self) -> float:
-        """Seconds since the epoch in UTC."""
-        return self._clock.now()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep."""
-        time.sleep(max(0.0, seconds))
+    def _is_out_of_memory(self, error: Exception) -> bool:
+        return any(sign in str(error) for sign in _OUT_OF_MEMORY_SIGNS)
 
     def synchronize(self) -> None:
         """Send what was collected lazily, and wait for the device."""
         if self.is_lazy:
             self._core.mark_step()
         self._hpu.synchronize()
-
-    def require(self, num_bytes: int) -> None:
-        """Raise DeviceOutOfMemory if the driver has not that much left."""
-        free = self.memory().free_bytes
-        if num_bytes > free:
-            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
-
-    def profile(self, work: Callable[[], Any]) -> None:
-        """Run `work`; the device keeps the workspace of its largest recipe."""
-        work()
-        self.synchronize()
-
-    def grow_workspace(self, num_bytes: int) -> None:
-        """Do nothing: the bridge keeps the largest workspace itself."""
-
-    def guard(self) -> AbstractContextManager[None]:
-        """Turn the bridge's RuntimeError into DeviceOutOfMemory."""
-        return self._guarded()
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:
-            if not any(sign in str(error) for sign in _OUT_OF_MEMORY_SIGNS):
-                raise
-            free = int(self._hpu.mem_get_info()[0])
-            raise DeviceOutOfMemory(needed_bytes=None, free_bytes=free) from error
 
     def capture(self, work: Callable[[], Any]) -> HpuGraph:
         """Record `work` in an HPU graph, or compile it where graphs do not exist."""

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from warmup_insights.errors import InputError
+from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 
 FORMAT = "warmup-insights-run"
 MAX_BYTES = 64 * 1024 * 1024
-SUMMARY_SCHEMA = 1
-
-_SECTIONS: dict[str, type[Any]] = {
-    "engine": dict, "device": dict, "config": dict, "time": dict, "memory": dict,
-    "buckets": dict, "sampler": dict, "defrag": dict, "graphs": dict, "source": dict,
-    "misses": list, "benchmarks": list,
-}  # fmt: skip
 
 
-def run_json(
-    summary: Mapping[str, Any], bucket_rows: Sequence[Mapping[str, Any]]
-) -> str:
+class _Version(msgspec.Struct):
+    """Whether a file holds a run, and of which schema."""
+
+    schema: int | None = None
+    summary: _Version | None = None
+
+
+class _Exported(msgspec.Struct):
+    """What `export` writes."""
+
+    summary: RunSummary
+    bucket_rows: list[BucketRow] = []
+
+
+class _Shown(RunSummary, frozen=True, kw_only=True):
+    """What `show --json` writes."""
+
+    bucket_rows: list[BucketRow] = msgspec.field(default_factory=list)
+
+
+def run_json(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
     """A run as text: its summary and what became of each bucket."""
-    content = {"format": FORMAT, "summary": summary, "bucket_rows": list(bucket_rows)}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    content = {"format": FORMAT, "summary": summary, "bucket_rows": rows}
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
 
 
-def read_run_json(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_run_json(path: str | Path) -> tuple[RunSummary, list[BucketRow]]:
     """The summary and the bucket rows in a file that `run_json` or `show --json` made.
 
     Raises:
@@ -44,29 +56,28 @@ def read_run_json(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]
             f"{path} is larger than {MAX_BYTES >> 20} MiB, so it is no run"
         )
     try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return _decoded(path, data)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"{path} is no exported run: {error}; make one with "
+            "`warmup-insights export RUN`"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} holds no JSON: {error}") from error
-    return _parts(path, content)
 
 
-def _parts(
-    path: str | Path, content: Any
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    summary = content.get("summary", content) if isinstance(content, dict) else None
-    if not isinstance(summary, dict) or "schema" not in summary:
+def _decoded(path: str | Path, data: bytes) -> tuple[RunSummary, list[BucketRow]]:
+    head = msgspec.json.decode(data, type=_Version)
+    schema = head.schema if head.summary is None else head.summary.schema
+    if schema is None:
+        raise msgspec.ValidationError("it has no schema")
+    if schema != SCHEMA:
         raise InputError(
-            f"{path} is no exported run; make one with `warmup-insights export RUN`"
+            f"{path} has summary schema {schema!r}, and this version reads "
+            f"{SCHEMA}; export the run again, or install the version that made it"
         )
-    if summary["schema"] != SUMMARY_SCHEMA:
-        raise InputError(
-            f"{path} has summary schema {summary['schema']!r}, and this version reads "
-            f"{SUMMARY_SCHEMA}; export the run again, or install the version that made it"
-        )
-    for name, kind in _SECTIONS.items():
-        if summary.get(name) is not None and not isinstance(summary[name], kind):
-            raise InputError(f"{path}: {name} is not as a run summary has it")
-    rows = content.get("bucket_rows") or summary.get("bucket_rows") or []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: bucket_rows is not a list of buckets")
-    return summary, rows
+    if head.summary is not None:
+        exported = msgspec.json.decode(data, type=_Exported)
+        return exported.summary, exported.bucket_rows
+    shown = msgspec.json.decode(data, type=_Shown)
+    return shown, shown.bucket_rows

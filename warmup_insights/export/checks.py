@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.check import CheckResult
-from warmup_insights.analysis.figures import format_figure
-from warmup_insights.export.tables import TextTable, make_table, markdown_table
+from warmup_insights.export.tables import (
+    TextTable,
+    escape_markdown,
+    make_table,
+    markdown_table,
+)
+from warmup_insights.model.figures import format_figure
 
 
 def check_table(result: CheckResult) -> TextTable:
@@ -27,7 +32,7 @@ def check_table(result: CheckResult) -> TextTable:
 
 
 def check_markdown(result: CheckResult) -> str:
-    """The table in Markdown under a line that says how it ended."""
+    """The table in Markdown under a line with the result."""
     broken = sum(1 for item in result.results if item.outcome != "passed")
     verdict = (
         f"All {len(result.results)} limits hold."
@@ -36,4 +41,10 @@ def check_markdown(result: CheckResult) -> str:
     )
     against = f" against baseline `{result.baseline_id}`" if result.baseline_id else ""
     head = f"## Warm-up check of run `{result.run_id}`{against}\n\n{verdict}\n\n"
-    return head + markdown_table(check_table(result))
+    end = f"\n{escape_markdown(end_sentence(result))}\n" if result.serving_end else ""
+    return head + markdown_table(check_table(result)) + end
+
+
+def end_sentence(result: CheckResult) -> str:
+    """How serving ended, which no limit is about."""
+    return f"Serving ended later, which is not checked: {result.serving_end}"

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from warmup_insights.analysis.compare import (
+    BucketChange,
     Change,
     Comparison,
+    CostChange,
     FigureRow,
     RunHead,
+    SettingRow,
 )
-from warmup_insights.analysis.compare_buckets import BucketChange, CostChange
-from warmup_insights.analysis.figures import Unit, format_figure
 from warmup_insights.export.tables import (
     TextTable,
     escape_markdown,
     make_table,
     markdown_table,
 )
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import Unit, format_figure
 from warmup_insights.units import format_bytes, format_duration
 
 MAX_HEAD = 28
@@ -104,7 +106,9 @@ def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
     return make_table("Runs", header[first:], [row[first:] for row in rows])
 
 
-def _settings(title: str, rows: Sequence[Any], heads: dict[str, str]) -> TextTable:
+def _settings(
+    title: str, rows: Sequence[SettingRow], heads: dict[str, str]
+) -> TextTable:
     cells = [
         (row.name, *("(not stated)" if v is None else str(v) for v in row.values))
         for row in rows
@@ -135,16 +139,9 @@ def _figures(
         cells = [
             _figure_cells(row)
             for row in rows
-            if row.group == group and (full or _is_telling(row))
+            if row.group == group and (full or row.is_telling)
         ]
         yield make_table(title, header, cells, right=right)
-
-
-def _is_telling(row: FigureRow) -> bool:
-    """Whether a row says more than that nothing changed."""
-    if any(change.verdict != "same" for change in row.changes):
-        return True
-    return row.name in ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
 
 
 def _figure_cells(row: FigureRow) -> list[str]:
@@ -155,10 +152,8 @@ def _figure_cells(row: FigureRow) -> list[str]:
 
 
 def _memory(result: Comparison, heads: dict[str, str]) -> TextTable:
-    labels = dict.fromkeys(part["label"] for parts in result.memory for part in parts)
-    sizes = [
-        {part["label"]: part["bytes"] for part in parts} for parts in result.memory
-    ]
+    labels = dict.fromkeys(part.label for parts in result.memory for part in parts)
+    sizes = [{part.label: part.bytes for part in parts} for parts in result.memory]
     rows = [
         (label, *(format_bytes(s[label]) if label in s else "?" for s in sizes))
         for label in labels
@@ -194,7 +189,7 @@ def _buckets(changes: Sequence[BucketChange], heads: dict[str, str]) -> TextTabl
     return make_table("Bucket sets", header, rows, right=(2, 7, 8))
 
 
-def _shapes(shapes: Sequence[tuple[int, ...]] | None, seconds: float | None) -> str:
+def _shapes(shapes: Sequence[Bucket] | None, seconds: float | None) -> str:
     if shapes is None:
         return "?"
     if not shapes:
@@ -227,7 +222,7 @@ def _costs(
 
 
 def _most_moved(change: BucketChange) -> list[CostChange]:
-    seen: dict[tuple[int, ...], CostChange] = {}
+    seen: dict[Bucket, CostChange] = {}
     for group in (change.slower, change.faster, change.larger, change.smaller):
         for cost in group[:3]:
             seen.setdefault(cost.bucket, cost)

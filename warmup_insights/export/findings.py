@@ -34,7 +34,7 @@ def finding_lines(finding: Finding) -> list[str]:
         f"{finding.severity.upper()}  {plain(finding.title)}",
         f"  change  {plain(finding.suggestion)}",
         f"  effect  {plain(finding.effect)}",
-        f"  rests on  {numbers}  [{finding.rule}]",
+        f"  based on  {numbers}  [{finding.rule}]",
     ]
     return lines + [f"    {_detail(line)}" for line in finding.details]
 
@@ -49,7 +49,7 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
     """Findings in Markdown."""
     parts = [f"## Advice for run {escape_markdown(run_id)}\n"]
     if not findings:
-        parts.append("Nothing to advise from what this run tells.\n")
+        parts.append("No findings.\n")
     for finding in findings:
         parts += [
             f"- **{escape_markdown(finding.title)}** ({finding.severity})",
@@ -63,6 +63,6 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
 
 
 def rules_table(rules: Iterable[tuple[str, str, str]]) -> TextTable:
-    """The list of rules: name, when it speaks, what it needs."""
-    header = ("rule", "speaks when", "needs to know")
+    """The list of rules: name, when it applies, which figures it needs."""
+    header = ("rule", "applies when", "needs")
     return make_table("Rules", header, rules)

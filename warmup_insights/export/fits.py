@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warmup_insights.analysis.traffic_limits import Usage
-from warmup_insights.analysis.traffic_report import (
+from warmup_insights.analysis.fit.cost import Usage
+from warmup_insights.analysis.fit.report import (
     FitReport,
     StrategyResult,
     bucket_lines,
@@ -39,7 +39,7 @@ def fit_table(report: FitReport) -> TextTable:
             "than this fit."
         )
     note += (
-        " Padding is the share of executed tokens that nobody asked for; a padded block "
+        " Padding is the share of executed tokens that no request needed; a padded block "
         f"counts as {report.block_weight}."
     )
     return make_table(
@@ -83,7 +83,7 @@ def bucket_tables(report: FitReport) -> list[TextTable]:
 
 
 def bucket_file_text(report: FitReport, limit: str) -> str:
-    """The file with comments that say what it was made for."""
+    """The file with comments that state what it was made for."""
     fit = report.fit
     comments = [
         f"Buckets for the traffic of {plain(report.traffic)}: "

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from warmup_insights.analysis.check import CheckResult, LimitResult
-from warmup_insights.analysis.figures import format_figure
+from warmup_insights.model.figures import format_figure
 
 _INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

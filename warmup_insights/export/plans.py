@@ -224,7 +224,7 @@ def recommendation_table(result: Recommendation) -> TextTable:
         (title, *(column[index] for column in columns))
         for index, title in enumerate(titles)
     ]
-    note = f"Margin asked for: {format_bytes(result.margin_bytes)}. "
+    note = f"Margin required: {format_bytes(result.margin_bytes)}. "
     if result.reason:
         note += f"No reserve captures everything wanted: {result.reason}."
     else:

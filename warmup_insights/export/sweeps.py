@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warmup_insights.analysis.figures import BY_NAME, format_figure
 from warmup_insights.analysis.pareto import ConfigurationRow
 from warmup_insights.analysis.sweep import Experiment, Point
 from warmup_insights.export.tables import TextTable, make_table
+from warmup_insights.model.figures import BY_NAME, format_figure
 
 _FIGURES = (
     ("captured_percent", "captured"),

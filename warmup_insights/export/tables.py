@@ -20,7 +20,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class TextTable:
-    """A title, column heads and rows of text; `right` names columns of numbers."""
+    """A title, column heads and rows of text; `right` names columns of numbers.
+
+    The note is shown below, on as many lines as it has.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -43,7 +46,7 @@ def make_table(
         tuple(plain(cell) for cell in header),
         tuple(tuple(plain(cell) for cell in row) for row in rows),
         frozenset(right),
-        plain(note),
+        "\n".join(map(plain, note.splitlines())),
     )
 
 
@@ -76,7 +79,7 @@ def markdown_table(table: TextTable) -> str:
     lines += [_row(heads), _row(rules)]
     lines += [_row([escape_markdown(cell) for cell in row]) for row in table.rows]
     if table.note:
-        lines += ["", escape_markdown(table.note)]
+        lines += ["", *map(escape_markdown, table.note.splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -117,6 +120,7 @@ def rich_table(table: TextTable) -> Table:
         box=None,
         pad_edge=False,
         header_style="bright_black",
+        show_header=any(table.header),
     )
     for index, name in enumerate(table.header):
         justify = "right" if index in table.right else "left"
@@ -128,7 +132,7 @@ def rich_table(table: TextTable) -> Table:
 
 _STYLES = (
     ("better", "green"), ("worse", "red"), ("passed", "green"), ("broken", "red"),
-    ("unknown", "yellow"),
+    ("unknown", "yellow"), ("█", "cyan"),
 )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class _Work:
         self._database = database
         self._options = msgspec.json.encode(options)
         self._watcher = watcher or Watcher()
-        # We try again ourselves, so that every attempt is counted and told.
+        # We try again ourselves, so that every attempt is counted and printed.
         remote = ray.remote(max_retries=0)
         self._heads, self._read = remote(heads), remote(read)
         self._lines: deque[deque[int]] = deque()
@@ -181,7 +181,7 @@ class _Work:
             self._lines.append(line)
 
     def _reason(self, error: Exception) -> str:
-        """What Ray says about a task, in a line."""
+        """Ray's message about a task, in a line."""
         lines = str(error).strip().splitlines() or [""]
         is_ours = isinstance(error, self._ray.exceptions.RayTaskError)
         return f"{type(error).__name__}: {lines[-1 if is_ours else 0][:300]}"

@@ -1,103 +1,138 @@
-"""A log on its way to the store: its events in batches, then all there is to know."""
+"""Reading one log: its events as they come, then all else there is to know about it."""
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
-from typing import Any, Protocol
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
-from parsers.files import Batch, LogReader
-from warmup_insights.analysis.summary import RunSummary, Summarizer
+import msgspec
+
+from parsers.files import LogReader
+from warmup_insights.analysis.summary import Folded, RunFold
+from warmup_insights.ingest.outcome import Options, Progress
+from warmup_insights.model.events import AnyEvent
 from warmup_insights.model.run import RunRecord
 
+PROGRESS_BYTES = 4 << 20
+"""Progress is reported this often."""
 
-class Log(Protocol):
-    """What the writer wants from a log.
 
-    `head_digest` and `start_of` are known with the first batch, the rest after the last.
+class Events(msgspec.Struct, tag=True):
+    """Some events of a log, in its order."""
+
+    digest: str
+    """Hash of the text up to the last of them."""
+    batch: list[tuple[int, list[AnyEvent]]]
+    """Ordinals of runs with their events."""
+
+
+class LogEnd(msgspec.Struct, tag=True):
+    """What is known of a log when it was read to its end."""
+
+    head_digest: str
+    """Hash of its first line."""
+    digest: str
+    """Hash of all its text."""
+    size: int
+    """Bytes of its text, uncompressed."""
+    report: dict[str, Any]
+    """The report of its parsing, plain JSON values."""
+    kept_lines: list[tuple[int, str | None, str]]
+    """Lines to keep: `(line, rule or None, text)`."""
+    runs: dict[int, Folded]
+    """Ordinals of the runs with events to summaries and rows, without id and label."""
+
+
+Part = Events | LogEnd
+
+
+def read_log(
+    file: BinaryIO,
+    name: str,
+    options: Options,
+    *,
+    not_after: float | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Part]:
+    """The events of an open log, last written at `not_after`, and one `LogEnd`.
+
+    `progress` is called with the bytes of the file read since the last call.
     """
-
-    @property
-    def head_digest(self) -> str:
-        """Hash of its first line."""
-
-    @property
-    def digest(self) -> str:
-        """Hash of all its text."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of its text, uncompressed."""
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """The report of its parsing, plain JSON values."""
-
-    @property
-    def kept_lines(self) -> list[tuple[int, str | None, str]]:
-        """Lines to keep: `(line, rule or None, text)`."""
-
-    def batches(self) -> Iterator[Batch]:
-        """Ordinals of runs with their events, in the order of the log; once."""
-
-    def start_of(self, ordinal: int) -> tuple[int, str]:
-        """First line and key of a run."""
-
-    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
-        """The summary of a run."""
+    reader = LogReader(
+        file if progress is None else _Watched(file, progress),  # type: ignore[arg-type]
+        name,
+        not_after=not_after,
+        year=options.year,
+        zone=options.zone,
+        timezone=options.timezone,
+    )
+    folds: dict[int, RunFold] = {}
+    for batch in reader:
+        for ordinal, events in batch:
+            if ordinal not in folds:
+                folds[ordinal] = RunFold()
+            folds[ordinal].add_all(events)
+        yield Events(reader.digest, batch)  # type: ignore[arg-type]
+    yield LogEnd(
+        head_digest=reader.head_digest,
+        digest=reader.digest,
+        size=reader.size,
+        report=reader.report.as_dict(),
+        kept_lines=reader.report.kept_lines,
+        runs={
+            ordinal: _folded(fold, ordinal, name, options)
+            for ordinal, fold in folds.items()
+        },
+    )
 
 
-class ReadLog:
-    """A log that this process reads and summarises."""
+def _folded(fold: RunFold, ordinal: int, name: str, options: Options) -> Folded:
+    """The summary and rows of a run; whoever stores them fills in id and label."""
+    run = RunRecord(
+        run_id="", source_kind="log", source_name=name, ordinal=ordinal,
+        synthetic=options.synthetic,
+    )  # fmt: skip
+    return fold.result(run)
 
-    def __init__(self, reader: LogReader, name: str) -> None:
-        self.name = name
-        self._reader = reader
-        self._summaries: dict[int, Summarizer] = {}
 
-    @property
-    def head_digest(self) -> str:
-        """Hash of its first line."""
-        return self._reader.head_digest
+def source_name(path: str) -> str:
+    """The name of a source that is read from a path."""
+    return os.path.basename(path) or path
 
-    @property
-    def digest(self) -> str:
-        """Hash of all its text."""
-        return self._reader.digest
 
-    @property
-    def size(self) -> int:
-        """Bytes of its text, uncompressed."""
-        return self._reader.size
+class _Watched:
+    """A file that reports how much of it was read, every few MiB and at its end."""
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """The report of its parsing, plain JSON values."""
-        return self._reader.report.as_dict()
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+        self._unreported = 0
 
-    @property
-    def kept_lines(self) -> list[tuple[int, str | None, str]]:
-        """Lines to keep: `(line, rule or None, text)`."""
-        return self._reader.report.kept_lines
+    def read(self, size: int = -1) -> bytes:
+        """Read from the file."""
+        return self._count(self._file.read(size))
 
-    def batches(self) -> Iterator[Batch]:
-        """Ordinals of runs with their events, in the order of the log; once."""
-        summaries = self._summaries
-        for batch in self._reader:
-            for ordinal, events in batch:
-                if ordinal not in summaries:
-                    summaries[ordinal] = Summarizer()
-                summaries[ordinal].add_all(events)
-            yield batch
+    def readline(self, size: int = -1) -> bytes:
+        """Read to the end of the line."""
+        return self._count(self._file.readline(size))
 
-    def ordinals(self) -> list[int]:
-        """The runs that have events, in the order of the log."""
-        return list(self._summaries)
+    def _count(self, data: bytes) -> bytes:
+        self._unreported += len(data)
+        if self._unreported and (not data or self._unreported >= PROGRESS_BYTES):
+            self._progress(self._unreported)
+            self._unreported = 0
+        return data
 
-    def start_of(self, ordinal: int) -> tuple[int, str]:
-        """First line and key of a run."""
-        run = self._reader.runs[ordinal]
-        return run.first_line, run.key
 
-    def summary(self, ordinal: int, run: RunRecord) -> RunSummary:
-        """The summary of a run."""
-        return self._summaries[ordinal].result(run)
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Run the garbage collector seldom: none of the many small objects is in a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

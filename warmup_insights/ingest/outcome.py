@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
-
-from parsers.stamps import zone_of
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
@@ -28,6 +27,9 @@ class Options:
     @property
     def zone(self) -> tzinfo | None:
         """The time zone of the stamps; None when unknown. Raises SettingError."""
+        # The help of `ingest` loads no parser.
+        from parsers.stamps import zone_of
+
         return zone_of(self.timezone)
 
 
@@ -59,7 +61,7 @@ class Outcome:
 
 
 class Watcher:
-    """Is told how far the reading is, one call at a time, perhaps from other threads."""
+    """Called with how far the reading is, one call at a time, perhaps from other threads."""
 
     def read(self, count: int) -> None:
         """So many bytes more were read."""
@@ -69,3 +71,26 @@ class Watcher:
 
     def again(self, path: str, problem: str) -> None:
         """A file could not be read and is tried again."""
+
+
+class ReadBytes:
+    """Tells a watcher of every byte of some files once, also of those never read."""
+
+    def __init__(self, files: Sequence[str], watcher: Watcher) -> None:
+        self._unread = sum(map(file_size, files))
+        self._watcher = watcher
+
+    def add(self, count: int) -> None:
+        """So many bytes more were read."""
+        count = min(count, self._unread)
+        self._unread -= count
+        self._watcher.read(count)
+
+    def finish(self) -> None:
+        """Nothing more will be read."""
+        self.add(self._unread)
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file; 0 for what is none."""
+    return os.path.getsize(path) if os.path.isfile(path) else 0

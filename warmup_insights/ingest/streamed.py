@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 
-from parsers.files import Batch
+from parsers.files import head_digest
+from parsers.source import open_path
 from warmup_insights.errors import InputError
-from warmup_insights.ingest.child import Child, ChildDiedError
-from warmup_insights.ingest.messages import (
-    MESSAGE,
-    PARSED,
-    Advanced,
-    Begun,
-    Known,
-    Read,
-    Refused,
-    Started,
-    read_answer,
-    read_parsed,
-    unpack_batch,
-)
-from warmup_insights.ingest.opening import source_name
+from warmup_insights.ingest import worker
+from warmup_insights.ingest.encoding import decode_part
+from warmup_insights.ingest.log import LogEnd, Part, source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
-from warmup_insights.ingest.parsed import ToldLog
-from warmup_insights.ingest.single import unchanged
-from warmup_insights.ingest.write import AlreadyStoredError, LogWriter
+from warmup_insights.ingest.single import store_log
 from warmup_insights.storage import EventStore
 
 
@@ -36,66 +27,50 @@ def ingest_streamed(
     None when the file must be read here: a source that begins like it is stored, or the
     other process died.
     """
-    child = Child(options)
-    try:
-        child.send(Read(path))
-        head = _head_of(child)
-        if store.beginnings(head):
+    with open_path(Path(path)) as file:
+        if store.beginnings(head_digest(file, source_name(path))):
             return None
-        child.send(Known(digests=[], sizes=[]))
-        log = StreamedLog(child, head, progress)
-        writer = LogWriter(store, log, source_name(path), options)
-        run_ids = writer.write()
-        return Outcome(path, run_ids, "new", writer.report)
-    except AlreadyStoredError as stored:
-        return unchanged(store, stored.source, path, options)
-    except ChildDiedError:
-        return None
-    finally:
-        child.kill()
-        child.close()
+    with worker.temporary_folder() as folder:
+        process, inbound = _start(path, options, folder)
+        try:
+            return store_log(store, _receive(inbound, progress), path, options, None)
+        except EOFError:
+            return None
+        finally:
+            inbound.close()
+            process.kill()
+            process.join()
 
 
-def _head_of(child: Child) -> str:
-    answer = read_answer(child.receive()[1])
-    if isinstance(answer, Begun):
-        return answer.head
-    raise InputError(answer.error if isinstance(answer, Refused) else "not a log")
+def _start(path: str, options: Options, folder: str) -> tuple[BaseProcess, Connection]:
+    """A process that reads a file, and where its parts come out."""
+    context = get_context("spawn")
+    inbound, outbound = context.Pipe(duplex=False)
+    with worker.starting(folder) as current:
+        process = context.Process(
+            target=worker.send_log, args=(path, options, current, outbound), daemon=True
+        )
+        process.start()
+    outbound.close()
+    return process, inbound
 
 
-class StreamedLog(ToldLog):
-    """What the other process says, in the shape that the writer wants, as it comes."""
+def _receive(inbound: Connection, progress: Progress) -> Iterator[Part]:
+    """The parts of a log as they come.
 
-    def __init__(self, child: Child, head_digest: str, progress: Progress) -> None:
-        self.head_digest = head_digest
-        self._child = child
-        self._progress = progress
-        self._starts: dict[int, tuple[int, str]] = {}
-
-    def batches(self) -> Iterator[Batch]:
-        """Ordinals of runs with their events, in the order of the log; once.
-
-        Raises InputError when the file cannot be read, ChildDiedError.
-        """
-        while True:
-            kind, body = self._child.receive()
-            if kind == PARSED:
-                self._parsed = read_parsed(body)
-                return
-            if kind == MESSAGE:
-                self._hear(body)
-            else:
-                yield unpack_batch(kind, body)
-
-    def _hear(self, body: bytes) -> None:
-        answer = read_answer(body)
-        if isinstance(answer, Advanced):
-            self._progress(answer.count)
-        elif isinstance(answer, Started):
-            self._starts[answer.ordinal] = (answer.first_line, answer.key)
-        elif isinstance(answer, Refused):
-            raise InputError(answer.error)
-
-    def start_of(self, ordinal: int) -> tuple[int, str]:
-        """First line and key of a run."""
-        return self._starts[ordinal]
+    Raises InputError when it cannot be read, EOFError when the other process died.
+    """
+    while True:
+        try:
+            message = inbound.recv()
+        except OSError:  # it died in the middle of a message
+            raise EOFError from None
+        if isinstance(message, InputError):
+            raise message
+        if isinstance(message, int):
+            progress(message)
+            continue
+        part = decode_part(message)
+        yield part
+        if isinstance(part, LogEnd):
+            return

@@ -13,7 +13,7 @@ import msgspec
 from parsers.files import head_digest
 from parsers.source import open_path
 from warmup_insights.errors import InputError, StoreError
-from warmup_insights.ingest.opening import source_name
+from warmup_insights.ingest.log import source_name
 from warmup_insights.ingest.outcome import Options, Outcome
 from warmup_insights.ingest.remote import RemoteFile, UnsteadyError, open_remote
 from warmup_insights.ingest.single import ingest_file, ingest_path, is_plain
@@ -29,7 +29,7 @@ class Answer(msgspec.Struct):
 
 
 def heads(files: bytes) -> list[str | None]:
-    """How files begin; None where that cannot be said."""
+    """How files begin; None where that is unknown."""
     return [_head(file) for file in msgspec.json.decode(files, type=list[RemoteFile])]
 
 

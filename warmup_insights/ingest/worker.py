@@ -1,135 +1,134 @@
-"""A process that reads logs for another one, which stores them.
+"""What runs in the processes that read logs; another one stores what they found.
 
-Started by `child.Child`. It ends when its standard input does, so it never outlives the
-process that started it; a file that ends it costs nothing but that file.
+Nothing here imports the database.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
+import shutil
+import signal
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import BinaryIO
 
-import msgspec
-
-from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
-from warmup_insights.errors import InputError
-from warmup_insights.ingest.garbage import rare_collections
-from warmup_insights.ingest.log import ReadLog
-from warmup_insights.ingest.messages import (
-    Advanced,
-    Answer,
-    Begun,
-    Known,
-    Parsed,
-    Question,
-    Read,
-    Refused,
-    Same,
-    Started,
-    pack_batch,
-    read_frame,
-    read_question,
-    send,
-    write_frame,
-)
-from warmup_insights.ingest.opening import Watched, open_log, source_name
+from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.ingest.encoding import encode_part, write_parts
+from warmup_insights.ingest.log import rare_collections, read_log, source_name
 from warmup_insights.ingest.outcome import Options
-from warmup_insights.model.run import RunRecord
 
-TELL_BYTES = 4 << 20
-"""Progress is told this often."""
-
-
-class Worker:
-    """Answers one `Read` after the other."""
-
-    def __init__(self, options: Options, inbound: BinaryIO, outbound: BinaryIO) -> None:
-        self._options = options
-        self._in = inbound
-        self._out = outbound
-        self._untold = 0
-
-    def run(self) -> None:
-        """Work until the other side has gone."""
-        while (question := self._next()) is not None:
-            if isinstance(question, Read):
-                self._say(self._answer(question.path))
-
-    def _answer(self, path: str) -> Same | Parsed | Refused:
-        try:
-            with open_path(Path(path)) as file, rare_collections():
-                return self._read(path, file)
-        except InputError as error:
-            return Refused(str(error))
-
-    def _next(self) -> Question | None:
-        frame = read_frame(self._in)
-        return None if frame is None else read_question(frame[1])
-
-    def _say(self, answer: Answer | Parsed) -> None:
-        send(self._out, answer)
-
-    def _read(self, path: str, file: BinaryIO) -> Same | Parsed:
-        name = source_name(path)
-        self._say(Begun(head_digest(file, name)))
-        known = self._next()
-        beginnings: dict[int, str] = {}
-        if isinstance(known, Known) and known.sizes:
-            file.seek(0)
-            whole, beginnings = digests(file, name, known.sizes)
-            if whole in known.digests:
-                return Same(whole)
-        file.seek(0)
-        watched, modified = Watched(file, self._tell), modified_at(Path(path))
-        log = open_log(watched, name, self._options, not_after=modified)
-        started: set[int] = set()
-        for batch in log.batches():
-            for ordinal in sorted({ordinal for ordinal, _ in batch} - started):
-                started.add(ordinal)
-                self._say(Started(ordinal, *log.start_of(ordinal)))
-            write_frame(self._out, *pack_batch(batch))
-        return self._parsed(log, beginnings)
-
-    def _parsed(self, log: ReadLog, beginnings: dict[int, str]) -> Parsed:
-        summaries = {}
-        for ordinal in log.ordinals():
-            # Id and label are up to the one who stores it.
-            run = RunRecord(
-                run_id="", source_kind="log", source_name=log.name, ordinal=ordinal,
-                synthetic=self._options.synthetic,
-            )  # fmt: skip
-            result = log.summary(ordinal, run)
-            summaries[ordinal] = (result.summary, result.bucket_rows)
-        return Parsed(
-            digest=log.digest, head_digest=log.head_digest, size=log.size,
-            beginnings=beginnings, summaries=summaries, report=log.report,
-            starts={ordinal: log.start_of(ordinal) for ordinal in log.ordinals()},
-            kept_lines=log.kept_lines,
-        )  # fmt: skip
-
-    def _tell(self, count: int) -> None:
-        self._untold += count
-        if self._untold >= TELL_BYTES or (count == 0 and self._untold):
-            self._say(Advanced(self._untold))
-            self._untold = 0
+PROGRESS = struct.Struct(">qq")
+"""Bytes read and bytes written; short enough to be sent at once by many processes."""
+_progress: Connection | None = None
 
 
-def main() -> None:
-    """Read logs for the process at the other end of standard input and output.
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder that is gone in the end. Raises InputError when there can be none."""
+    try:
+        folder = tempfile.TemporaryDirectory(
+            prefix="warmup-insights-", ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise _no_room(error) from None
+    with folder as name:
+        yield name
 
-    The options are the first argument. Whatever prints does so on standard error.
+
+def _no_room(error: OSError) -> InputError:
+    return InputError(
+        "The folder for temporary files cannot be written to "
+        f"({error.strerror or error}); set TMPDIR to another one, or read with --jobs 1"
+    )
+
+
+@contextmanager
+def starting(folder: str) -> Iterator[str]:
+    """While processes are started; gives the current folder, where they shall go.
+
+    They begin in another, empty one: there may be a `socket.py` among somebody's logs,
+    and a new process imports from where it is before it has our `sys.path`. Ctrl-C does
+    not reach them: the storing process ends them. Raises WarmupInsightsError when none
+    can be started.
     """
-    inbound, outbound = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    options = msgspec.json.decode(sys.argv[-1], type=Options)
-    with contextlib.suppress(BrokenPipeError):
-        Worker(options, inbound, outbound).run()
-    os._exit(0)  # nothing to clean up, and nobody to tell
+    try:
+        here = os.getcwd()
+        os.chdir(folder)
+        try:
+            resource_tracker.ensure_running()  # it unblocks Ctrl-C when it starts
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                yield here
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        finally:
+            os.chdir(here)
+    except (OSError, ImportError, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WarmupInsightsError(
+            f"No further process can be started ({reason}); read with --jobs 1"
+        ) from None
 
 
-if __name__ == "__main__":
-    main()
+def begin(stop: Connection, progress: Connection, current: str, folder: str) -> None:
+    """In a new process of a pool: go where the storing one is, and end with it."""
+    global _progress
+    _progress = progress
+    os.chdir(current)
+    threading.Thread(target=_end_with, args=(stop, folder), daemon=True).start()
+
+
+def _end_with(stop: Connection, folder: str) -> None:
+    """End when the other end of a pipe is closed, by whoever has it or by its death."""
+    with suppress(EOFError, OSError):
+        stop.recv_bytes()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+def _report(read: int, written: int) -> None:
+    if _progress is not None:
+        _progress.send_bytes(PROGRESS.pack(read, written))
+
+
+def read_to_file(path: str, options: Options, target: str) -> None:
+    """Read a log; its parts go to a new file. Raises InputError."""
+    try:
+        # The file comes first: while it exists the log counts as begun.
+        with (
+            open(target, "wb") as out,
+            open_path(Path(path)) as log,
+            rare_collections(),
+        ):
+            parts = read_log(
+                log, source_name(path), options, not_after=modified_at(Path(path)),
+                progress=lambda count: _report(count, 0),
+            )  # fmt: skip
+            for written in write_parts(out, parts):
+                _report(0, written)
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+def send_log(path: str, options: Options, current: str, outbound: Connection) -> None:
+    """Read a log; its parts go to a pipe as bytes, bytes read as numbers between them.
+
+    What makes it unreadable is sent as InputError.
+    """
+    os.chdir(current)
+    with suppress(BrokenPipeError), rare_collections():
+        try:
+            with open_path(Path(path)) as log:
+                for part in read_log(
+                    log, source_name(path), options, not_after=modified_at(Path(path)),
+                    progress=outbound.send,
+                ):  # fmt: skip
+                    outbound.send(encode_part(part))
+        except InputError as error:
+            outbound.send(error)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
-from parsers.files import Batch
-from warmup_insights.analysis.refresh import run_columns
-from warmup_insights.ingest.garbage import rare_collections
-from warmup_insights.ingest.log import Log
+import msgspec
+
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.ingest.log import LogEnd, Part, rare_collections
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.storage import EventStore, Transaction
 
 BATCH = 10_000
-"""Events held before the transaction begins; small logs never hold the lock long."""
+"""Events read before the transaction begins; small logs never hold the lock long."""
 
 REMEMBERED = 64
-"""So many shorter versions of a source are known again, the last ones."""
+"""So many shorter versions of a source are recognised, the last ones."""
 _SHORTER = "shorter_versions"
 
 
@@ -37,166 +39,132 @@ class AlreadyStoredError(Exception):
         self.source = source
 
 
-class LogWriter:
-    """Writes what a log gives, in one transaction that begins late.
+def write_log(
+    store: EventStore,
+    parts: Iterator[Part],
+    name: str,
+    options: Options,
+    replaced: SourceRecord | None = None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Store the parts of a log; the ids of its runs, and the stored report.
 
     Args:
         store: where to.
-        log: what.
-        name: how the source and its runs are called.
-        options: what else is said about the runs.
-        replaced: the stored source that this one continues.
-        stored_at: when to say it was stored, seconds since the epoch; None for now.
-        salts: how often each key of a run was used in this work; saves the search.
+        parts: what, in one transaction that begins late.
+        name: of the source and its runs.
+        options: what else is known about the runs.
+        replaced: the stored source that this one continues; its runs keep their ids.
+
+    Raises AlreadyStoredError.
     """
+    with rare_collections():
+        first = _first_parts(parts)
+        with store.begin() as transaction:
+            writer = _Writer(transaction, name, options, replaced)
+            for part in chain(first, parts):
+                if isinstance(part, LogEnd):
+                    report = writer.finish(part)
+                else:
+                    for ordinal, events in part.batch:
+                        run_id = writer.run_id(ordinal, part.digest)
+                        transaction.append(run_id, events)
+        return writer.run_ids, report
+
+
+def _first_parts(parts: Iterator[Part]) -> list[Part]:
+    """All of a small log, the beginning of a large one."""
+    held: list[Part] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        if isinstance(part, LogEnd):
+            break
+        count += sum(len(events) for _, events in part.batch)
+        if count >= BATCH:
+            break
+    return held
+
+
+class _Writer:
+    """One log in one transaction."""
 
     def __init__(
         self,
-        store: EventStore,
-        log: Log,
+        transaction: Transaction,
         name: str,
         options: Options,
-        *,
-        replaced: SourceRecord | None = None,
-        stored_at: float | None = None,
-        salts: dict[str, int] | None = None,
+        replaced: SourceRecord | None,
     ) -> None:
-        self._store = store
-        self._log = log
+        self._transaction = transaction
         self._name = name
         self._options = options
         self._replaced = replaced
-        self._stored_at = stored_at
-        self._salts = {} if salts is None else salts
-        self._used: dict[str, int] = {}
-        self._records: dict[int, RunRecord] = {}
-        self.source: SourceRecord | None = None
-        """The source, once it is stored."""
+        self._older: dict[int, RunRecord] = {}
+        self._runs: dict[int, RunRecord] = {}
+        if replaced is not None:
+            runs = transaction.runs(source_id=replaced.source_id)
+            self._older = {run.ordinal: run for run in runs}
+            transaction.delete_source(replaced.source_id)
 
     @property
-    def report(self) -> dict[str, Any]:
-        """The stored report, once the source is stored."""
-        return {} if self.source is None else dict(self.source.report)
+    def run_ids(self) -> list[str]:
+        """The runs so far, in their order in the log."""
+        return [self._runs[ordinal].run_id for ordinal in sorted(self._runs)]
 
-    def write(self) -> list[str]:
-        """Store everything; the ids of the runs. Raises AlreadyStoredError."""
-        with rare_collections():
-            return self._write()
+    def run_id(self, ordinal: int, digest: str) -> str:
+        """The id of a run, which is added when its first events come.
 
-    def _write(self) -> list[str]:
-        batches = self._log.batches()
-        held: Batch = []
-        for batch in batches:
-            held += batch
-            if sum(len(events) for _, events in held) >= BATCH:
-                break
-        labels = self._labels()
-        with self._store.begin() as transaction:
-            if self._replaced is not None:
-                transaction.delete_source(self._replaced.source_id)
-            self._append(transaction, held)
-            for batch in batches:
-                self._append(transaction, batch)
-            source = self._finish(transaction, labels)
-        self.source = source
-        self._salts.update(self._used)
-        return [self._records[n].run_id for n in sorted(self._records)]
-
-    def _labels(self) -> dict[str, tuple[str | None, str | None]]:
-        """Labels and notes that people gave to the runs of the replaced source."""
-        if self._replaced is None:
-            return {}
-        runs = self._store.runs(source_id=self._replaced.source_id)
-        return {run.run_id: (run.label, run.notes) for run in runs}
-
-    def _append(self, transaction: Transaction, batch: Batch) -> None:
-        for ordinal, events in batch:
-            record = self._records.get(ordinal) or self._add_run(transaction, ordinal)
-            transaction.append(record.run_id, events)
-
-    def _add_run(self, transaction: Transaction, ordinal: int) -> RunRecord:
-        first_line, run_key = self._log.start_of(ordinal)
-        key = f"{self._log.head_digest}/{first_line}/{run_key}"
-        record = RunRecord(
-            run_id="", source_kind="log", source_name=self._name,
-            ordinal=ordinal, label=self._options.label,
-            synthetic=self._options.synthetic, created_at=self._stored_at,
-        )  # fmt: skip
-        # What it continues has given its ids free: it takes the first free one again.
-        salt = 0 if self._replaced is not None else self._salts.get(key, 0)
-        record = dataclasses.replace(record, run_id=_run_id(key, salt))
-        while not transaction.ensure_run(record):
-            # Another file begins in the same way and went on differently.
-            salt = self._free_salt(transaction, key, salt)
-            record = dataclasses.replace(record, run_id=_run_id(key, salt))
-        self._used[key] = salt + 1
-        self._records[ordinal] = record
-        return record
-
-    def _free_salt(self, transaction: Transaction, key: str, taken: int) -> int:
-        """A salt above a taken one whose id is free; ever wider steps, then halves.
-
-        Thousands of logs may begin alike. The file that continues one of them goes step
-        by step instead, so that it has the same id again.
+        It follows from the text up to these events and from the ordinal. A run of the
+        source that is continued keeps the one that it has.
         """
-        if self._replaced is not None:
-            return taken + 1
-        width = 1
-        while transaction.has_run(_run_id(key, taken + width)):
-            taken, width = taken + width, 2 * width
-        free = taken + width
-        while free - taken > 1:
-            middle = (taken + free) // 2
-            if transaction.has_run(_run_id(key, middle)):
-                taken = middle
-            else:
-                free = middle
-        return free
+        if ordinal in self._runs:
+            return self._runs[ordinal].run_id
+        older = self._older.get(ordinal)
+        run = RunRecord(
+            run_id=_hash(f"{digest}/{ordinal}") if older is None else older.run_id,
+            source_kind="log", source_name=self._name, ordinal=ordinal,
+            label=self._options.label or (older.label if older else None),
+            notes=older.notes if older else None, synthetic=self._options.synthetic,
+        )  # fmt: skip
+        while not self._transaction.ensure_run(run):
+            # Another log has the same beginning of thousands of events.
+            run = dataclasses.replace(run, run_id=_hash(run.run_id))
+        self._runs[ordinal] = run
+        return run.run_id
 
-    def _finish(
-        self, transaction: Transaction, labels: dict[str, tuple[str | None, str | None]]
-    ) -> SourceRecord:
-        stored = transaction.source_with_digest(self._log.digest)
+    def finish(self, end: LogEnd) -> dict[str, Any]:
+        """Add the source and the summaries; the stored report."""
+        stored = self._transaction.source_with_digest(end.digest)
         if stored is not None:
             raise AlreadyStoredError(stored)
-        source = self._source()
-        transaction.add_source(source)
-        transaction.add_source_lines(source.source_id, self._log.kept_lines)
-        for ordinal, record in self._records.items():
-            label, notes = labels.get(record.run_id, (None, None))
-            run = dataclasses.replace(
-                record, source_id=source.source_id, notes=notes,
-                label=self._options.label or label,
-            )  # fmt: skip
-            self._finish_run(transaction, ordinal, run)
-        return source
+        source = self._source(end)
+        self._transaction.add_source(source)
+        self._transaction.add_source_lines(source.source_id, end.kept_lines)
+        for ordinal, run in self._runs.items():
+            self._put_summary(run, source.source_id, end.runs[ordinal])
+        return dict(source.report)
 
-    def _source(self) -> SourceRecord:
-        log, report = self._log, self._log.report
+    def _source(self, end: LogEnd) -> SourceRecord:
+        report = end.report
         if self._replaced is not None:
             shorter = self._replaced.report.get(_SHORTER, [])
             report[_SHORTER] = [*shorter, self._replaced.digest][-REMEMBERED:]
         return SourceRecord(
-            source_id=log.digest[:16], name=self._name, digest=log.digest,
-            head_digest=log.head_digest, size_bytes=log.size, lines=report["lines"],
+            source_id=end.digest[:16], name=self._name, digest=end.digest,
+            head_digest=end.head_digest, size_bytes=end.size, lines=report["lines"],
             dialects=tuple(report["dialects"]), report=report,
-            timezone=self._options.timezone, ingested_at=self._stored_at,
+            timezone=self._options.timezone,
         )  # fmt: skip
 
-    def _finish_run(
-        self, transaction: Transaction, ordinal: int, run: RunRecord
-    ) -> None:
-        result = self._log.summary(ordinal, run)
-        summary = result.summary
-        if self._options.is_growing and summary["status"] == "unknown":
-            summary["status"] = "running"
-        transaction.put_summary(run.run_id, summary, result.bucket_rows)
-        transaction.update_run(
-            run.run_id, source_id=run.source_id, label=run.label, notes=run.notes,
-            **run_columns(summary),
-        )  # fmt: skip
+    def _put_summary(self, run: RunRecord, source_id: str, folded: Folded) -> None:
+        summary = msgspec.structs.replace(
+            folded.summary, run_id=run.run_id, label=run.label
+        )
+        if self._options.is_growing and summary.status == "unknown":
+            summary = msgspec.structs.replace(summary, status="running")
+        self._transaction.update_run(run.run_id, source_id=source_id)
+        self._transaction.put_summary(summary, folded.rows)
 
 
-def _run_id(key: str, salt: int) -> str:
-    text = f"{key}/{salt}" if salt else key
+def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

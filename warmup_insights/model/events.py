@@ -1,7 +1,7 @@
 """Everything that can happen in a warm-up: frozen, keyword-only, tagged classes.
 
 A run is a sequence of these events. The recorder and the parsers make the same ones;
-nothing behind them knows which of the two it was. Sizes are integer bytes, durations
+nothing behind them depends on which of the two it was. Sizes are integer bytes, durations
 float seconds, times seconds since the epoch in UTC; unknown is None, never 0.
 
 A bucket is a tuple of the numbers the engine gave: `(batch_size, query_len,
@@ -41,7 +41,7 @@ class Event(
     time: float | None = None
     """When it happened; None when the log line had no time stamp."""
     rank: int | None = None
-    """Which rank said so; None when the line does not tell."""
+    """The rank that it concerns; None when the line does not state one."""
     line: int | None = None
     """Line number in the log, from 1; None from a recorder."""
 
@@ -54,10 +54,14 @@ class RunStarted(Event):
     version: str | None = None
     model: str | None = None
     device_kind: str | None = None
-    """`hpu`, `cuda`, `cpu` or `simulated`."""
+    """`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`."""
     device_name: str | None = None
     timezone: str | None = None
     """Zone in which time stamps were read; None when unknown and taken as UTC."""
+    year_from: str | None = None
+    """What the year of stamps without one follows from: `log` (a full date in it),
+    `build` (the date in the engine's version: the log is not older) or `file` (when the
+    file was last written: a guess). None when stamps have a year or it was given."""
     synthetic: bool = False
     """True when the figures come from a simulation or made-up log."""
 
@@ -73,6 +77,10 @@ class ConfigRecorded(Event):
     model: str | None = None
     device_kind: str | None = None
     device_name: str | None = None
+    num_ranks: int | None = None
+    """Ranks of the run: the world size where it is stated, else as many processes of
+    workers as printed anything, some of which may have no other event; None when
+    there is evidence of one only."""
 
 
 class PhaseMarked(Event):
@@ -82,7 +90,7 @@ class PhaseMarked(Event):
     edge: str
     """`start` or `end`."""
     duration_s: float | None = None
-    """What the engine says it took; only with `end`."""
+    """What it took, as the engine states it; only with `end`."""
 
 
 class GapSeen(Event):
@@ -97,7 +105,7 @@ class GapSeen(Event):
 
 
 class MemoryMeasured(Event):
-    """Memory was read, or a stage said what it took."""
+    """Memory was read, or what a stage took was stated."""
 
     stage: str
     """`weights`, `profile_run`, `kv_cache`, `init_cache_engine`, `wrap_graphs`, ..."""
@@ -113,19 +121,50 @@ class MemoryMeasured(Event):
 
 
 class MemoryBudgetSet(Event):
-    """Free memory was divided between graphs, KV cache and margin."""
+    """Memory was divided between weights, activations, graphs, KV cache and margin.
+
+    On HPU (`hpu_worker.py determine_available_memory`) what is divided is the free
+    memory after the profile run: usable = free x utilisation, and usable = graphs
+    reserved + KV cache.
+
+    On CUDA (`gpu_worker.py determine_available_memory`) it is all memory of the device:
+    usable = total x utilisation, and usable = weights + non-torch + activation + KV
+    cache (consumed + activation + KV cache since 0.27), within the rounding of the
+    line. What graphs take is not in that sum. Where the engine sets its estimate of
+    them aside (`GraphMemoryEstimated.is_reserved`), usable = the same sum + the
+    estimate up to 0.26; since 0.27 `activation_bytes` contains the estimate.
+    total - usable is the margin that the engine leaves alone.
+    """
 
     total_bytes: int | None = None
+    """Memory of the device."""
     free_bytes: int | None = None
+    """HPU: free after the profile run. CUDA: free when the worker started."""
     usable_bytes: int | None = None
+    """What the engine allows itself (CUDA: `Desired GPU memory utilization`)."""
     graph_reserved_bytes: int | None = None
+    """HPU: set aside for graphs before any is captured."""
     kv_cache_bytes: int | None = None
     """The budget as the engine states it; negative when nothing is left."""
     gpu_memory_utilization: float | None = None
     graph_reserved_fraction: float | None = None
     weights_bytes: int | None = None
+    """Weights of all models on the device, as the engine divides memory."""
     activation_bytes: int | None = None
+    """Peak of activations over what stays, as measured by the profile run."""
     non_torch_bytes: int | None = None
+    """Taken outside of the framework's allocator during profiling (NCCL, buffers)."""
+    consumed_bytes: int | None = None
+    """Weights and non-torch memory together, where only the sum is stated (0.27)."""
+    graph_bytes: int | None = None
+    """CUDA: what graphs took when they were captured."""
+    suggested_kv_cache_bytes: int | None = None
+    """The `--kv-cache-memory` that the engine recommends to fit into `usable_bytes`,
+    graphs as captured and 150 MiB of reserve taken off."""
+    suggested_full_kv_cache_bytes: int | None = None
+    """The same to fit into `free_bytes`: all memory that was free at the start."""
+    padding_bytes: int | None = None
+    """The block set aside for padding, which is none of the cache's: the size of a block."""
 
 
 class KVCacheAllocated(Event):
@@ -133,6 +172,8 @@ class KVCacheAllocated(Event):
 
     num_blocks: int | None = None
     """Usable blocks, without the padding block."""
+    num_padding_blocks: int | None = None
+    """Blocks allocated on top of the usable ones; None when not known."""
     block_size: int | None = None
     """Tokens per block."""
     num_tokens: int | None = None
@@ -175,12 +216,21 @@ class BucketsOmitted(Event):
 
 
 class WarmupStep(Event):
-    """One bucket was executed; `time` is when it began."""
+    """One bucket was executed, or began to be; `time` is when it began.
+
+    One execution may have up to three events, all with the same rank, phase, bucket
+    and time: the step that began (`is_finished` False, without any cost), the step that
+    ended, and a `GraphCaptured`. Together they are one execution and one cost. Their
+    order is not fixed: the plugin for vllm-gaudi records them as named, the reference
+    engine the capture first and no beginning. From logs `time` may be None; none of
+    them gives an execution both as a step and as a capture.
+    """
 
     phase: str
     mode: str | None = None
-    """`eager` or `graph`; None when the engine does not say."""
+    """`eager` or `graph`; None when the engine does not state it, and where it begins."""
     bucket: Bucket | None = None
+    """The shape that was declared."""
     index: int | None = None
     """From 1."""
     total: int | None = None
@@ -189,14 +239,30 @@ class WarmupStep(Event):
     free_after_bytes: int | None = None
     memory_bytes: int | None = None
     """What the step took; None when unknown."""
+    resolution_s: float | None = None
+    """`duration_s` (or `group_duration_s`) is at most this far off, where it was
+    inferred from a progress bar; None where it was measured or stated."""
+    group_size: int | None = None
+    """Of the last step of a group whose single times are unknown: how many steps."""
+    group_duration_s: float | None = None
+    """What those steps took together."""
     executed: Bucket | None = None
-    """The shape that really ran; None when not observed."""
+    """The shape that really ran; None when not observed.
+
+    A bucket that runs in several passes has the shape of the first.
+    """
     is_finished: bool = True
-    """False when the log or the run ended inside this step."""
+    """False for a step that began, and for one that an error ended.
+
+    A finished one of the same execution replaces it; without one, the run or the log
+    ended inside this step.
+    """
     gc_s: float | None = None
     """Host time spent in garbage collection during the step."""
     compiled: int | None = None
-    """Recipes or graphs compiled during the step."""
+    """Recipes or graphs compiled during the step; None where nothing counts them."""
+    compile_s: float | None = None
+    """What compiling them took; None where nothing measures it."""
 
 
 class GraphBudgetSet(Event):
@@ -210,14 +276,27 @@ class GraphBudgetSet(Event):
 
 
 class GraphCaptured(Event):
-    """One device graph was recorded; `time` is when the capture began."""
+    """One graph was made: recorded, or compiled where the engine records none.
+
+    `time` is when its capture began. It stands for one graph: two declared buckets that
+    run as one shape have one of these, with the bucket that ran first. Time and memory
+    are those of the execution that made it; where a `WarmupStep` is the same
+    execution (same rank, phase, bucket and time), they are that step's, not more.
+    """
 
     phase: str
     bucket: Bucket
-    """CUDA graphs have one dimension, the number of tokens."""
+    """The shape that was declared.
+
+    CUDA graphs have one dimension, the number of tokens.
+    """
+    executed: Bucket | None = None
+    """The shape that ran, which the graph is of; None when not observed."""
     mode: str | None = None
     """`FULL` or `PIECEWISE` for CUDA graphs."""
     index: int | None = None
+    """Of vllm-gaudi and the reference engine the place of the bucket in its pass;
+    of CUDA graphs the number of the graph. From 1."""
     total: int | None = None
     duration_s: float | None = None
     memory_bytes: int | None = None
@@ -249,6 +328,7 @@ class GraphsCaptured(Event):
     """All captures of the start-up are done."""
 
     count: int | None = None
+    """How many there are; None when not every one of them was observed."""
     duration_s: float | None = None
     memory_bytes: int | None = None
 
@@ -258,6 +338,9 @@ class GraphMemoryEstimated(Event):
 
     estimated_bytes: int | None = None
     actual_bytes: int | None = None
+    is_reserved: bool | None = None
+    """Whether the estimate was taken off the KV cache
+    (`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`); None when the line does not state it."""
 
 
 class CaptureSummary(Event):
@@ -336,6 +419,42 @@ class CompileFinished(Event):
     duration_s: float | None = None
     from_cache: bool = False
     detail: str | None = None
+    part: str | None = None
+    """Which model of several was compiled: `backbone`, `eagle_head` or the class of an
+    encoder (vLLM since 0.32); None when the line does not state it."""
+
+
+class RuntimeCompile(Event):
+    """A kernel was compiled while serving: a request waited for it.
+
+    Source: vLLM `utils/jit_monitor.py`, since 0.26. Later uses of the same kernel and
+    configuration are not printed.
+    """
+
+    what: str
+    """The runtime and what it did, such as `Triton kernel JIT compilation`."""
+    kernel: str
+    detail: str | None = None
+    """The configuration that had not been compiled before."""
+
+
+class SleepModeChanged(Event):
+    """The engine fell asleep, woke up or discarded memory, in whole or in part.
+
+    One sleep gives several events: the executor states how long it took, each worker
+    what it freed, its allocator what it moved to host memory.
+    """
+
+    action: str
+    """`sleep`, `wake_up` or `discard`."""
+    tags: list[str] = []
+    """`weights`, `kv_cache`, ...; empty for all."""
+    duration_s: float | None = None
+    freed_bytes: int | None = None
+    used_bytes: int | None = None
+    """Still in use on the device."""
+    host_bytes: int | None = None
+    """Kept in host memory, to be moved back."""
 
 
 class LazyCapture(Event):
@@ -359,23 +478,27 @@ class BucketMiss(Event):
 
 
 class BucketUsed(Event):
-    """A step while serving ran in a bucket."""
+    """A pass while serving ran in a bucket."""
 
     phase: str
     shape: Bucket
-    """What the step needed."""
+    """What the pass needed: its requests, not the batch they are padded to."""
     bucket: Bucket
-    """What it was padded to."""
+    """The bucket that the engine looked up for it."""
+    executed: Bucket | None = None
+    """The shape that ran, where it was another than the bucket."""
     duration_s: float | None = None
     count: int = 1
 
 
 class WarmupFinished(Event):
-    """The engine says that warm-up is over; `skipped` when it never ran."""
+    """Warm-up is over, as the engine states; `skipped` when it never ran."""
 
     duration_s: float | None = None
     allocated_bytes: int | None = None
     skipped: bool = False
+    gc_s: float | None = None
+    """Host time spent in garbage collection during the warm-up."""
 
 
 class EngineInitialized(Event):
@@ -390,13 +513,41 @@ class ServerReady(Event):
 
 
 class Failure(Event):
-    """The start-up failed, or the engine died."""
+    """The start-up failed: the engine never became ready.
+
+    From a log there is at most one, with the innermost cause: of a traceback that is
+    printed by several processes or wrapped in other errors, the error raised first. It
+    follows all other events of the run; `time` and `line` are those of its own line.
+    """
 
     failure: str
     """`out_of_memory`, `no_kv_cache`, `killed` or `error`."""
     message: str
     phase: str | None = None
+    """`prompt`, `decode` or another phase whose bar had begun, else the stage
+    (`PhaseMarked.name`) that had begun; None when neither had."""
     bucket: Bucket | None = None
+    free_bytes: int | None = None
+    """Free when it failed: on the device, or for the KV cache (`no_kv_cache`)."""
+    needed_bytes: int | None = None
+    """What could not be had."""
+
+
+class ShutdownRequested(Event):
+    """The engine got the order to stop, by a signal or through its API.
+
+    Errors after it are consequences and give no event.
+    """
+
+    message: str
+
+
+class ServingFailure(Event):
+    """The engine failed after it had been ready; the start-up itself succeeded."""
+
+    failure: str
+    """`out_of_memory`, `no_kv_cache`, `killed` or `error`."""
+    message: str
     free_bytes: int | None = None
     needed_bytes: int | None = None
 
@@ -422,6 +573,9 @@ class Note(Event):
     text: str
     count: int = 1
     values: dict[str, Any] = {}
+    """Figures of the topic. `gc_freeze`: `objects` that are kept from the collector and
+    the `duration_s` of freezing them, which lies before the warm-up's own time;
+    `gc_unfreeze`: whether they were `lifted`."""
 
 
 AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python 3.10
@@ -429,9 +583,10 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     KVCacheAllocated, BucketRangesConfigured, BucketsGenerated, BucketsOmitted,
     WarmupStep, GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureProgress,
     GraphsCaptured, GraphMemoryEstimated, CaptureSummary, SamplerWarmup, SamplerConfig,
-    SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, LazyCapture,
+    SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RuntimeCompile,
+    SleepModeChanged, LazyCapture,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
-    RunFinished, BenchmarkResult, Note,
+    ShutdownRequested, ServingFailure, RunFinished, BenchmarkResult, Note,
 ]  # fmt: skip
 
 EVENT_CLASSES: dict[str, type[Event]] = {

@@ -14,7 +14,7 @@ def own_process() -> str:
     may share its name; the start is in clock ticks, because ids are used again.
     """
     pid = os.getpid()
-    return f"{_host()}|{pid}|{_start_of(pid) or ''}"
+    return f"{host()}|{pid}|{_start_of(pid) or ''}"
 
 
 def is_gone(process: str | None) -> bool:
@@ -23,12 +23,13 @@ def is_gone(process: str | None) -> bool:
     False when it may: it runs, it belongs to another machine, or it is unknown.
     """
     parts = (process or "").split("|")
-    if len(parts) != 3 or parts[0] != _host() or not parts[1].isdigit() or not parts[2]:
+    if len(parts) != 3 or parts[0] != host() or not parts[1].isdigit() or not parts[2]:
         return False
     return _start_of(int(parts[1])) != parts[2]
 
 
-def _host() -> str:
+def host() -> str:
+    """This machine, or the container on it."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:

@@ -1,4 +1,4 @@
-"""What the store knows about a run and about a source, apart from their events."""
+"""A run and a source as records of the store, apart from their events."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ INTERRUPTED_AFTER_S = 60.0
 """A recorder that has not written for so long is taken for dead.
 
 It writes every few seconds; a compiler that holds the interpreter lock can keep it
-silent for much longer than that, so the limit is generous.
+from writing for much longer than that, so the limit is generous.
 """
 _SILENT_AFTER_S = 5.0
-"""Silence after which it is worth looking whether the process is still there."""
+"""Time without a heartbeat after which the process is looked up."""
 
 
 def new_run_id() -> str:
@@ -48,7 +48,7 @@ class RunRecord:
     """`finished`, `running`, `failed`, `skipped` or `unknown`."""
     started_at: float | None = None
     created_at: float | None = None
-    """When the store first heard of the run; filled in by the store."""
+    """When the run was first stored; filled in by the store."""
     updated_at: float | None = None
     heartbeat_at: float | None = None
     """When its recorder last wrote; None for logs."""
@@ -60,10 +60,10 @@ class RunRecord:
     """The process that records, from `process.own_process()`; None for logs."""
 
     def is_interrupted(self, now: float) -> bool:
-        """True when a recorder was cut off: it says `running`, yet it is silent.
+        """True when a recorder was cut off: `running`, yet without a heartbeat.
 
-        A short silence is enough when its process is known to be gone; a clock that was
-        set back makes a heartbeat lie in the future, which counts as silence too.
+        A short time is enough when its process is known to be gone; a clock that was
+        set back makes a heartbeat lie in the future, which counts as none.
         """
         if self.status != "running" or self.heartbeat_at is None:
             return False

@@ -84,6 +84,23 @@ class GraphBudget:
         return self.total_bytes - self.prompt_bytes
 
 
+GRAPH_LIMIT_SINCE = "0.21.0"
+"""The first vllm-gaudi whose long prompts get no graph."""
+
+
+def is_beyond_graphs(
+    phase: str, bucket: Bucket, *, block_size: int, limit: int
+) -> bool:
+    """Whether a prompt is too long for a graph: query and context above a limit.
+
+    Source: vllm-gaudi `hpu_model_runner.py`, `_use_graphs`, since v0.21.0; the limit is
+    `max_cudagraph_capture_size`, else `max_num_batched_tokens`.
+    """
+    if phase != "prompt" or len(bucket) != 3:
+        return False
+    return num_tokens(bucket) + bucket[2] * block_size > limit
+
+
 CaptureCall = Callable[[Candidate], int]
 """Captures a candidate, or predicts it, and returns the bytes that it takes."""
 

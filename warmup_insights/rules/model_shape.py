@@ -1,4 +1,4 @@
-"""Model shapes: presets, and what a Hugging Face `config.json` says."""
+"""Model shapes: presets, and the contents of a Hugging Face `config.json`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Buckets(Protocol):
         In two dimensions the shape is (batch size, sequence length).
         """
 
-    def events(self, time: float) -> list[BucketEvent]:
+    def events(self) -> list[BucketEvent]:
         """What was generated: ranges, omitted buckets, lists."""
 
 
@@ -64,7 +64,9 @@ class ThreeDimensionalBuckets:
             "max_model_len": settings.max_model_len,
             "num_kv_blocks": num_kv_blocks,
         }
-        self._settings = settings_from_mapping(limits, settings.environment)
+        self._settings = settings_from_mapping(
+            limits, settings.environment, engine_version=settings.bucketing_version
+        )
         self._generated = generate(self._settings)
         self._table = BucketTable(self._settings, self._generated)
         self.contiguous = self._settings.use_contiguous_pa
@@ -87,12 +89,12 @@ class ThreeDimensionalBuckets:
         # A capped lookup gives fewer blocks than the step has: run the step as it is.
         return Found(tuple(shape), is_hit=False)
 
-    def events(self, time: float) -> list[BucketEvent]:
+    def events(self) -> list[BucketEvent]:
         """Ranges, omitted and generated buckets of both phases."""
         found: list[BucketEvent] = []
         for phase in PHASES:
-            found += _ranges(phase, self._generated, self._settings, time)
-            found += _omitted(phase, self._generated.dropped, time)
+            found += _ranges(phase, self._generated, self._settings)
+            found += _omitted(phase, self._generated.dropped)
             found.append(
                 BucketsGenerated(
                     phase=phase,
@@ -100,20 +102,19 @@ class ThreeDimensionalBuckets:
                     buckets=self.of(phase),
                     strategy=self._generated.strategy,
                     dimensions=["bs", "query", "num_blocks"],
-                    time=time,
                 )
             )
         return found
 
 
 def _ranges(
-    phase: Phase, generated: GeneratedBuckets, settings: BucketingSettings, time: float
+    phase: Phase, generated: GeneratedBuckets, settings: BucketingSettings
 ) -> list[BucketRangesConfigured]:
     if not any(bounds.phase == phase for bounds in generated.ranges):
         return []
     names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
     if phase == "decode":
-        # The engine shows no query length there, and exponential says `block`.
+        # The engine shows no query length there, and exponential names it `block`.
         blocks = "block" if settings.strategy == "exp" else "blocks"
         names = {"batch_size": "bs", "num_blocks": blocks}
     return [
@@ -125,14 +126,11 @@ def _ranges(
                 if bounds.phase == phase and bounds.dimension in names
             },
             parameters=list(STRATEGIES[settings.strategy].parameter_names),
-            time=time,
         )
     ]
 
 
-def _omitted(
-    phase: Phase, dropped: tuple[DroppedBucket, ...], time: float
-) -> list[BucketsOmitted]:
+def _omitted(phase: Phase, dropped: tuple[DroppedBucket, ...]) -> list[BucketsOmitted]:
     by_condition: dict[str, list[Bucket]] = {}
     for item in dropped:
         if item.phase == phase:
@@ -143,7 +141,6 @@ def _omitted(
             count=len(buckets),
             reason=reason,
             buckets=buckets,
-            time=time,
         )
         for reason, buckets in by_condition.items()
     ]

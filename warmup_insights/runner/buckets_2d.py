@@ -24,7 +24,7 @@ _LONGEST = {"PROMPT": 1024, "DECODE": 2048}
 
 
 def v0_settings(settings: RunSettings) -> TwoDimSettings:
-    """The ranges; unless the environment says more, none is longer than a request."""
+    """The ranges; unless the environment sets more, none is longer than a request."""
     environment = dict(settings.environment)
     block_size = settings.block_size
     whole = -(-settings.max_model_len // block_size) * block_size
@@ -74,7 +74,7 @@ class TwoDimensionalBuckets:
         self._known[phase].add(bucket)
         return Found(bucket, is_hit)
 
-    def events(self, time: float) -> list[BucketEvent]:
+    def events(self) -> list[BucketEvent]:
         """Ranges, omitted and generated buckets of both phases."""
         found: list[BucketEvent] = []
         for phase in PHASES:
@@ -84,10 +84,9 @@ class TwoDimensionalBuckets:
                     phase=phase,
                     ranges={"bs": list(batch_size), "seq": list(seq_len)},
                     parameters=["min", "step", "max"],
-                    time=time,
                 )
             )
-            found += self._omitted(phase, time)
+            found += self._omitted(phase)
             buckets = self.of(phase)
             found.append(
                 BucketsGenerated(
@@ -96,12 +95,11 @@ class TwoDimensionalBuckets:
                     buckets=buckets,
                     strategy="lin",
                     dimensions=["bs", "seq"],
-                    time=time,
                 )
             )
         return found
 
-    def _omitted(self, phase: Phase, time: float) -> list[BucketsOmitted]:
+    def _omitted(self, phase: Phase) -> list[BucketsOmitted]:
         dropped: list[Bucket] = [
             tuple(item.bucket)
             for item in self._generated.dropped
@@ -116,6 +114,5 @@ class TwoDimensionalBuckets:
                 count=len(dropped),
                 reason=reason,
                 buckets=dropped,
-                time=time,
             )
         ]

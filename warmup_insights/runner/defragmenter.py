@@ -64,23 +64,16 @@ def warm_up_defragmenter(
     with emitter.phase("defrag_warmup"):
         started = emitter.now()
         sizes = list(THRESHOLDS)
-        emitter.emit(DefragWarmup(status="started", thresholds=sizes, time=started))
+        emitter.emit(DefragWarmup(status="started", thresholds=sizes))
         if layout.num_blocks < 2:
             reason = f"insufficient blocks ({layout.num_blocks})"
-            emitter.emit(
-                DefragWarmup(status="skipped", reason=reason, time=emitter.now())
-            )
+            emitter.emit(DefragWarmup(status="skipped", reason=reason))
             return
         for size in sizes + sizes[: len(sizes) % 2]:
             emitter.emit(_warm_up_step(engine, size, with_graphs))
-        ended = emitter.now()
+        took = emitter.now() - started
         emitter.emit(
-            DefragWarmup(
-                status="completed",
-                thresholds=sizes,
-                duration_s=ended - started,
-                time=ended,
-            )
+            DefragWarmup(status="completed", thresholds=sizes, duration_s=took)
         )
 
 

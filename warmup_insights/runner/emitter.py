@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from warmup_insights.devices.base import Device
 from warmup_insights.model.events import AnyEvent, PhaseMarked
 
@@ -12,7 +14,10 @@ Sink = Callable[[AnyEvent], None]
 
 
 class Emitter:
-    """Hands events to a sink; events carry the device's time, which may be virtual."""
+    """Hands events to a sink; events carry the device's time, which may be virtual.
+
+    An event without a time gets that of the moment it is emitted.
+    """
 
     def __init__(self, sink: Sink, device: Device) -> None:
         self._sink = sink
@@ -24,6 +29,8 @@ class Emitter:
 
     def emit(self, event: AnyEvent) -> None:
         """Hand one event over."""
+        if event.time is None:
+            event = msgspec.structs.replace(event, time=self.now())
         self._sink(event)
 
     @contextmanager

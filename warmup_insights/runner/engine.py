@@ -47,9 +47,6 @@ class Engine(Protocol):
     def capture_bucket(self, phase: str, bucket: Bucket) -> None:
         """Give the bucket a graph."""
 
-    def has_graph(self, phase: str, bucket: Bucket) -> bool:
-        """Whether the bucket has a graph."""
-
     def step(
         self,
         phase: str,
@@ -72,4 +69,4 @@ class Engine(Protocol):
         """Exchange the blocks of each pair; the pairs are padded to that number."""
 
     def graph_bytes(self) -> int | None:
-        """What all graphs are known to keep; None where only free memory tells."""
+        """What all graphs are known to keep; None where only free memory is known."""

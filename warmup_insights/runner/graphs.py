@@ -69,13 +69,9 @@ class _Stretch:
         now = self.emitter.now()
         if self.phase is not None:
             name, took = f"{self.phase}_graphs", now - self.began
-            self.emitter.emit(
-                PhaseMarked(name=name, edge="end", duration_s=took, time=now)
-            )
+            self.emitter.emit(PhaseMarked(name=name, edge="end", duration_s=took))
         if phase is not None:
-            self.emitter.emit(
-                PhaseMarked(name=f"{phase}_graphs", edge="start", time=now)
-            )
+            self.emitter.emit(PhaseMarked(name=f"{phase}_graphs", edge="start"))
         self.phase, self.began = phase, now
 
 
@@ -137,7 +133,6 @@ class GraphCapture:
                 prompt_bytes=int(divided.prompt_bytes),
                 decode_bytes=int(divided.decode_bytes),
                 prompt_ratio=divided.prompt_ratio,
-                time=self.emitter.now(),
             )
         )
         return divided
@@ -207,10 +202,10 @@ class GraphCapture:
     def _report(
         self, outcome: tuple[PhaseCaptures, PhaseCaptures], began: float
     ) -> None:
-        now = self.emitter.now()
+        took = self.emitter.now() - began
         for captures in outcome:
             for candidate in captures.skipped:
-                self.emitter.emit(_skipped(candidate, now))
+                self.emitter.emit(_skipped(candidate))
             total = len(captures.captured) + len(captures.skipped)
             self.emitter.emit(
                 CaptureSummary(
@@ -219,15 +214,13 @@ class GraphCapture:
                     percent_reported=_percent(len(captures.captured), total),
                     used_bytes=captures.used_bytes,
                     buckets=captures.buckets,
-                    time=now,
                 )
             )
         self.emitter.emit(
             GraphsCaptured(
                 count=sum(len(captures.captured) for captures in outcome),
-                duration_s=now - began,
+                duration_s=took,
                 memory_bytes=sum(captures.used_bytes for captures in outcome),
-                time=now,
             )
         )
 
@@ -249,7 +242,6 @@ class GraphCapture:
                         "expected_bytes": expected,
                         "left_bytes": int(runtime.budget_bytes),
                     },
-                    time=self.emitter.now(),
                 )
             )
 
@@ -291,7 +283,6 @@ class GraphCapture:
                 reason=reason,
                 estimate_bytes=runtime.estimate_bytes(item),
                 available_bytes=int(runtime.budget_bytes),
-                time=self.emitter.now(),
             )
         )
         runtime.give_up(item)
@@ -304,19 +295,17 @@ class GraphCapture:
             Note(
                 topic="graph_capture_off",
                 text=f"Capturing while serving is switched off: {why}.",
-                time=self.emitter.now(),
             )
         )
 
 
-def _skipped(candidate: Candidate, time: float) -> GraphSkipped:
+def _skipped(candidate: Candidate) -> GraphSkipped:
     return GraphSkipped(
         phase=candidate.phase,
         bucket=candidate.bucket,
         reason="the estimate is not below what is left",
         estimate_bytes=candidate.estimate_bytes,
         available_bytes=candidate.available_bytes,
-        time=time,
     )
 
 

@@ -35,30 +35,24 @@ def warm_up_sampler(
     with emitter.phase("sampler_warmup"):
         started = emitter.now()
         sizes = sampler_batch_sizes(decode_batch_sizes)
-        emitter.emit(SamplerWarmup(status="started", batch_sizes=sizes, time=started))
+        emitter.emit(SamplerWarmup(status="started", batch_sizes=sizes))
         for params, changed in WARMUP_CONFIGS:
-            emitter.emit(_config_event(params, changed, started))
+            emitter.emit(_config_event(params, changed))
         for size in sizes:
             for params, changed in WARMUP_CONFIGS:
                 emitter.emit(_warm_up_step(engine, size, params, changed))
-        ended = emitter.now()
+        took = emitter.now() - started
         emitter.emit(
-            SamplerWarmup(
-                status="completed",
-                batch_sizes=sizes,
-                duration_s=ended - started,
-                time=ended,
-            )
+            SamplerWarmup(status="completed", batch_sizes=sizes, duration_s=took)
         )
 
 
-def _config_event(params: SamplingParams, changed: bool, time: float) -> SamplerConfig:
+def _config_event(params: SamplingParams, changed: bool) -> SamplerConfig:
     return SamplerConfig(
         temperature=params.temperature,
         top_p=params.top_p,
         top_k=params.top_k,
         batch_changed=changed,
-        time=time,
     )
 
 

@@ -69,7 +69,7 @@ class Server:
             request_rate=request_rate,
             model=self._model,
         )
-        self._emitter.emit(BenchmarkResult(values=values, time=self._emitter.now()))
+        self._emitter.emit(BenchmarkResult(values=values))
         return served
 
     def _run(self, requests: Sequence[Request], started: float, served: Served) -> None:
@@ -139,12 +139,7 @@ class Server:
         found = self.buckets.find(phase, shape)
         if not found.is_hit:
             self._emitter.emit(
-                BucketMiss(
-                    phase=phase,
-                    shape=shape,
-                    fallback=found.bucket,
-                    time=self._emitter.now(),
-                )
+                BucketMiss(phase=phase, shape=shape, fallback=found.bucket)
             )
         return found.bucket
 

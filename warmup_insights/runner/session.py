@@ -99,7 +99,7 @@ class Session:
             self._failed(("error", f"{type(error).__name__}: {error}", None, None))
             raise
         status = "skipped" if self.settings.skip_warmup else "finished"
-        self.emitter.emit(RunFinished(status=status, time=self.emitter.now()))
+        self.emitter.emit(RunFinished(status=status))
         return Outcome(status)
 
     def _requests(self, workload: WorkloadSettings) -> list[Request]:
@@ -114,7 +114,6 @@ class Session:
         self.served = server.serve(self.requests, request_rate=workload.request_rate)
 
     def _emit_start(self) -> None:
-        now = self.emitter.now()
         self.emitter.emit(
             RunStarted(
                 engine="reference",
@@ -123,14 +122,12 @@ class Session:
                 device_kind=self.device.kind,
                 device_name=self.device.name,
                 synthetic=self.device.is_synthetic,
-                time=now,
             )
         )
         self.emitter.emit(
             ConfigRecorded(
                 settings=self._config(),
                 environment=dict(self.settings.environment),
-                time=now,
             )
         )
 
@@ -149,14 +146,7 @@ class Session:
             "resident_bytes": reading.resident_bytes,
         }
         text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
-        self.emitter.emit(
-            Note(
-                topic="graph_memory_counters",
-                text=text,
-                values=values,
-                time=self.emitter.now(),
-            )
-        )
+        self.emitter.emit(Note(topic="graph_memory_counters", text=text, values=values))
 
     def _failure(
         self, error: WarmupInsightsError
@@ -174,7 +164,6 @@ class Session:
     def _failed(self, failure: tuple[str, str, int | None, int | None]) -> Outcome:
         kind, message, free, needed = failure
         place = self.warmup.place
-        now = self.emitter.now()
         self.emitter.emit(
             Failure(
                 failure=kind,
@@ -183,8 +172,7 @@ class Session:
                 bucket=place.bucket,
                 free_bytes=free,
                 needed_bytes=needed,
-                time=now,
             )
         )
-        self.emitter.emit(RunFinished(status="failed", time=now))
+        self.emitter.emit(RunFinished(status="failed"))
         return Outcome("failed", message)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from warmup_insights.bucketing.environment import read_features
+from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 from warmup_insights.rules.capture import STRATEGIES
 from warmup_insights.rules.memory import check_fraction
@@ -16,7 +17,7 @@ from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
 
 CAPTURE_STRATEGIES = ("startup", "delayed", "lazy", "none")
 
-_VARIABLES = {
+VARIABLES = {
     "graph_reserved_mem": "VLLM_GRAPH_RESERVED_MEM",
     "graph_prompt_ratio": "VLLM_GRAPH_PROMPT_RATIO",
     "graph_prompt_strategy": "VLLM_GRAPH_PROMPT_STRATEGY",
@@ -25,6 +26,7 @@ _VARIABLES = {
     "defrag_with_graphs": "VLLM_DEFRAG_WITH_GRAPHS",
     "skip_warmup": "VLLM_SKIP_WARMUP",
 }
+"""Settings that follow an environment variable."""
 _AT_LEAST_ONE = (
     "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
 )  # fmt: skip
@@ -37,30 +39,52 @@ class RunSettings:
     `environment` holds the bucketing variables as the engine would find them.
     `bucket_dimensions` is 3, or 2 for the scheme of the V0 engines, whose padding
     block is block 0 and whose budgets have no block of their own for it.
+    `bucketing_version` is the vllm-gaudi whose bucketing rules are used.
 
     Raises:
         SettingError: a value cannot be used; the message names it.
     """
 
-    model: str = "tiny"
-    dtype: str = "float32"
-    seed: int = 0
-    block_size: int = 32
-    max_model_len: int = 512
-    max_num_seqs: int = 8
-    max_num_batched_tokens: int = 512
-    gpu_memory_utilization: float = 0.9
-    graph_reserved_mem: float = 0.1
-    graph_prompt_ratio: float = 0.3
-    graph_prompt_strategy: str = "min_tokens"
-    graph_decode_strategy: str = "max_bs"
-    capture_strategy: str = "startup"
-    enforce_eager: bool = False
-    skip_warmup: bool = False
-    defrag: bool = True
-    defrag_threshold: int = DEFAULT_TRIGGER
-    defrag_with_graphs: bool = False
-    bucket_dimensions: int = 3
+    model: Annotated[str, "Shape preset, or folder with a config.json"] = "tiny"
+    dtype: Annotated[str, "float32, bfloat16 or float16"] = "float32"
+    seed: Annotated[int, "Seed of the weights and of the requests"] = 0
+    block_size: Annotated[int, "Tokens per KV block"] = 32
+    max_model_len: Annotated[int, "Tokens per request at most"] = 512
+    max_num_seqs: Annotated[int, "Requests per step at most"] = 8
+    max_num_batched_tokens: Annotated[int, "Prompt tokens per step at most"] = 512
+    gpu_memory_utilization: Annotated[
+        float, "Share of the memory that is free after the profiling run"
+    ] = 0.9
+    graph_reserved_mem: Annotated[
+        float, "Share of usable memory that is kept for graphs"
+    ] = 0.1
+    graph_prompt_ratio: Annotated[float, "Share of graph memory for prompt graphs"] = (
+        0.3
+    )
+    graph_prompt_strategy: Annotated[
+        str, "Order of prompt graphs: min_tokens or max_bs"
+    ] = "min_tokens"
+    graph_decode_strategy: Annotated[
+        str, "Order of decode graphs: min_tokens or max_bs"
+    ] = "max_bs"
+    capture_strategy: Annotated[
+        str,
+        "When graphs are captured: all before the server is ready; the largest and "
+        "then one per step; only those needed; or none",
+    ] = "startup"
+    enforce_eager: Annotated[bool, "No graphs, no sampler warm-up"] = False
+    skip_warmup: Annotated[bool, "Be ready without any warm-up"] = False
+    defrag: Annotated[bool, "Whether the KV cache is defragmented while serving"] = True
+    defrag_threshold: Annotated[
+        int,
+        "Defragment when the highest block lies this far above the number of blocks "
+        "in use",
+    ] = DEFAULT_TRIGGER
+    defrag_with_graphs: Annotated[bool, "Swap blocks through graphs"] = False
+    bucket_dimensions: Annotated[
+        int, "Buckets of vllm-gaudi (3), or (batch, length) of the V0 engines (2)"
+    ] = 3
+    bucketing_version: str = NEWEST_RELEASE
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -93,7 +117,9 @@ class RunSettings:
         """Whether decodes read the cache from its start instead of block by block."""
         return (
             self.bucket_dimensions == 3
-            and read_features(self.environment)["use_contiguous_pa"]
+            and read_features(self.environment, rules_of(self.bucketing_version))[
+                "use_contiguous_pa"
+            ]
         )
 
     @property
@@ -104,7 +130,7 @@ class RunSettings:
     def as_config(self) -> dict[str, Any]:
         """The settings as a flat mapping, named as the engines name them."""
         names = [item.name for item in fields(self) if item.name != "environment"]
-        return {_VARIABLES.get(name, name): getattr(self, name) for name in names}
+        return {VARIABLES.get(name, name): getattr(self, name) for name in names}
 
 
 def _check_choice(what: str, value: str, known: Any) -> None:

@@ -62,10 +62,6 @@ class SimulatedEngine:
         graph.storage_bytes = num_bytes
         self._graphs[phase, bucket] = graph
 
-    def has_graph(self, phase: str, bucket: Bucket) -> bool:
-        """Whether the bucket has a graph."""
-        return (phase, bucket) in self._graphs
-
     def step(
         self,
         phase: str,

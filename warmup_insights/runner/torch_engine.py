@@ -163,10 +163,6 @@ class TorchEngine:
             graph = self.device.capture(work)
         self._graphs[phase, bucket] = _BucketGraph(graph, inputs, logits)
 
-    def has_graph(self, phase: str, bucket: Bucket) -> bool:
-        """Whether the bucket has a graph."""
-        return (phase, bucket) in self._graphs
-
     def step(
         self,
         phase: str,

@@ -50,7 +50,7 @@ class Warmup:
         self.allocate_kv_cache()
         self.generate_buckets()
         if self.settings.skip_warmup:
-            self.emitter.emit(WarmupFinished(skipped=True, time=self.emitter.now()))
+            self.emitter.emit(WarmupFinished(skipped=True))
         else:
             self.warm_up()
         self._ready(profiled)
@@ -99,15 +99,13 @@ class Warmup:
         )
 
     def generate_buckets(self) -> None:
-        """Ask for the buckets, and say what came of it."""
+        """Generate the buckets, and record the outcome."""
         with self._stage("bucket_generation"):
             self.buckets = make_buckets(self.settings, self.layout.num_blocks)
-            for event in self.buckets.events(self.emitter.now()):
+            for event in self.buckets.events():
                 self.emitter.emit(event)
             for note in self.buckets.notes:
-                self.emitter.emit(
-                    Note(topic="bucketing", text=note, time=self.emitter.now())
-                )
+                self.emitter.emit(Note(topic="bucketing", text=note))
 
     def warm_up(self) -> None:
         """Sampler, defragmenter, every bucket, then the graphs."""
@@ -202,15 +200,14 @@ class Warmup:
                 kv_cache_bytes=budget.kv_cache_bytes,
                 gpu_memory_utilization=budget.gpu_memory_utilization,
                 graph_reserved_fraction=budget.graph_reserved_fraction,
-                time=self.emitter.now(),
             )
         )
         return budget
 
     def _ready(self, profiled: float) -> None:
-        now = self.emitter.now()
-        self.emitter.emit(EngineInitialized(duration_s=now - profiled, time=now))
-        self.emitter.emit(ServerReady(time=now))
+        took = self.emitter.now() - profiled
+        self.emitter.emit(EngineInitialized(duration_s=took))
+        self.emitter.emit(ServerReady())
 
     @contextmanager
     def _stage(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.runner.engine import SamplingParams
@@ -40,14 +40,22 @@ class WorkloadSettings:
         SettingError: a value cannot be used.
     """
 
-    num_prompts: int = 50
-    request_rate: float = math.inf
-    input_len: int = 96
-    output_len: int = 24
-    sigma: float = 0.6
-    temperature: float = 0.0
+    num_prompts: Annotated[int, "Requests"] = 50
+    request_rate: Annotated[
+        float, "Requests per second (Poisson arrivals); inf sends all at once"
+    ] = math.inf
+    input_len: Annotated[int, "Median prompt length in tokens"] = 96
+    output_len: Annotated[int, "Median output length in tokens"] = 24
+    sigma: Annotated[
+        float, "Spread of the lengths (log-normal); 0 for fixed lengths"
+    ] = 0.6
+    temperature: Annotated[float, "Temperature of the sampling; 0 is greedy"] = 0.0
     seed: int = 0
-    trace: Path | None = None
+    trace: Annotated[
+        Path | None,
+        "Requests from a JSONL file instead: objects with input_len, output_len, and "
+        "optionally arrival_s and temperature",
+    ] = None
 
     def __post_init__(self) -> None:
         for name in ("num_prompts", "input_len", "output_len"):

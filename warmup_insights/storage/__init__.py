@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmup_insights.storage.location import default_database
-    from warmup_insights.storage.sink import StoreSink
+    from warmup_insights.storage.spool import Spool
     from warmup_insights.storage.store import EventStore
     from warmup_insights.storage.transaction import Transaction
 
 _MODULES = {
     "default_database": "location",
-    "StoreSink": "sink",
+    "Spool": "spool",
     "EventStore": "store",
     "Transaction": "transaction",
 }
 
 __all__ = [
     "EventStore",
-    "StoreSink",
+    "Spool",
     "Transaction",
     "default_database",
 ]

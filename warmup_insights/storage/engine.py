@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from warmup_insights.errors import StoreError
-from warmup_insights.storage.location import shown_location
+from warmup_insights.storage.location import database_path, shown_location
 
 BUSY_TIMEOUT_S = 30.0
 """How long a write waits for other writers."""
@@ -42,11 +42,9 @@ class Location:
     def __init__(self, location: str | Path) -> None:
         text = str(location)
         self._shown = shown_location(text)
-        self.path: Path | None = None
+        self.path = database_path(location)
         self.url: URL | None = None
-        if isinstance(location, Path) or "://" not in text:
-            self.path = None if text == ":memory:" else Path(text).absolute()
-        else:
+        if not isinstance(location, Path) and "://" in text:
             self._read_url(text)
 
     def _read_url(self, text: str) -> None:
@@ -58,12 +56,9 @@ class Location:
                 "postgresql://user@host/name"
             ) from None
         backend = url.get_backend_name()
-        if backend == "sqlite":
-            if url.database not in (None, "", ":memory:"):
-                self.path = Path(str(url.database)).absolute()
-        elif backend == "postgresql":
+        if backend == "postgresql":
             self.url = url.set(drivername="postgresql+psycopg")
-        else:
+        elif backend != "sqlite":
             raise StoreError(
                 f"The database URL starts with {backend}, but only sqlite and "
                 "postgresql can be used"
@@ -106,15 +101,15 @@ def open_engine(
 def _check_path(path: Path, *, read_only: bool) -> None:
     if path.is_dir():
         raise StoreError(f"{path} is a folder; --db takes the name of a database file")
+    if read_only and not path.exists():
+        raise StoreError(
+            f"There is no database {path} yet; add runs with `warmup-insights ingest "
+            "LOG`, or name another with --db"
+        )
     if not path.parent.is_dir():
         raise StoreError(
             f"The folder {path.parent} does not exist; create it, or choose another "
             "file with --db"
-        )
-    if read_only and not path.exists():
-        raise StoreError(
-            f"There is no database {path}; make one with `warmup-insights ingest FILE`, "
-            "or choose another file with --db"
         )
 
 
@@ -170,3 +165,44 @@ def _postgres_engine(url: URL, *, read_only: bool) -> Engine:
             "A PostgreSQL database needs a driver; install it with "
             "pip install 'warmup-insights[postgres]'"
         ) from None
+
+
+def use_wal(engine: Engine) -> None:
+    """Switch a database file to WAL: readers and the writer do not wait for each other.
+
+    Kept in the file, so usually done already.
+    Where it cannot be (a network disk, or somebody else is writing at this moment) the
+    database works without it, and the next to open it tries again.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    raw = engine.raw_connection()
+    try:
+        connection = raw.driver_connection
+        assert isinstance(connection, sqlite3.Connection)
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            return
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+    finally:
+        raw.close()
+
+
+def vacuum(engine: Engine) -> None:
+    """Rewrite the database without the space of what was removed."""
+    raw = engine.raw_connection()
+    try:
+        connection = raw.driver_connection
+        assert connection is not None
+        if engine.dialect.name == "sqlite":
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        else:
+            connection.rollback()
+            connection.autocommit = True
+            connection.execute("VACUUM ANALYZE")
+            connection.autocommit = False
+    finally:
+        raw.close()

@@ -9,12 +9,7 @@ from contextlib import contextmanager
 import msgspec
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from warmup_insights.errors import StoreError
-
-
-class StoreBusyError(StoreError):
-    """Another program holds the database; trying again may help."""
-
+from warmup_insights.errors import StoreBusyError, StoreError
 
 _SENTENCES = (
     (

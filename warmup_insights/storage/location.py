@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 DATABASE_VARIABLE = "WARMUP_INSIGHTS_DB"
 DEFAULT_DATABASE = "warmup_insights.db"
@@ -18,3 +19,14 @@ def shown_location(url: str) -> str:
     """The location as it may be shown: without a password."""
     without_password = re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", url)
     return re.sub(r"([?&]password=)[^&]*", r"\1***", without_password)
+
+
+def database_path(location: str | Path) -> Path | None:
+    """The SQLite file of a path or URL; None for memory and for servers."""
+    name = str(location)
+    if not isinstance(location, Path) and "://" in name:
+        scheme, _, rest = name.partition("://")
+        name = (
+            rest.partition("?")[0].removeprefix("/") if scheme[:6] == "sqlite" else ""
+        )
+    return None if name in ("", ":memory:") else Path(name).absolute()

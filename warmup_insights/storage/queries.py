@@ -1,156 +1,309 @@
-"""The reads of runs, their events and summaries; each takes a connection."""
+"""The reads of the store: runs, events, summaries, sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
 from warmup_insights.errors import StoreError
-from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import schema
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.model.summary import FOLD, BucketRow, RunSummary
 from warmup_insights.storage.faults import ForeignValueError
-from warmup_insights.storage.summaries import read_bucket_row, read_summary
+from warmup_insights.storage.schema import (
+    bucket_summaries,
+    events,
+    run_summaries,
+    runs,
+    source_lines,
+    sources,
+    store_info,
+)
+from warmup_insights.storage.summaries import FIGURES, read_bucket_row, read_summary
+from warmup_insights.storage.text import clean_text, from_json
 
 _EQUAL = frozenset(
     {"label", "source_id", "source_kind", "engine", "version", "model",
      "device_kind", "status", "synthetic"}
 )  # fmt: skip
 _SEARCHED = (
-    "run_id",
-    "label",
-    "notes",
-    "model",
-    "source_name",
-    "device_name",
-    "engine",
-)
+    "run_id", "label", "notes", "model", "source_name", "device_name", "engine",
+)  # fmt: skip
+_TIMES = ("started_at", "created_at", "updated_at", "heartbeat_at")
 _LISTED = (
-    "run_id",
-    "label",
-    "notes",
-    "engine",
-    "version",
-    "model",
-    "device_kind",
-    "device_name",
-    "status",
-    "started_at",
-    "created_at",
-    "updated_at",
-    "heartbeat_at",
-    "synthetic",
-    "source_kind",
-    "source_name",
-    "num_events",
-    "process",
-)
-_FIGURES = ("ready_s", "warmup_s", "captured_percent", "num_kv_blocks", "missed")
-_NUMBERS = (
-    *_FIGURES,
-    "started_at",
-    "created_at",
-    "updated_at",
-    "heartbeat_at",
-    "num_events",
-)
+    "run_id", "label", "notes", "engine", "version", "model", "device_kind",
+    "device_name", "status", *_TIMES, "synthetic", "source_kind", "source_name",
+    "num_events", "process",
+)  # fmt: skip
+_NUMBERS = (*FIGURES, *_TIMES, "num_events")
 _NUMERIC = {int, float, bool, type(None)}
 _INFINITE = frozenset({float("inf"), float("-inf")})
-_started = sa.func.coalesce(schema.runs.c.started_at, schema.runs.c.created_at)
+_started = sa.func.coalesce(runs.c.started_at, runs.c.created_at)
+
+T = TypeVar("T")
 
 
-def runs(
-    connection: Connection,
-    *,
-    limit: int | None = None,
-    offset: int = 0,
-    **filters: Any,
-) -> list[RunRecord]:
-    """Runs that pass all filters, newest first."""
-    query = (
-        sa.select(schema.runs)
-        .where(*_conditions(filters))
-        .order_by(_started.desc(), schema.runs.c.run_id.desc())
-        .limit(limit)
-        .offset(offset)
-    )
-    return [_run_record(row) for row in connection.execute(query)]
+class Queries(ABC):
+    """What can be read; a subclass has the connection.
 
+    Filters of runs: label, source_id, source_kind, engine, version, model, device_kind,
+    status, synthetic (equal); since, until (start time in seconds); text (part of a
+    name, model, label or note). A filter that is None is none.
+    """
 
-def count_runs(connection: Connection, **filters: Any) -> int:
-    """How many runs pass all filters."""
-    query = sa.select(sa.func.count()).select_from(schema.runs)
-    return int(connection.execute(query.where(*_conditions(filters))).scalar_one())
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """A connection to read from."""
 
+    def _fetch(self, query: sa.Executable, make: Callable[[Any], T]) -> list[T]:
+        with self._reading() as connection:
+            return [make(row) for row in connection.execute(query)]
 
-def run_table(
-    connection: Connection,
-    *,
-    order: str = "newest",
-    descending: bool = True,
-    limit: int | None = None,
-    offset: int = 0,
-    **filters: Any,
-) -> list[dict[str, Any]]:
-    """Runs with the figures that lists show, as plain columns; unknown sorts last."""
-    summary = schema.run_summaries.c
-    columns: dict[str, sa.ColumnElement[Any]] = {
-        **{name: schema.runs.c[name] for name in _LISTED},
-        **{name: summary[name] for name in _FIGURES},
-    }
-    keys = {"newest": _started, **columns}
-    if order not in keys:
-        raise TypeError(f"no such order: {order}")
-    key = keys[order].desc() if descending else keys[order].asc()
-    query = (
-        sa.select(*columns.values())
-        .select_from(
-            schema.runs.outerjoin(
-                schema.run_summaries, schema.runs.c.run_id == summary.run_id
+    def runs(
+        self, *, limit: int | None = None, offset: int = 0, **filters: Any
+    ) -> list[RunRecord]:
+        """Runs that pass all filters, newest first."""
+        query = (
+            sa.select(runs)
+            .where(*_conditions(filters))
+            .order_by(_started.desc(), runs.c.run_id.desc())
+            .limit(limit)
+            .offset(offset)
+        )
+        return self._fetch(query, _run_record)
+
+    def count_runs(self, **filters: Any) -> int:
+        """How many runs pass all filters."""
+        query = sa.select(sa.func.count()).select_from(runs)
+        return int(self._fetch(query.where(*_conditions(filters)), _first)[0])
+
+    def run_table(
+        self,
+        *,
+        order: str = "newest",
+        descending: bool = True,
+        limit: int | None = None,
+        offset: int = 0,
+        **filters: Any,
+    ) -> list[dict[str, Any]]:
+        """Rows of a run list, without reading any summary.
+
+        The columns of a run and the figures of its summary that `run_summaries` holds
+        as columns; sorted by `newest` or by one of them, unknown last.
+        """
+        columns: dict[str, sa.ColumnElement[Any]] = {
+            **{name: runs.c[name] for name in _LISTED},
+            **{name: run_summaries.c[name] for name in FIGURES},
+            "doubtful": run_summaries.c.doubtful,
+        }
+        keys = {"newest": _started, **columns}
+        if order not in keys:
+            raise TypeError(f"no such order: {order}")
+        key = keys[order].desc() if descending else keys[order].asc()
+        query = (
+            sa.select(*columns.values())
+            .select_from(
+                runs.outerjoin(run_summaries, runs.c.run_id == run_summaries.c.run_id)
+            )
+            .where(*_conditions(filters))
+            .order_by(
+                key if order == "newest" else key.nulls_last(), runs.c.run_id.desc()
+            )
+            .limit(limit)
+            .offset(offset)
+        )
+        return self._fetch(query, _plain)
+
+    def newest_change(self) -> tuple[int, float]:
+        """Number of runs and time of the last change; differs when a list would."""
+        query = sa.select(sa.func.count(), sa.func.max(runs.c.updated_at))
+        ((count, changed),) = self._fetch(query, tuple)
+        return int(count), float(changed or 0.0)
+
+    def distinct(self, column: str) -> list[str]:
+        """The values of a column of `runs`, in order, without null."""
+        known = runs.c[column]
+        query = sa.select(known).where(known.is_not(None)).distinct().order_by(known)
+        return [str(value) for value in self._fetch(query, _first)]
+
+    def run(self, run_id: str) -> RunRecord:
+        """The run with an id. Raises StoreError when there is none."""
+        found = self._fetch(sa.select(runs).where(runs.c.run_id == run_id), _run_record)
+        if not found:
+            raise StoreError(_no_run(run_id))
+        return found[0]
+
+    def find_run(self, text: str) -> RunRecord:
+        """The run that a user means: `latest`, an id, a label, or the start of an id.
+
+        Raises StoreError when there is none or more than one.
+        """
+        if text == "latest":
+            newest = self.runs(limit=1)
+            if not newest:
+                raise StoreError(
+                    "The database has no runs yet; add one with "
+                    "`warmup-insights ingest FILE`"
+                )
+            return newest[0]
+        starts = runs.c.run_id.istartswith(text, autoescape=True)
+        for condition in (runs.c.run_id == text, runs.c.label == text, starts):
+            query = sa.select(runs).where(condition).order_by(_started.desc()).limit(6)
+            found = self._fetch(query, _run_record)
+            if len(found) == 1:
+                return found[0]
+            if found and text:
+                raise StoreError(_several_runs(text, [run.run_id for run in found]))
+        raise StoreError(_no_run(text))
+
+    def payloads(
+        self, run_id: str, *, kinds: Iterable[str] | None, after_seq: int, limit: int
+    ) -> list[tuple[int, str, str]]:
+        """Up to `limit` events as `(seq, kind, payload)`, in order."""
+        query = (
+            sa.select(events.c.seq, events.c.kind, events.c.payload)
+            .where(events.c.run_id == run_id, events.c.seq > after_seq)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        if kinds is not None:
+            query = query.where(events.c.kind.in_(list(kinds)))
+        return self._fetch(query, _triple)
+
+    def event_table(
+        self, run_id: str, kinds: Iterable[str], **equal: Any
+    ) -> list[dict[str, Any]]:
+        """The typed columns of some kinds of events, in order, without their JSON.
+
+        `equal` names columns and the values they must have.
+        """
+        columns = [column for column in events.c if column.name != "payload"]
+        query = (
+            sa.select(*columns)
+            .where(events.c.run_id == run_id, events.c.kind.in_(list(kinds)))
+            .where(*(events.c[name] == value for name, value in equal.items()))
+            .order_by(events.c.seq)
+        )
+        return self._fetch(query, _columns)
+
+    def summary(self, run_id: str) -> RunSummary | None:
+        """The stored summary of a run; None when it has none yet."""
+        return self.summaries([run_id]).get(run_id)
+
+    def summaries(
+        self, run_ids: Iterable[str] | None = None, *, with_lists: bool = True
+    ) -> dict[str, RunSummary]:
+        """Run id to summary, of all runs or of some, where this fold has made one.
+
+        Without the lists of buckets many summaries are read several times as fast.
+        """
+        table = run_summaries.c
+        query = sa.select(table.run_id, table.summary).where(table.fold == FOLD)
+        if run_ids is not None:
+            query = query.where(table.run_id.in_(list(run_ids)))
+        return dict(
+            self._fetch(
+                query, lambda row: (row[0], read_summary(row[1], with_lists=with_lists))
             )
         )
-        .where(*_conditions(filters))
-        .order_by(
-            key if order == "newest" else key.nulls_last(), schema.runs.c.run_id.desc()
+
+    def spool_offsets(self, run_id: str) -> dict[str, int]:
+        """How far each spool of a run was stored: its key to an offset in bytes."""
+        prefix = spool_prefix(run_id)
+        name = store_info.c.name
+        query = sa.select(name, store_info.c.value).where(
+            sa.func.substr(name, 1, len(prefix)) == prefix
         )
-        .limit(limit)
-        .offset(offset)
-    )
-    return [_plain(row) for row in connection.execute(query).mappings()]
+        return dict(
+            self._fetch(query, lambda row: (row[0][len(prefix) :], int(row[1])))
+        )
 
+    def stale_runs(self) -> list[str]:
+        """Ids of runs without a summary of this fold, or with events newer than it."""
+        query = (
+            sa.select(runs.c.run_id)
+            .select_from(
+                runs.outerjoin(run_summaries, runs.c.run_id == run_summaries.c.run_id)
+            )
+            .where(
+                sa.or_(
+                    run_summaries.c.fold.is_distinct_from(FOLD),
+                    run_summaries.c.num_events != runs.c.num_events,
+                )
+            )
+        )
+        return self._fetch(query, _first)
 
-def newest_change(connection: Connection) -> tuple[int, float]:
-    """How many runs there are, and when one of them last changed."""
-    columns = schema.runs.c
-    query = sa.select(sa.func.count(), sa.func.max(columns.updated_at))
-    count, changed = connection.execute(query).one()
-    return int(count), float(changed or 0.0)
+    def bucket_summaries(self, run_id: str) -> list[BucketRow]:
+        """What became of each bucket of a run, by phase and dimensions."""
+        table = bucket_summaries.c
+        query = (
+            sa.select(bucket_summaries)
+            .where(table.run_id == run_id)
+            .order_by(table.phase, table.d0, table.d1, table.d2, table.d3)
+        )
+        return self._fetch(query, lambda row: read_bucket_row(_columns(row)))
 
+    def sources(self) -> list[SourceRecord]:
+        """All sources, the last ingested first."""
+        order = sources.c.ingested_at.desc(), sources.c.source_id
+        return self._fetch(sa.select(sources).order_by(*order), _source_record)
 
-def distinct(connection: Connection, column: str) -> list[str]:
-    """The values of a column of `runs`, in order, without null."""
-    known = schema.runs.c[column]
-    query = sa.select(known).where(known.is_not(None)).distinct().order_by(known)
-    return [str(value) for value in connection.execute(query).scalars()]
+    def source(self, source_id: str) -> SourceRecord:
+        """The source with an id. Raises StoreError when there is none."""
+        query = sa.select(sources).where(sources.c.source_id == source_id)
+        found = self._fetch(query, _source_record)
+        if not found:
+            raise StoreError(f"There is no source {source_id[:60]!r}")
+        return found[0]
 
+    def source_with_digest(self, digest: str) -> SourceRecord | None:
+        """The source with exactly these bytes, if it is stored."""
+        query = sa.select(sources).where(sources.c.digest == digest)
+        return next(iter(self._fetch(query, _source_record)), None)
 
-def event_table(
-    connection: Connection, run_id: str, kinds: Iterable[str], **equal: Any
-) -> list[dict[str, Any]]:
-    """The typed columns of some kinds of events of a run, in order, without JSON.
+    def beginnings(self, head_digest: str) -> list[tuple[int, str, str]]:
+        """Size, digest and id of the sources that begin with the same bytes.
 
-    `equal` names columns and the values they must have.
-    """
-    columns = [column for column in schema.events.c if column.name != "payload"]
-    query = (
-        sa.select(*columns)
-        .where(schema.events.c.run_id == run_id, schema.events.c.kind.in_(list(kinds)))
-        .where(*(schema.events.c[name] == value for name, value in equal.items()))
-        .order_by(schema.events.c.seq)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
+        The longest first. There may be thousands: their reports are not read.
+        """
+        query = (
+            sa.select(sources.c.size_bytes, sources.c.digest, sources.c.source_id)
+            .where(sources.c.head_digest == head_digest)
+            .order_by(sources.c.size_bytes.desc())
+        )
+        return self._fetch(query, _triple)
+
+    def sources_naming(self, head_digest: str, digest: str) -> list[SourceRecord]:
+        """Sources that begin so and have, or name in their report, a digest."""
+        query = sa.select(sources).where(
+            sources.c.head_digest == head_digest,
+            sa.or_(sources.c.digest == digest, sources.c.report.contains(digest)),
+        )
+        return self._fetch(query, _source_record)
+
+    def source_lines(self, source_id: str) -> list[tuple[int, str | None, str]]:
+        """The kept lines of a source as `(line, rule or None, text)`, in order."""
+        table = source_lines.c
+        query = (
+            sa.select(table.line, table.rule, table.text)
+            .where(table.source_id == source_id)
+            .order_by(table.line)
+        )
+        return self._fetch(query, _triple)
+
+    def size_bytes(self) -> int:
+        """What the database takes on disk, its log not counted."""
+        with self._reading() as connection:
+            if connection.dialect.name == "sqlite":
+                text = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            else:
+                text = "SELECT pg_database_size(current_database())"
+            return int(connection.execute(sa.text(text)).scalar_one())
 
 
 def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:
@@ -159,58 +312,17 @@ def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:
         if value is None:
             continue
         if name in _EQUAL:
-            conditions.append(schema.runs.c[name] == value)
+            conditions.append(runs.c[name] == value)
         elif name == "since":
             conditions.append(_started >= value)
         elif name == "until":
             conditions.append(_started < value)
         elif name == "text":
-            columns = [schema.runs.c[column] for column in _SEARCHED]
-            conditions.append(
-                sa.or_(
-                    *(column.icontains(value, autoescape=True) for column in columns)
-                )
-            )
+            parts = (runs.c[c].icontains(value, autoescape=True) for c in _SEARCHED)
+            conditions.append(sa.or_(*parts))
         else:
             raise TypeError(f"no such filter: {name}")
     return conditions
-
-
-def run(connection: Connection, run_id: str) -> RunRecord:
-    """The run with an id. Raises StoreError when there is none."""
-    row = connection.execute(
-        sa.select(schema.runs).where(schema.runs.c.run_id == run_id)
-    ).first()
-    if row is None:
-        raise StoreError(_no_run(run_id))
-    return _run_record(row)
-
-
-def find_run(connection: Connection, text: str) -> RunRecord:
-    """The run that a user means: `latest`, an id, a label, or the start of an id.
-
-    Raises StoreError when there is none or more than one.
-    """
-    if text == "latest":
-        newest = runs(connection, limit=1)
-        if not newest:
-            raise StoreError(
-                "The database has no runs yet; add one with `warmup-insights ingest FILE`"
-            )
-        return newest[0]
-    starts = schema.runs.c.run_id.istartswith(text, autoescape=True)
-    for condition in (
-        schema.runs.c.run_id == text,
-        schema.runs.c.label == text,
-        starts,
-    ):
-        query = sa.select(schema.runs).where(condition)
-        found = connection.execute(query.order_by(_started.desc()).limit(6)).all()
-        if len(found) == 1:
-            return _run_record(found[0])
-        if found and text:
-            raise StoreError(_several_runs(text, [row.run_id for row in found]))
-    raise StoreError(_no_run(text))
 
 
 def _no_run(text: str) -> str:
@@ -222,92 +334,32 @@ def _several_runs(text: str, run_ids: list[str]) -> str:
     return f"{text[:60]!r} means several runs: {shown}; give one of these ids"
 
 
-def source_of_run(connection: Connection, run_id: str) -> str | None:
-    """The source id of a run. Raises StoreError when there is no such run."""
-    return run(connection, run_id).source_id
+def _first(row: Any) -> Any:
+    return row[0]
 
 
-def payloads(
-    connection: Connection,
-    run_id: str,
-    *,
-    kinds: Iterable[str] | None,
-    after_seq: int,
-    limit: int,
-) -> list[tuple[int, str, str]]:
-    """Up to `limit` events as `(seq, kind, payload)`, in order."""
-    query = (
-        sa.select(schema.events.c.seq, schema.events.c.kind, schema.events.c.payload)
-        .where(schema.events.c.run_id == run_id, schema.events.c.seq > after_seq)
-        .order_by(schema.events.c.seq)
-        .limit(limit)
-    )
-    if kinds is not None:
-        query = query.where(schema.events.c.kind.in_(list(kinds)))
-    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
+def _triple(row: Any) -> tuple[Any, Any, Any]:
+    return row[0], row[1], row[2]
 
 
-def summaries(
-    connection: Connection,
-    run_ids: Iterable[str] | None,
-    *,
-    with_lists: bool = True,
-) -> dict[str, dict[str, Any]]:
-    """Run id to summary, for all runs or for some; see `read_summary` for the lists."""
-    query = sa.select(schema.run_summaries.c.run_id, schema.run_summaries.c.summary)
-    if run_ids is not None:
-        query = query.where(schema.run_summaries.c.run_id.in_(list(run_ids)))
-    return {
-        row[0]: read_summary(row[1], with_lists=with_lists)
-        for row in connection.execute(query)
-    }
+def _columns(row: Any) -> dict[str, Any]:
+    return dict(row._mapping)
 
 
-def stale_runs(connection: Connection) -> list[str]:
-    """Ids of runs without a summary, or with events newer than it."""
-    joined = schema.runs.outerjoin(
-        schema.run_summaries, schema.runs.c.run_id == schema.run_summaries.c.run_id
-    )
-    query = (
-        sa.select(schema.runs.c.run_id)
-        .select_from(joined)
-        .where(
-            sa.or_(
-                schema.run_summaries.c.run_id.is_(None),
-                schema.run_summaries.c.num_events != schema.runs.c.num_events,
-            )
-        )
-    )
-    return list(connection.execute(query).scalars())
+def _run_record(row: Any) -> RunRecord:
+    return RunRecord(**_plain(row))
 
 
-def buckets(connection: Connection, run_id: str) -> list[dict[str, Any]]:
-    """The bucket summaries of a run, by phase and dimensions."""
-    table = schema.bucket_summaries
-    query = (
-        sa.select(table)
-        .where(table.c.run_id == run_id)
-        .order_by(table.c.phase, table.c.d0, table.c.d1, table.c.d2, table.c.d3)
-    )
-    return [read_bucket_row(dict(row)) for row in connection.execute(query).mappings()]
+def _source_record(row: Any) -> SourceRecord:
+    values = _columns(row)
+    values["dialects"] = tuple(from_json(values["dialects"]))
+    values["report"] = from_json(values["report"])
+    return SourceRecord(**values)
 
 
-def size_bytes(connection: Connection) -> int:
-    """What the database takes on disk."""
-    if connection.dialect.name == "sqlite":
-        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    else:
-        query = "SELECT pg_database_size(current_database())"
-    return int(connection.execute(sa.text(query)).scalar_one())
-
-
-def _run_record(row: Row[Any]) -> RunRecord:
-    return RunRecord(**_plain(row._mapping))
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+def _plain(row: Any) -> dict[str, Any]:
     """A row without bytes, which no column of ours holds, and with figures for figures."""
-    found = dict(row)
+    found = _columns(row)
     if bytes in map(type, found.values()):
         raise ForeignValueError("bytes")
     if not {type(found.get(name)) for name in _NUMBERS} <= _NUMERIC:
@@ -315,3 +367,8 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     if not _INFINITE.isdisjoint(found.values()):
         raise ForeignValueError("a number that is none")
     return found
+
+
+def spool_prefix(run_id: str) -> str:
+    """How the names of a run's spools begin in `store_info`."""
+    return f"spool {clean_text(run_id)} "

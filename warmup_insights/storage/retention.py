@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage.store import EventStore
+
+if TYPE_CHECKING:
+    from warmup_insights.storage.store import EventStore
 
 DELETE_BLOCK = 50
 """Runs per transaction, so that recorders get their turn in between."""

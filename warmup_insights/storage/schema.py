@@ -15,15 +15,12 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     func,
 )
-
-SCHEMA_REVISION = "0002"
-"""The newest migration; a test compares it with the scripts."""
-NEEDS_VERSION = "0.1.0"
-"""The first version of warmup-insights that can read this schema."""
 
 metadata = MetaData(
     naming_convention={
@@ -34,14 +31,20 @@ metadata = MetaData(
     }
 )
 
+version_table = Table(
+    "alembic_version",
+    metadata,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+    info={"doc": "The version of the schema; the first versions used Alembic."},
+)
+
 store_info = Table(
     "store_info",
     metadata,
-    Column("name", Text, primary_key=True, doc="`needs_version`"),
-    Column("value", Text, nullable=False),
-    info={
-        "doc": "Facts about the database itself; `alembic_version` has its schema version."
-    },
+    Column("name", Text, primary_key=True, doc="`needs_version`, or a spool"),
+    Column("value", Text, nullable=False, doc="of a spool: bytes that are stored"),
+    info={"doc": "Facts about the database itself."},
 )
 
 sources = Table(
@@ -95,7 +98,11 @@ runs = Table(
     Column("engine", Text),
     Column("version", Text),
     Column("model", Text),
-    Column("device_kind", Text, doc="`hpu`, `cuda`, `cpu` or `simulated`"),
+    Column(
+        "device_kind",
+        Text,
+        doc="`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`",
+    ),
     Column("device_name", Text),
     Column(
         "status",
@@ -141,7 +148,7 @@ events = Table(
     Column("query_len", BigInteger, doc="second dimension; the only one if one"),
     Column("num_blocks", BigInteger, doc="third dimension"),
     Column("duration_s", Float),
-    Column("memory_bytes", BigInteger, doc="what it took, where one number says it"),
+    Column("memory_bytes", BigInteger, doc="what it took, where one number states it"),
     Column("payload", Text, nullable=False, doc="the whole event as JSON"),
     info={"doc": "Everything that happened in a run, in order."},
     sqlite_with_rowid=False,
@@ -161,6 +168,9 @@ run_summaries = Table(
     Column("captured_percent", Float, doc="captured of generated, all phases"),
     Column("num_kv_blocks", BigInteger),
     Column("missed", BigInteger, doc="shapes that no bucket covered"),
+    Column("fold", Integer, doc="version of the fold that made it"),
+    Column("wall_s", Float, doc="from start to ready, or to the last event"),
+    Column("doubtful", Text, doc="which of these columns have contradictory evidence"),
     info={"doc": "The summary of each run, refreshed when the run changes."},
 )
 
@@ -183,6 +193,12 @@ bucket_summaries = Table(
     Column("memory_bytes", BigInteger),
     Column("executed", Text, doc="JSON list, the shape that really ran"),
     Column("state", Text),
+    Column("gc_s", Float, doc="of the steps, in the garbage collector"),
+    Column("compiled", Integer, doc="recipes or graphs compiled in the steps"),
+    Column("resolution_s", Float, doc="how far off `duration_s` may be, from a bar"),
+    Column("compile_s", Float, doc="what compiling them took"),
+    Column("run", Text, doc="JSON, the run without a capture"),
+    Column("capture", Text, doc="JSON, the capture of its graph"),
     info={"doc": "What became of each bucket of a run."},
     sqlite_with_rowid=False,
 )

@@ -1,145 +1,138 @@
-"""Run summaries and bucket summaries to table rows and back."""
+"""Run summaries and bucket rows to table rows and back."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.summary import (
+    BucketRow,
+    PhaseBuckets,
+    RunSummary,
+    Serving,
+    UsedShape,
+)
 from warmup_insights.storage.faults import ForeignValueError
 from warmup_insights.storage.rows import bucket_text
-from warmup_insights.storage.text import clean_text, from_json, to_json
+from warmup_insights.storage.text import clean_text, to_json
 
+FIGURES = {
+    "ready_s": "ready_s", "wall_s": "wall_s", "warmup_s": "warmup_s",
+    "captured_percent": "captured_percent", "num_kv_blocks": "num_kv_blocks",
+    "missed": "misses",
+}  # fmt: skip
+"""Columns of `run_summaries` to the figures in them, for lists that sort by them."""
 _COUNTS = ("generated", "warmed", "captured", "skipped", "missed")
-_AS_IS = ("duration_s", "memory_bytes")
+_AS_IS = ("duration_s", "memory_bytes", "gc_s", "compiled", "compile_s", "resolution_s")
 
 
-def summary_row(
-    run_id: str, summary: Mapping[str, Any], num_events: int
-) -> dict[str, Any]:
-    """The row of a run summary: all of it as JSON, and what the runs page sorts by."""
-    time = summary.get("time") or {}
-    phases = summary.get("buckets") or {}
-    buckets = [phases[name] for name in ("prompt", "decode") if phases.get(name)]
+def summary_row(summary: RunSummary, num_events: int) -> dict[str, Any]:
+    """The row of a run summary: all of it as JSON, and the figures of lists."""
+    doubted = contradictory(summary)
     return {
-        "run_id": run_id,
-        "schema": summary.get("schema", 1),
+        "run_id": summary.run_id,
+        "schema": summary.schema,
+        "fold": summary.fold,
         "summary": to_json(summary),
         "num_events": num_events,
-        "status": summary.get("status"),
-        "started_at": _epoch(time.get("started_at")),
-        "ready_s": _between(time.get("started_at"), time.get("ready_at")),
-        "warmup_s": time.get("warmup_s"),
-        "captured_percent": _captured_percent(buckets),
-        "num_kv_blocks": (summary.get("memory") or {}).get("num_kv_blocks"),
-        "missed": _sum(part.get("missed") for part in buckets),
+        "status": summary.status,
+        "started_at": summary.time.started,
+        **{name: BY_NAME[figure].read(summary) for name, figure in FIGURES.items()},
+        "doubtful": " ".join(f for f in FIGURES.values() if f in doubted) or None,
     }
 
 
-_SECTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_LISTS = ("buckets", "captured_buckets")
-
-
-def read_summary(text: str, *, with_lists: bool = True) -> dict[str, Any]:
-    """A stored summary.
-
-    Without `with_lists` the lists of buckets are empty (null where they were null):
-    they are most of the text, and figures do not need them.
-    """
-    if with_lists:
-        known = from_json(text)
-        if not isinstance(known, dict):
-            raise ForeignValueError("a summary")
-        return known
-    sections = _SECTIONS.decode(text)
-    phases = sections.pop("buckets", None)
-    summary: dict[str, Any] = {k: _value(raw) for k, raw in sections.items()}
-    if phases is None or bytes(phases) == b"null":
-        return {**summary, "buckets": None}
-    summary["buckets"] = {
-        phase: _without_lists(raw) for phase, raw in _SECTIONS.decode(phases).items()
-    }
-    return summary
-
-
-def _without_lists(raw: msgspec.Raw) -> dict[str, Any]:
-    parts = _SECTIONS.decode(raw)
+def run_columns(summary: RunSummary) -> dict[str, Any]:
+    """The columns of `runs` that follow from a summary."""
     return {
-        name: [] if name in _LISTS and bytes(part) != b"null" else _value(part)
-        for name, part in parts.items()
+        "engine": summary.engine.name,
+        "version": summary.engine.version,
+        "model": summary.model,
+        "device_kind": summary.device.kind,
+        "device_name": summary.device.name,
+        "status": summary.status,
+        "synthetic": summary.synthetic,
+        "started_at": summary.time.started,
     }
 
 
-def _value(raw: msgspec.Raw) -> Any:
-    """The value in a stretch of JSON."""
-    return msgspec.json.decode(raw)
+class _PhaseFigures(PhaseBuckets, rename={"buckets": "-", "captured_buckets": "--"}):  # type: ignore[misc]
+    """A phase read without its lists, which are most of the text."""
+
+    buckets: list[Bucket] = msgspec.field(default_factory=list)
+    captured_buckets: list[Bucket] | None = None
 
 
-def bucket_row(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The table row of a bucket: `phase`, `bucket` and whatever else is known of it."""
-    bucket = tuple(row["bucket"])
-    executed = row.get("executed")
+class _ServingFigures(Serving, rename={"uses": "-"}):  # type: ignore[misc]
+    """Serving read without its shapes, of which there can be very many."""
+
+    uses: list[UsedShape] = msgspec.field(default_factory=list)
+
+
+class _RunFigures(RunSummary):  # type: ignore[misc]
+    """A summary read without its lists of buckets and shapes."""
+
+    serving: _ServingFigures | None = None
+    buckets: dict[str, _PhaseFigures] | None = None  # type: ignore[assignment]
+
+
+_WHOLE = msgspec.json.Decoder(RunSummary)
+_FIGURES_ONLY = msgspec.json.Decoder(_RunFigures)
+
+
+def read_summary(text: str, *, with_lists: bool = True) -> RunSummary:
+    """A stored summary; without `with_lists` buckets and shapes are left out.
+
+    Raises:
+        ForeignValueError: it is none that this fold has stored.
+    """
+    decoder = _WHOLE if with_lists else _FIGURES_ONLY
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise ForeignValueError("a summary") from error
+
+
+def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
+    """The table row of a bucket."""
+    bucket = row.bucket
     return {
         "run_id": run_id,
-        "phase": clean_text(row["phase"]),
+        "phase": clean_text(row.phase),
         "bucket": bucket_text(bucket),
         **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
-        **{name: _count(row.get(name)) for name in _COUNTS},
-        **{name: row.get(name) for name in _AS_IS},
-        "executed": None if executed is None else to_json(list(executed)),
-        "state": clean_text(row.get("state")),
+        **{name: int(getattr(row, name)) for name in _COUNTS},
+        **{name: getattr(row, name) for name in _AS_IS},
+        "executed": None if row.executed is None else to_json(row.executed),
+        "state": clean_text(row.state),
+        "run": None if row.run is None else to_json(row.run),
+        "capture": None if row.capture is None else to_json(row.capture),
     }
 
 
-def read_bucket_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored bucket, as it was given: dimensions are lists again."""
-    known = {name: row[name] for name in ("phase", *_COUNTS, *_AS_IS, "state")}
-    executed = row["executed"]
+def read_bucket_row(row: Mapping[str, Any]) -> BucketRow:
+    """A stored bucket. Raises ForeignValueError for one that was never stored so."""
+    known = {name: row[name] for name in ("phase", "missed", *_AS_IS, "state")}
     try:
         known["bucket"] = [int(number) for number in row["bucket"].split("x") if number]
-        known["executed"] = None if executed is None else [*from_json(executed)]
-        is_known = all(map(_is_number, (known[name] for name in (*_COUNTS, *_AS_IS))))
-    except (TypeError, ValueError, AttributeError):
-        is_known = False
-    texts = (known["phase"], known["state"] or "")
-    if not is_known or not all(isinstance(text, str) for text in texts):
+        for name in ("executed", "run", "capture"):
+            text = row[name]
+            known[name] = None if text is None else msgspec.json.decode(text)
+        known |= {name: bool(row[name]) for name in _COUNTS if name != "missed"}
+        found = msgspec.convert(known, BucketRow)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ForeignValueError("a bucket") from error
+    shapes = {
+        len(shape) for shape in (found.bucket, found.executed) if shape is not None
+    }
+    if len(shapes) > 1 or 0 in shapes:
         raise ForeignValueError("a bucket")
-    return known
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and math.isfinite(value))
-
-
-def _count(value: int | bool | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _epoch(value: float | str | None) -> float | None:
-    """A time as seconds; summaries may say it as ISO 8601."""
-    if isinstance(value, str):
-        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
-    return value
-
-
-def _between(start: float | str | None, end: float | str | None) -> float | None:
-    first, last = _epoch(start), _epoch(end)
-    return None if first is None or last is None else last - first
-
-
-def _sum(values: Any) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _captured_percent(parts: list[Mapping[str, Any]]) -> float | None:
-    """Share of the generated buckets that were captured; None if a phase does not know."""
-    pairs = [(part.get("captured"), part.get("generated")) for part in parts]
-    known = [(c, g) for c, g in pairs if c is not None and g is not None]
-    generated = sum(g for _, g in known)
-    if len(known) < len(pairs) or not generated:
-        return None
-    return float(100.0 * sum(c for c, _ in known) / generated)
+    numbers = (found.duration_s, found.memory_bytes, found.gc_s)
+    if not all(value is None or math.isfinite(value) for value in numbers):
+        raise ForeignValueError("a bucket")
+    return found

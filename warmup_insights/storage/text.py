@@ -30,11 +30,11 @@ def clean(value: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """A value as JSON text; numbers that JSON cannot say become null."""
+    """A value as JSON text; numbers that JSON does not have become null."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        return msgspec.json.encode(clean(value)).decode()
+        return msgspec.json.encode(clean(msgspec.to_builtins(value))).decode()
 
 
 def from_json(text: str) -> Any:

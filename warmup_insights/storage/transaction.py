@@ -6,6 +6,7 @@ import dataclasses
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -17,7 +18,8 @@ from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
 from warmup_insights.errors import StoreError
 from warmup_insights.model.events import Event
 from warmup_insights.model.run import RunRecord, SourceRecord
-from warmup_insights.storage import queries, source_queries
+from warmup_insights.model.summary import BucketRow, RunSummary
+from warmup_insights.storage.queries import Queries, spool_prefix
 from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
 from warmup_insights.storage.schema import (
     bucket_summaries,
@@ -26,8 +28,9 @@ from warmup_insights.storage.schema import (
     runs,
     source_lines,
     sources,
+    store_info,
 )
-from warmup_insights.storage.summaries import bucket_row, summary_row
+from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
 from warmup_insights.storage.text import clean_text, to_json
 
 AT_ONCE = 300 if sqlite3.sqlite_version_info >= (3, 32) else 70
@@ -46,37 +49,27 @@ _REFUSED = (
 )
 """What an event with unfit values raises, in our code or in a driver."""
 _RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
-_SOURCE_COLUMNS = frozenset(sources.c.keys()) - {"source_id", "ingested_at"}
 
 
 class NoRunError(StoreError):
     """The run that shall change is not in the store."""
 
 
-class Transaction:
-    """Writes between `EventStore.begin()` and its end; an exception undoes them all."""
+class Transaction(Queries):
+    """Writes between `EventStore.begin()` and its end; an exception undoes them all.
+
+    What it reads holds what it has written.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
-    def add_run(self, run: RunRecord) -> None:
-        """Add a run without events. Raises StoreError when there is one of that id."""
-        if not self._insert_run(run):
-            raise StoreError(f"There is a run {run.run_id} already")
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return nullcontext(self._connection)
 
     def ensure_run(self, run: RunRecord) -> bool:
         """Add a run unless there is one of that id; True when it was added."""
-        return self._insert_run(run)
-
-    def has_run(self, run_id: str) -> bool:
-        """Whether there is a run of that id."""
-        found = self._connection.exec_driver_sql(
-            f"SELECT 1 FROM runs WHERE run_id = {self._mark}", (run_id,)
-        )
-        return found.first() is not None
-
-    def _insert_run(self, run: RunRecord) -> bool:
         now = time.time()
         values = {name: _fit(value) for name, value in vars(run).items()}
         values["num_events"] = 0
@@ -158,26 +151,25 @@ class Transaction:
             self._insert_rows(careful_rows(run_id, first, block))
 
     def _insert_rows(self, rows: list[Row]) -> None:
-        """Add rows of events, many of them in one step of SQLite's driver.
+        self._insert_many(_insert_sql(events.name, EVENT_COLUMNS, self._mark), rows)
+
+    def _insert_many(
+        self, insert: str, rows: Sequence[Row], conflict: str = ""
+    ) -> None:
+        """Add rows, many of them in one step of SQLite's driver.
 
         The driver lets go of the interpreter at every step: a program that is recorded
         would be held up once per row. Large blocks take a fifth less time as well.
         """
-        insert = _insert_sql(events.name, EVENT_COLUMNS, self._mark)
         if self._mark != "?":
-            self._connection.exec_driver_sql(insert, rows)
+            if rows:
+                self._connection.exec_driver_sql(insert + conflict, list(rows))
             return
         for start in range(0, len(rows), AT_ONCE):
             part = rows[start : start + AT_ONCE]
             values = tuple(chain.from_iterable(part))
-            self._connection.exec_driver_sql(_repeated(insert, len(part)), values)
-
-    def clear_events(self, run_id: str) -> None:
-        """Remove the events of a run, which then starts from number 0 again."""
-        self._connection.execute(sa.delete(events).where(events.c.run_id == run_id))
-        self._connection.execute(
-            sa.update(runs).where(runs.c.run_id == run_id).values(num_events=0)
-        )
+            statement = _repeated(insert, len(part)) + conflict
+            self._connection.exec_driver_sql(statement, values)
 
     def add_source(self, source: SourceRecord) -> None:
         """Add a source. Raises StoreError when its bytes are stored already."""
@@ -186,20 +178,6 @@ class Transaction:
             values["ingested_at"] = time.time()
         if not self._insert_new(sources, values):
             raise StoreError(f"{source.name} is stored already")
-
-    def update_source(self, source_id: str, **columns: Any) -> None:
-        """Change columns of a source; raises StoreError when there is no such source."""
-        _check_columns(columns, _SOURCE_COLUMNS)
-        for name in {"dialects", "report"} & set(columns):
-            columns[name] = to_json(columns[name])
-        values = {name: _fit(value) for name, value in columns.items()}
-        changed = self._connection.execute(
-            sa.update(sources)
-            .where(sources.c.source_id == source_id)
-            .values(**{"ingested_at": time.time(), **values})
-        )
-        if changed.rowcount == 0:
-            raise StoreError(f"There is no source {source_id}")
 
     def add_source_lines(
         self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
@@ -212,23 +190,23 @@ class Transaction:
         columns = ("source_id", "line", "rule", "text")
         insert = _insert_sql(source_lines.name, columns, self._mark)
         for start in range(0, len(rows), BLOCK):
-            self._connection.exec_driver_sql(
-                f"{insert} ON CONFLICT DO NOTHING", rows[start : start + BLOCK]
-            )
+            part = rows[start : start + BLOCK]
+            self._insert_many(insert, part, " ON CONFLICT DO NOTHING")
 
     def put_summary(
-        self,
-        run_id: str,
-        summary: Mapping[str, Any],
-        bucket_rows: Iterable[Mapping[str, Any]],
+        self, summary: RunSummary, bucket_rows: Iterable[BucketRow]
     ) -> None:
-        """Replace the summary of a run and of its buckets."""
+        """Replace the summary of a run and of its buckets, and what lists show of it.
+
+        Raises StoreError when there is no such run.
+        """
+        run_id = summary.run_id
         count = self._num_events(run_id)
         self._connection.execute(
             sa.delete(run_summaries).where(run_summaries.c.run_id == run_id)
         )
         self._connection.execute(
-            sa.insert(run_summaries), [summary_row(run_id, summary, count)]
+            sa.insert(run_summaries), [summary_row(summary, count)]
         )
         self._connection.execute(
             sa.delete(bucket_summaries).where(bucket_summaries.c.run_id == run_id)
@@ -237,17 +215,30 @@ class Transaction:
         if rows:
             insert = _insert_sql(bucket_summaries.name, list(rows[0]), self._mark)
             self._connection.exec_driver_sql(insert, [(*row.values(),) for row in rows])
+        self.update_run(run_id, **run_columns(summary))
+
+    def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
+        """Remember how far each spool of a run is stored."""
+        statement = sa.text(
+            "INSERT INTO store_info (name, value) VALUES (:name, :value) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
+        prefix = spool_prefix(run_id)
+        rows = [{"name": prefix + key, "value": str(n)} for key, n in offsets.items()]
+        self._connection.execute(statement, rows)
 
     def delete_run(self, run_id: str) -> None:
         """Remove a run with all that belongs to it, and its source if it was the last.
 
         Raises StoreError when there is no such run.
         """
-        source_id = queries.source_of_run(self._connection, run_id)
+        source_id = self.run(run_id).source_id
+        names = [spool_prefix(run_id) + key for key in self.spool_offsets(run_id)]
+        self._connection.execute(
+            sa.delete(store_info).where(store_info.c.name.in_(names))
+        )
         self._connection.execute(sa.delete(runs).where(runs.c.run_id == run_id))
-        if source_id is not None and not queries.runs(
-            self._connection, source_id=source_id, limit=1
-        ):
+        if source_id is not None and not self.runs(source_id=source_id, limit=1):
             self.delete_source(source_id)
 
     def delete_source(self, source_id: str) -> None:
@@ -255,14 +246,6 @@ class Transaction:
         self._connection.execute(
             sa.delete(sources).where(sources.c.source_id == source_id)
         )
-
-    def source_with_digest(self, digest: str) -> SourceRecord | None:
-        """The source with exactly these bytes, if it is stored."""
-        return source_queries.source_with_digest(self._connection, digest)
-
-    def runs(self, **filters: Any) -> list[RunRecord]:
-        """Runs as `EventStore.runs` gives them, seen from inside the transaction."""
-        return queries.runs(self._connection, **filters)
 
 
 def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.hooks import Hook, version_of
+from packaging.version import Version
+
+from warmup_insights.vllm_plugin.hooks import Hook
 from warmup_insights.vllm_plugin.imports import ImportListener, is_imported
 from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.versions import installed_version
 from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
 
 logger = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ class Instrumentation:
         self._by_module: dict[str, list[Hook]] = defaultdict(list)
         for hook in hooks:
             self._by_module[hook.module].append(hook)
-        self._versions: dict[str, tuple[int, ...] | None] = {}
+        self._versions: dict[str, Version | None] = {}
         self.attachments: list[Attachment] = []
         self._listener = ImportListener(self._by_module, self.attach_module)
 
@@ -59,9 +61,13 @@ class Instrumentation:
             return
         if is_attached(owner, hook.name):
             return
-        attachment = Attachment(hook, self._session, owner)
-        attachment.attach()
-        self.attachments.append(attachment)
+        places = [(owner, hook.name)]
+        if hook.owner is None:
+            places += _imported_by_name(getattr(owner, hook.name))
+        for place, name in places:
+            attachment = Attachment(hook, self._session, place, name)
+            attachment.attach()
+            self.attachments.append(attachment)
 
     def _note_missing(self, module: str) -> None:
         """Remember topics for which this version has nothing to attach to."""
@@ -81,13 +87,22 @@ class Instrumentation:
             and is_attached(owner, hook.name)
         )
 
-    def _version(self, engine: str) -> tuple[int, ...] | None:
+    def _version(self, engine: str) -> Version | None:
         if engine not in self._versions:
             self._versions[engine] = installed_version(engine)
         return self._versions[engine]
 
 
-def installed_version(engine: str) -> tuple[int, ...] | None:
-    """Leading numbers of the installed version; None when unknown, or a development one."""
-    names = {"vllm-gaudi": ("vllm-gaudi", "vllm_gaudi")}.get(engine, ("vllm",))
-    return version_of(facts.version_of_package(*names))
+def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
+    """Modules of the same package that took a function by name, and as what.
+
+    They did so before its own module was watched, and go on calling what they took.
+    """
+    home, _, _ = function.__module__.partition(".")
+    return [
+        (module, name)
+        for path, module in list(sys.modules.items())
+        if path.startswith(f"{home}.") and path != function.__module__
+        for name, value in list(vars(module).items())
+        if value is function
+    ]

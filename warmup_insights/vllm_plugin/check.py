@@ -6,15 +6,15 @@ Nothing of an engine is imported, so this works without its device.
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.attach import installed_version
 from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.versions import installed_version
 
 ATTACHES = "attaches"
 MISSING = "missing"
@@ -39,11 +39,33 @@ class Finding:
 
 
 def check(hooks: Iterable[Hook]) -> list[Finding]:
-    """The findings for every hook, in the order of the table.
+    """The findings for every hook and the installed engines, in the order of the table."""
+    definitions = Definitions(installed_source)
+    versions = {name: installed_version(name) for name in ("vllm", "vllm-gaudi")}
+    return _findings(
+        (
+            hook,
+            status_of(hook, definitions, versions.get(hook.engine, versions["vllm"])),
+        )
+        if facts.is_installed(hook.module.partition(".")[0]) and _is_of_engine(hook)
+        else (hook, NOT_INSTALLED)
+        for hook in hooks
+    )
 
-    What is missing is not so when another row of its topic attaches.
-    """
-    found = [(hook, _status(hook)) for hook in hooks]
+
+def check_source(
+    hooks: Iterable[Hook],
+    source_of: Callable[[str], bytes | None],
+    version: Version | None,
+) -> list[Finding]:
+    """The findings for every hook and the source tree of a version."""
+    definitions = Definitions(source_of)
+    return _findings((hook, status_of(hook, definitions, version)) for hook in hooks)
+
+
+def _findings(statuses: Iterable[tuple[Hook, str]]) -> list[Finding]:
+    """What is missing is not so when another row of its topic attaches."""
+    found = list(statuses)
     seen = {(hook.engine, hook.topic) for hook, status in found if status == ATTACHES}
     return [
         Finding(
@@ -69,14 +91,11 @@ def versions_of(hook: Hook) -> str:
     return ", ".join(parts) or "all"
 
 
-def _status(hook: Hook) -> str:
-    package = hook.module.partition(".")[0]
-    if not facts.is_installed(package) or not _is_of_engine(hook):
-        return NOT_INSTALLED
-    if defines(hook.module, hook.owner, hook.name):
+def status_of(hook: Hook, definitions: Definitions, version: Version | None) -> str:
+    """What would become of a hook in a source tree of a version."""
+    if definitions.defines(hook.module, hook.owner, hook.name):
         return ATTACHES
-    is_expected = hook.is_expected_in(installed_version(hook.engine))
-    return MISSING if is_expected else OTHER_VERSION
+    return MISSING if hook.is_expected_in(version) else OTHER_VERSION
 
 
 def _is_of_engine(hook: Hook) -> bool:
@@ -96,49 +115,60 @@ class _Module:
     """Name to the module it comes from, and its name there."""
 
 
-def defines(module: str, owner: str | None, name: str) -> bool:
-    """Whether a module has a function, or a class with a method, of these names.
+class Definitions:
+    """What the modules of a source tree define, from their syntax trees."""
 
-    Methods of base classes count, wherever the bases are defined.
-    """
-    found = _read(module)
-    if found is None or owner is None:
-        return found is not None and name in found.functions
-    seen: set[tuple[str, str]] = set()
-    waiting = [(module, owner)]
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        methods, bases = _class_of(*current)
-        if name in methods:
-            return True
-        waiting += bases
-    return False
+    def __init__(self, source_of: Callable[[str], bytes | None]) -> None:
+        """`source_of` gives the source of a module by its name; None without one."""
+        self._source_of = source_of
+        self._modules: dict[str, _Module | None] = {}
+
+    def defines(self, module: str, owner: str | None, name: str) -> bool:
+        """Whether a module has a function, or a class with a method, of these names.
+
+        Methods of base classes count, wherever the bases are defined.
+        """
+        found = self._read(module)
+        if found is None or owner is None:
+            return found is not None and name in found.functions
+        seen: set[tuple[str, str]] = set()
+        waiting = [(module, owner)]
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            methods, bases = self._class_of(*current)
+            if name in methods:
+                return True
+            waiting += bases
+        return False
+
+    def _class_of(
+        self, module: str, owner: str
+    ) -> tuple[frozenset[str], list[tuple[str, str]]]:
+        """Methods of a class, and where its bases are."""
+        found = self._read(module)
+        if found is None:
+            return frozenset(), []
+        if owner not in found.classes:
+            origin = found.imported.get(owner)
+            return frozenset(), [origin] if origin else []
+        methods, bases = found.classes[owner]
+        return methods, [(module, base) for base in bases]
+
+    def _read(self, module: str) -> _Module | None:
+        if module not in self._modules:
+            source = self._source_of(module)
+            self._modules[module] = None if source is None else _parse(source)
+        return self._modules[module]
 
 
-def _class_of(module: str, owner: str) -> tuple[frozenset[str], list[tuple[str, str]]]:
-    """Methods of a class, and where its bases are."""
-    found = _read(module)
-    if found is None:
-        return frozenset(), []
-    if owner not in found.classes:
-        origin = found.imported.get(owner)
-        return frozenset(), [origin] if origin else []
-    methods, bases = found.classes[owner]
-    return methods, [(module, base) for base in bases]
-
-
-@functools.lru_cache(maxsize=256)
-def _read(module: str) -> _Module | None:
-    """The definitions of a module, from its source; None when it has none."""
-    source = _source_of(module)
-    if source is None:
-        return None
+def _parse(source: bytes) -> _Module | None:
+    """The definitions in a source; None when it is no Python."""
     try:
-        tree = ast.parse(source.read_bytes())
-    except (SyntaxError, OSError, ValueError):
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
         return None
     classes = {
         node.name: (
@@ -157,14 +187,19 @@ def _read(module: str) -> _Module | None:
     return _Module(_functions_in(tree), classes, imported)
 
 
-def _source_of(module: str) -> Path | None:
+def installed_source(module: str) -> bytes | None:
+    """The source of an installed module; nothing is imported."""
     package, *rest = module.split(".")
     folder = facts.package_folder(package)
     if folder is None:
         return None
     base = folder.joinpath(*rest)
-    places = base.with_suffix(".py"), base / "__init__.py"
-    return next((place for place in places if place.is_file()), None)
+    for place in (base.with_suffix(".py"), base / "__init__.py"):
+        try:
+            return place.read_bytes()
+        except OSError:
+            continue
+    return None
 
 
 def _functions_in(node: ast.Module | ast.ClassDef) -> frozenset[str]:

@@ -28,7 +28,7 @@ class CollectorClock:
             gc.callbacks.append(self._hear)
 
     def switch_off(self) -> None:
-        """Stop to listen when everybody who asked for it has stopped."""
+        """Take the callback off when no user of it is left."""
         self._users = max(0, self._users - 1)
         if self._users == 0 and self._hear in gc.callbacks:
             gc.callbacks.remove(self._hear)

@@ -10,13 +10,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from packaging.version import Version
+
 from warmup_insights.model.events import GraphCaptured, GraphsCaptured
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.hooks import Call, Watch
-from warmup_insights.vllm_plugin.hpu_shapes import whole
+from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Capturing, Expected
+from warmup_insights.vllm_plugin.values import whole
+from warmup_insights.vllm_plugin.versions import installed_version
 
+_PREPARES_TWICE = Version("0.21.0")
 _ORDER = ("PIECEWISE", "FULL")
 """In which order model runner V2 captures (`CudaGraphManager.capture`)."""
 
@@ -33,12 +37,15 @@ def capture_model(session: Session, call: Call) -> Watch:
     session.note_failure(outcome, phase="graph_capture")
     duration = session.end_phase("graph_capture")
     if outcome.error is None:
-        memory = outcome.result
+        result = outcome.result
+        memory = int(result) if isinstance(result, int | float) else None
+        # None observed, but memory taken: captured in a way that is not watched.
+        is_certain = capturing.is_certain and bool(capturing.count or memory == 0)
         session.emit(
             GraphsCaptured,
-            count=capturing.count,
+            count=capturing.count if is_certain else None,
             duration_s=duration,
-            memory_bytes=int(memory) if isinstance(memory, int | float) else None,
+            memory_bytes=memory,
         )
 
 
@@ -76,10 +83,14 @@ def capture_all(session: Session, call: Call) -> Watch:
     capturing = session.state.capturing
     if capturing is None or capturing.is_estimate:
         return
+    if not _prepares_all(call.owner):
+        capturing.is_certain = False
+        return
     capturing.expected = expected_captures(call.owner)
     yield
     _finish_current(session, capturing)
-    capturing.expected = []
+    if capturing.expected:
+        _lose_order(capturing)
 
 
 def expected_captures(manager: Any) -> list[Expected]:
@@ -102,6 +113,25 @@ def expected_captures(manager: Any) -> list[Expected]:
     ]
 
 
+def _prepares_all(manager: Any) -> bool:
+    """Whether inputs are prepared for each graph as often as expected.
+
+    Before 0.21 they are prepared once for any graph, and never for one of a batch that
+    is split in two (dual batch overlap, 0.30 and later).
+    """
+    version = installed_version("vllm")
+    parallel = getattr(getattr(manager, "vllm_config", None), "parallel_config", None)
+    splits = getattr(parallel, "use_ubatching", False)
+    return (version is None or version >= _PREPARES_TWICE) and not splits
+
+
+def _lose_order(capturing: Capturing) -> None:
+    """Graphs are captured in another way than expected: count none from here on."""
+    capturing.expected = []
+    capturing.is_certain = False
+    capturing.step_time = None
+
+
 def prepare_inputs(session: Session, call: Call) -> Watch:
     """`prepare_inputs_to_capture`: called before each capture, outside of the graph."""
     capturing = session.state.capturing
@@ -115,12 +145,12 @@ def prepare_inputs(session: Session, call: Call) -> Watch:
         capturing.expected[0].calls_left -= 1
         _begin(capturing)
     else:
-        capturing.expected = []  # another order than expected: count no further
+        _lose_order(capturing)
     yield
 
 
 def _finish_current(session: Session, capturing: Capturing) -> None:
-    if not capturing.expected or capturing.step_time is None:
+    if not capturing.expected or capturing.expected[0].calls_left:
         return
     current = capturing.expected.pop(0)
     _end(

@@ -15,18 +15,12 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     WarmupFinished,
 )
-from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.hooks import Call, Watch
-from warmup_insights.vllm_plugin.hpu_memory import note_blocks
-from warmup_insights.vllm_plugin.hpu_shapes import whole
+from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Capturing
-
-
-def worker_init(session: Session, call: Call) -> Watch:
-    """`Worker.__init__`: which rank this process is."""
-    session.rank = facts.rank_of(call.arg("vllm_config"), whole(call.arg("rank")))
-    yield
+from warmup_insights.vllm_plugin.values import bytes_of
+from warmup_insights.vllm_plugin.worker import note_blocks, note_start
 
 
 def worker_device(session: Session, call: Call) -> Watch:
@@ -41,18 +35,11 @@ def worker_device(session: Session, call: Call) -> Watch:
         session.emit(
             ConfigRecorded, device_kind=device.kind(), device_name=device.name()
         )
-    if free is not None and total is not None:
-        session.emit(
-            MemoryMeasured,
-            stage="start",
-            used_bytes=total - free,
-            free_bytes=free,
-            total_bytes=total,
-        )
+    note_start(session, free, total)
 
 
 def load_model(session: Session, call: Call) -> Watch:
-    """`Worker.load_model`; the runner knows what the weights took."""
+    """`Worker.load_model`; the runner holds what the weights took."""
     session.begin_phase("load_model")
     outcome = yield
     session.note_failure(outcome, phase="load_model")
@@ -61,7 +48,7 @@ def load_model(session: Session, call: Call) -> Watch:
     session.emit(
         MemoryMeasured,
         stage="weights",
-        delta_bytes=_bytes(runner, "model_memory_usage"),
+        delta_bytes=bytes_of(runner, "model_memory_usage"),
         duration_s=duration,
     )
 
@@ -88,22 +75,17 @@ def _note_budget(session: Session, worker: Any, result: Any) -> None:
     cache_config = getattr(worker, "cache_config", None)
     session.emit(
         MemoryBudgetSet,
-        total_bytes=_bytes(snapshot, "total_memory"),
-        free_bytes=_bytes(snapshot, "free_memory"),
-        usable_bytes=_bytes(worker, "requested_memory"),
+        total_bytes=bytes_of(snapshot, "total_memory"),
+        free_bytes=bytes_of(snapshot, "free_memory"),
+        usable_bytes=bytes_of(worker, "requested_memory"),
         gpu_memory_utilization=getattr(cache_config, "gpu_memory_utilization", None),
-        weights_bytes=_bytes(
+        weights_bytes=bytes_of(
             getattr(worker, "model_runner", None), "model_memory_usage"
         ),
-        activation_bytes=_bytes(worker, "peak_activation_memory"),
-        non_torch_bytes=_bytes(worker, "non_torch_memory"),
+        activation_bytes=bytes_of(worker, "peak_activation_memory"),
+        non_torch_bytes=bytes_of(worker, "non_torch_memory"),
         kv_cache_bytes=int(result) if isinstance(result, int | float) else None,
     )
-
-
-def _bytes(holder: Any, name: str) -> int | None:
-    value = getattr(holder, name, None)
-    return int(value) if isinstance(value, int | float) else None
 
 
 def initialize_cache(session: Session, call: Call) -> Watch:
@@ -133,6 +115,7 @@ def warm_up(session: Session, call: Call) -> Watch:
     session.begin_phase("warmup")
     free_before, _ = device.free_and_total()
     session.collector.switch_on()
+    collector_s = session.collector.total_s
     outcome = yield
     session.collector.switch_off()
     session.wait_if_asked()
@@ -145,6 +128,7 @@ def warm_up(session: Session, call: Call) -> Watch:
             WarmupFinished,
             duration_s=duration,
             allocated_bytes=free_before - free if known else None,  # type: ignore[operator]
+            gc_s=session.collector.total_s - collector_s,
         )
         _note_compile_time(session, call.owner, outcome.result)
     session.report_lost()

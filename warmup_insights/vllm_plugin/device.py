@@ -52,7 +52,7 @@ def name() -> str | None:
 
 
 def free_and_total() -> tuple[int | None, int | None]:
-    """Free and total bytes of the device; None where nothing tells."""
+    """Free and total bytes of the device; None where unknown."""
     try:
         free, total = _backend().mem_get_info()
         return int(free), int(total)

@@ -1,12 +1,17 @@
 """What every vLLM V1 has: configuration, initialisation, ready.
 
 Source: vLLM `v1/engine/core.py`, `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`,
-`v1/engine/async_llm.py`, `compilation/backends.py`; uvicorn `server.py`.
+`v1/engine/async_llm.py`, `v1/engine/utils.py`,
+`v1/executor/multiproc_executor.py`, `compilation/backends.py`; uvicorn `server.py`.
 """
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Iterable
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -18,8 +23,11 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.session import Session
+
+EXIT_CODE_S = 1.0
+"""How long an engine that failed to start waits for the exit codes of its processes."""
 
 
 def server_engine(session: Session, call: Call) -> Watch:
@@ -90,8 +98,11 @@ def initialize(session: Session, call: Call) -> Watch:
     note_configuration(session, config)
     started = time.perf_counter()
     outcome = yield
-    session.note_failure(outcome, phase="init_engine")
     if outcome.error is not None:
+        workers = getattr(getattr(call.owner, "model_executor", None), "workers", ())
+        processes = [getattr(worker, "proc", None) for worker in workers or ()]
+        is_killed = was_killed(processes)
+        session.note_failure(outcome, phase="init_engine", is_killed=is_killed)
         return
     compile_s = getattr(
         getattr(config, "compilation_config", None), "compilation_time", None
@@ -101,6 +112,35 @@ def initialize(session: Session, call: Call) -> Watch:
         duration_s=time.perf_counter() - started,
         compile_s=compile_s if isinstance(compile_s, int | float) else None,
     )
+
+
+def start_cores(session: Session, call: Call) -> Watch:
+    """`wait_for_engine_startup`: the processes of the engine cores come up.
+
+    It fails when one of them ends, maybe before its exit code is there to be told.
+    """
+    outcome = yield
+    if outcome.error is not None:
+        processes = getattr(call.arg("proc_manager"), "processes", ())
+        session.note_failure(outcome, is_killed=was_killed(processes))
+
+
+def was_killed(processes: Iterable[Any]) -> bool:
+    """Whether a process of the engine was killed, and none ended in another way.
+
+    vLLM kills those that are left when one has failed (SIGTERM, then SIGKILL).
+    """
+    known = {
+        process.sentinel: process
+        for process in processes
+        if isinstance(process, BaseProcess)
+    }
+    codes = set()
+    for ended in wait(list(known), timeout=EXIT_CODE_S) if known else ():
+        process = known[ended]  # type: ignore[index]
+        process.join(EXIT_CODE_S)
+        codes.add(process.exitcode)
+    return -signal.SIGKILL in codes and codes <= {-signal.SIGKILL, -signal.SIGTERM}
 
 
 def concurrency(session: Session, call: Call) -> Watch:

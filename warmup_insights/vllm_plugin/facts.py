@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +112,25 @@ def version_of_package(*names: str) -> str | None:
         except importlib.metadata.PackageNotFoundError:
             continue
     return None
+
+
+def program_started() -> float | None:
+    """When the program in this process began, seconds since the epoch.
+
+    None where the system does not tell, and for an interactive interpreter, which may
+    have been idle for hours.
+    """
+    is_interactive = hasattr(sys, "ps1") or sys.flags.interactive
+    if is_interactive or "ipykernel" in sys.modules:
+        return None
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        ticks = int(fields.rpartition(")")[2].split()[19])
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        age = since_boot - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    return time.time() - age if age >= 0 else None
 
 
 def is_installed(package: str) -> bool:

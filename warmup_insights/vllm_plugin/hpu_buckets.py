@@ -14,9 +14,11 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
 )
-from warmup_insights.vllm_plugin.hooks import Call, Watch
-from warmup_insights.vllm_plugin.hpu_shapes import bucket_of, buckets_of, whole
+from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.hpu_shapes import bucket_of, buckets_of
 from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.state import Lookup
+from warmup_insights.vllm_plugin.values import whole
 
 DIMENSIONS = ["bs", "query", "num_blocks"]
 _PARAMETERS = {
@@ -179,6 +181,8 @@ def _found(session: Session, owner: Any, phase: str, shape: Bucket | None) -> Wa
     bucket = bucket_of(outcome.result or ())
     if bucket is None or shape is None:
         return
-    session.state.serving.wanted[phase] = (shape, bucket)
+    serving = session.state.serving
+    if serving.is_in_step:
+        serving.lookups[phase].append(Lookup(shape, bucket))
     if len(prepared) > before:
         session.emit(BucketMiss, phase=phase, shape=shape, fallback=bucket)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -19,21 +18,15 @@ from warmup_insights.model.events import (
     MemoryMeasured,
 )
 from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
 from warmup_insights.vllm_plugin.hpu_scenarios import begin_step, end_step
-from warmup_insights.vllm_plugin.hpu_shapes import whole
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
+from warmup_insights.vllm_plugin.values import bytes_of, whole
+from warmup_insights.vllm_plugin.worker import note_blocks, note_start
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""
-
-
-def worker_init(session: Session, call: Call) -> Watch:
-    """`HPUWorker.__init__`: which rank this process is."""
-    config = call.arg("vllm_config")
-    session.rank = facts.rank_of(config, whole(call.arg("rank")))
-    yield
 
 
 def worker_device(session: Session, call: Call) -> Watch:
@@ -54,14 +47,7 @@ def _note_device(session: Session) -> None:
         device_kind=device.kind() or "hpu",
         device_name=session.state.device_name or device.name(),
     )
-    if total is not None and free is not None:
-        session.emit(
-            MemoryMeasured,
-            stage="start",
-            used_bytes=total - free,
-            free_bytes=free,
-            total_bytes=total,
-        )
+    note_start(session, free, total)
 
 
 def load_model(session: Session, call: Call) -> Watch:
@@ -146,15 +132,10 @@ def _note_measurement(session: Session, stage: str, profiler: Any) -> None:
         used_bytes=used[1] if used else None,
         free_bytes=free,
         total_bytes=total,
-        host_delta_bytes=_whole_of(profiler, "consumed_host_memory"),
-        host_used_bytes=_whole_of(profiler, "final_host_memory"),
+        host_delta_bytes=bytes_of(profiler, "consumed_host_memory"),
+        host_used_bytes=bytes_of(profiler, "final_host_memory"),
         host_total_bytes=_host_total(),
     )
-
-
-def _whole_of(profiler: Any, name: str) -> int | None:
-    value = getattr(profiler, name, None)
-    return int(value) if isinstance(value, int | float) else None
 
 
 def _host_total() -> int | None:
@@ -238,20 +219,6 @@ def kv_cache(session: Session, call: Call) -> Watch:
     session.end_phase("kv_cache")
     if outcome.error is None:
         note_blocks(session, call.arg("kv_cache_config"), call.owner)
-
-
-def note_blocks(session: Session, config: Any, runner: Any) -> None:
-    """Record the blocks of a `KVCacheConfig`; tokens only for a single group."""
-    blocks = whole(getattr(config, "num_blocks", None))
-    groups: Sequence[Any] = getattr(config, "kv_cache_groups", None) or ()
-    spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
-    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
-    session.emit(
-        KVCacheAllocated,
-        num_blocks=blocks,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size and len(groups) <= 1 else None,
-    )
 
 
 def kv_cache_fork(session: Session, call: Call) -> Watch:

@@ -6,10 +6,11 @@ vllm-fork `worker/hpu_model_runner.py` (`warmup_all_buckets`, `warmup_graphs`).
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from warmup_insights.model.events import CaptureSummary, GraphBudgetSet, GraphSkipped
-from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.hpu_shapes import buckets_of, phase_of
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Pass
@@ -55,11 +56,16 @@ def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> W
 def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pass:
     buckets = buckets_of(call.arg("buckets") or ())
     total = len(buckets)
+    found = getattr(call.owner, "graphed_buckets", None)
+    marks: AbstractSet[Any] = found if isinstance(found, AbstractSet) else frozenset()
     current = Pass(
         phase=phase,
         mode=mode,
         total=total,
         places={bucket: total - index for index, bucket in enumerate(buckets)},
+        marks=marks,
+        marked_before=frozenset(marks),
+        waiting=reversed(buckets),
     )
     done = session.state.warmup.phases_done if session.state.warmup else set()
     current.is_validation = not _has_budget(call) and _pass_key(current) in done

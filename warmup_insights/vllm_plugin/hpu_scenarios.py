@@ -10,14 +10,15 @@ import time
 
 from warmup_insights.model.events import GraphCaptured, WarmupStep
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
+from warmup_insights.vllm_plugin.device import Compiled
 from warmup_insights.vllm_plugin.hpu_shapes import (
     bucket_of,
     checked_shape,
     scenario_bucket,
 )
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.state import Step
+from warmup_insights.vllm_plugin.state import Pass, Step
 
 
 def scenario(session: Session, call: Call) -> Watch:
@@ -32,7 +33,9 @@ def scenario(session: Session, call: Call) -> Watch:
         return
     owns_step = state.step is None
     step = state.step if state.step is not None else begin_step(session)
-    step.phase, step.bucket = found
+    if found != (step.phase, step.bucket):
+        step.phase, step.bucket = found
+        _note_beginning(session, state.current, step)
     outcome = yield
     if outcome.error is not None:
         session.note_failure(outcome, phase=step.phase, bucket=step.bucket)
@@ -40,15 +43,44 @@ def scenario(session: Session, call: Call) -> Watch:
         end_step(session, outcome)
 
 
-def begin_step(session: Session) -> Step:
-    """A step begins now."""
-    compiled = device.compiled()
-    step = Step(
-        collector_s=session.collector.total_s,
-        num_compiled=compiled.count if compiled else None,
+def _note_beginning(session: Session, current: Pass, step: Step) -> None:
+    """Record the step that begins: a process that is killed in it leaves nothing else.
+
+    It is handed over before the bucket runs, and with it what waits of those before.
+    """
+    if step.bucket is None or current.is_validation:
+        return
+    session.emit(
+        WarmupStep,
+        phase=step.phase or current.phase,
+        mode=current.mode,
+        bucket=step.bucket,
+        index=current.places.get(step.bucket),
+        total=current.total,
+        is_finished=False,
+        time=step.began,
     )
-    session.state.step = step
+    session.hand_over()
+
+
+def begin_step(session: Session) -> Step:
+    """A step of the pass in progress begins now.
+
+    Its bucket is known where the engine has marked it; before it runs, garbage is
+    collected for a good part of the step.
+    """
+    step = session.state.step = new_step(session)
+    current = session.state.current
+    marked = current.take_marked() if current is not None else None
+    if current is not None and marked is not None:
+        step.phase, step.bucket = current.phase, marked
+        _note_beginning(session, current, step)
     return step
+
+
+def new_step(session: Session) -> Step:
+    """A step that begins now, with the readings that it is measured against."""
+    return Step(collector_s=session.collector.total_s, compiled=device.compiled())
 
 
 def end_step(
@@ -71,10 +103,11 @@ def end_step(
     if current.is_validation:
         return
     taken = used[1] - used[0] if used else None
-    compiled = _compiled_since(step)
+    compiled = compiled_since(step)
+    phase = step.phase or current.phase
     session.emit(
         WarmupStep,
-        phase=step.phase or current.phase,
+        phase=phase,
         mode=current.mode or _graph_mode(step),
         bucket=step.bucket,
         index=current.places.get(step.bucket),
@@ -86,14 +119,19 @@ def end_step(
         executed=step.executed,
         is_finished=outcome.error is None,
         gc_s=session.collector.total_s - step.collector_s,
-        compiled=compiled,
+        compiled=compiled.count if compiled else None,
+        compile_s=compiled.duration_s if compiled else None,
         time=step.began,
     )
-    if outcome.error is None and _made_graph(step, compiled):
+    graph = phase, step.executed or step.bucket
+    is_new = graph not in state.captured and _made_graph(step, compiled)
+    if outcome.error is None and is_new:
+        state.captured.add(graph)
         session.emit(
             GraphCaptured,
-            phase=step.phase or current.phase,
-            bucket=step.executed or step.bucket,
+            phase=phase,
+            bucket=step.bucket,
+            executed=step.executed,
             index=current.places.get(step.bucket),
             total=current.total,
             duration_s=duration,
@@ -102,11 +140,14 @@ def end_step(
         )
 
 
-def _compiled_since(step: Step) -> int | None:
+def compiled_since(step: Step) -> Compiled | None:
+    """What was compiled since a step began; None where nothing counts it."""
     now = device.compiled()
-    if now is None or step.num_compiled is None:
+    if now is None or step.compiled is None:
         return None
-    return now.count - step.num_compiled
+    return Compiled(
+        now.count - step.compiled.count, now.duration_s - step.compiled.duration_s
+    )
 
 
 def _graph_mode(step: Step) -> str | None:
@@ -115,15 +156,16 @@ def _graph_mode(step: Step) -> str | None:
     return "graph" if step.uses_graph else "eager"
 
 
-def _made_graph(step: Step, compiled: int | None) -> bool:
+def _made_graph(step: Step, compiled: Compiled | None) -> bool:
     """Evidence that a graph exists now that did not exist before.
 
-    Either the bridge compiled something, or the engine asked for a graph of a shape
-    that it had not executed before.
+    In lazy mode the engine asks for a graph (`_use_graphs`), and one is recorded when
+    the shape runs for the first time, whether its recipes are compiled now or come from
+    a cache on disk. Otherwise nothing is recorded, and a graph is what was compiled.
     """
-    if compiled is not None:
-        return compiled > 0 and step.uses_graph is not False
-    return bool(step.uses_graph and step.is_first_seen)
+    if step.uses_graph is None:
+        return compiled is not None and compiled.count > 0
+    return step.uses_graph and step.is_first_seen is not False
 
 
 def executed_shape(session: Session, call: Call) -> Watch:

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import time
 
-from warmup_insights.model.events import BucketMiss, BucketUsed, CompileFinished
+from warmup_insights.model.events import (
+    Bucket,
+    BucketMiss,
+    BucketUsed,
+    CompileFinished,
+)
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.hooks import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.hpu_scenarios import executed_shape
 from warmup_insights.vllm_plugin.hpu_shapes import checked_shape
 from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.state import Lookup, Serving
 
 FLUSH_S = 5.0
 """How often the counts of used buckets are recorded."""
@@ -39,11 +45,50 @@ def check_config(session: Session, call: Call) -> Watch:
     serving.executed = (phase, shape)
     if len(known) > before:
         session.emit(BucketMiss, phase=phase, shape=shape)
-    wanted = serving.wanted.get(phase)
-    if wanted is not None and wanted[1] == shape:
-        serving.used[(phase, *wanted)] += 1
+    lookup = _lookup_of_pass(serving, phase, shape)
+    if lookup is not None:
+        executed = shape if shape != lookup.bucket else None
+        serving.used[phase, lookup.shape, lookup.bucket, executed] += 1
         if len(serving.used) >= MAX_COUNTED:
             flush_used(session)
+
+
+def _lookup_of_pass(serving: Serving, phase: str, executed: Bucket) -> Lookup | None:
+    """What the pass that runs now was looked up with; None when that is not certain.
+
+    Prefill batches run in the order in which they were formed. A step has one decode
+    batch: its first lookup is for the requests (`_create_decode_input_data`), and the
+    second, for the batch that they are padded to, decides on the blocks
+    (`get_habana_paged_attn_buffers`); more are for windows of attention.
+    """
+    lookups = serving.lookups[phase]
+    if phase == "prompt" and serving.formed:
+        return serving.formed.popleft()
+    if phase == "decode" and lookups:
+        requests, blocks = lookups[0], lookups[:2][-1]
+        shape = (*requests.shape[:-1], blocks.shape[-1])
+        lookups.clear()
+        return Lookup(shape, blocks.bucket)
+    # Without a hook on what forms batches: where a batch runs before the next one is formed.
+    if lookups and lookups[-1].bucket == executed:
+        return lookups.pop()
+    return None
+
+
+def form_prefill(session: Session, call: Call) -> Watch:
+    """`_form_prefill_batch`: one batch of those that the step is going to run.
+
+    Other lookups find out whether requests fit into one batch, and nothing runs in
+    what they find. An empty batch looks nothing up.
+    """
+    serving = session.state.serving
+    if not serving.is_in_step:
+        return
+    lookups = serving.lookups["prompt"]
+    lookups.clear()
+    yield
+    if lookups:
+        serving.formed.append(lookups.pop())
 
 
 def serve_step(session: Session, call: Call) -> Watch:
@@ -52,12 +97,14 @@ def serve_step(session: Session, call: Call) -> Watch:
     if state.warmup is not None or state.stages or call.arg("warmup_mode"):
         return
     started = time.perf_counter()
-    if not state.serving.has_begun:
+    serving = state.serving
+    if not serving.has_begun:
         _begin_serving(session)
+    serving.begin_step()
     outcome = yield
+    serving.is_in_step = False
     session.note_failure(outcome, phase="serving")
     now = time.perf_counter()
-    serving = state.serving
     if now - serving.checked >= CHECK_S or now - started >= SLOW_STEP_S:
         serving.checked = now
         _note_compiled(session)
@@ -97,5 +144,12 @@ def flush_used(session: Session) -> None:
     used = list(serving.used.items())
     serving.used.clear()
     serving.flushed = time.perf_counter()
-    for (phase, shape, bucket), count in used:
-        session.emit(BucketUsed, phase=phase, shape=shape, bucket=bucket, count=count)
+    for (phase, shape, bucket, executed), count in used:
+        session.emit(
+            BucketUsed,
+            phase=phase,
+            shape=shape,
+            bucket=bucket,
+            executed=executed,
+            count=count,
+        )

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 from warmup_insights.model.events import Bucket
-from warmup_insights.vllm_plugin.hooks import Call
-
-
-def whole(value: Any) -> int | None:
-    """A whole number, numpy's included; None for anything else.
-
-    A tensor is anything else: to read it would wait for the device.
-    """
-    return int(value) if isinstance(value, Integral) else None
+from warmup_insights.vllm_plugin.calls import Call
+from warmup_insights.vllm_plugin.values import whole
 
 
 def bucket_of(values: Iterable[Any]) -> Bucket | None:

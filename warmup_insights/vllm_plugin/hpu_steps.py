@@ -19,10 +19,11 @@ from warmup_insights.model.events import (
     SamplerWarmup,
     WarmupStep,
 )
-from warmup_insights.vllm_plugin.hooks import Call, Watch
-from warmup_insights.vllm_plugin.hpu_shapes import whole
+from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.hpu_scenarios import compiled_since, new_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Defragmenting, Sampling
+from warmup_insights.vllm_plugin.values import whole
 
 
 def warmup_sampler(session: Session, call: Call) -> Watch:
@@ -159,22 +160,22 @@ def defragment(session: Session, call: Call) -> Watch:
 def warmup_multimodal(session: Session, call: Call) -> Watch:
     """`warmup_multimodal_graphs`: the image and video encoders."""
     session.begin_phase("multimodal_warmup")
-    session.state.multimodal_last = time.perf_counter()
+    session.state.multimodal = new_step(session)
     outcome = yield
-    session.state.multimodal_last = None
+    session.state.multimodal = None
     session.note_failure(outcome, phase="multimodal_warmup")
     session.end_phase("multimodal_warmup")
 
 
 def multimodal_step(session: Session, call: Call) -> Watch:
     """`log_warmup_multimodal`, called when a shape is done; `img_args` until v0.13."""
-    last = session.state.multimodal_last
-    if last is None:
+    step = session.state.multimodal
+    if step is None:
         return
     yield
     session.wait_if_asked()
-    now = time.perf_counter()
-    session.state.multimodal_last = now
+    session.state.multimodal = new_step(session)
+    compiled = compiled_since(step)
     sizes = [whole(call.arg(name)) for name in ("seq_len", "img_args", "w", "h")]
     index = whole(call.arg("i"))
     session.emit(
@@ -184,8 +185,11 @@ def multimodal_step(session: Session, call: Call) -> Watch:
         bucket=tuple(size for size in sizes if size is not None) or None,
         index=index + 1 if index is not None else None,
         total=whole(call.arg("max_i")),
-        duration_s=now - last,
-        time=time.time() - (now - last),
+        duration_s=time.perf_counter() - step.started,
+        gc_s=session.collector.total_s - step.collector_s,
+        compiled=compiled.count if compiled else None,
+        compile_s=compiled.duration_s if compiled else None,
+        time=step.began,
     )
 
 

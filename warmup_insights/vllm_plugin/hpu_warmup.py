@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 
 from warmup_insights.model.events import Note, WarmupFinished
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
 from warmup_insights.vllm_plugin.collector import Freeze
-from warmup_insights.vllm_plugin.hooks import Call, Outcome, Watch
-from warmup_insights.vllm_plugin.hpu_shapes import whole
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Warmup
+from warmup_insights.vllm_plugin.values import whole
 
 
 def warmup_model(session: Session, call: Call) -> Watch:
@@ -28,10 +28,12 @@ def warmup_model(session: Session, call: Call) -> Watch:
         yield from _watch_repeat(session)
         return
     warmup = state.warmup = Warmup()
+    state.captured.clear()
     state.stages.append([])
     session.collector.switch_on()
     session.begin_phase("warmup")
     freeze = _freeze(session) if session.settings.freezes_gc else None
+    warmup.collector_s = session.collector.total_s
     outcome = yield
     if freeze is not None:
         _lift(session, freeze)
@@ -74,6 +76,7 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
         WarmupFinished,
         duration_s=ended - started,
         allocated_bytes=used_after - used_before,
+        gc_s=session.collector.total_s - warmup.collector_s,
     )
 
 
@@ -100,7 +103,7 @@ def _lift(session: Session, freeze: Freeze) -> None:
         if lifted
         else "objects stay frozen: the program had frozen some before warm-up"
     )
-    session.emit(Note, topic="gc_unfreeze", text=text)
+    session.emit(Note, topic="gc_unfreeze", text=text, values={"lifted": lifted})
 
 
 def memory_read(session: Session, call: Call) -> Watch:

@@ -7,13 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from warmup_insights.errors import InputError
 from warmup_insights.vllm_plugin import facts, settings
+from warmup_insights.vllm_plugin.detached import drainer_of
 
 PLUGIN_NAME = "warmup_insights"
 PLUGINS_VARIABLE = "VLLM_PLUGINS"
@@ -69,11 +70,12 @@ def recording_environment(
     label: str | None = None,
     freezes_gc: bool = False,
 ) -> dict[str, str]:
-    """The environment in which vLLM records into a database."""
+    """The environment in which vLLM records into a database, with us as drainer."""
     changed: MutableMapping[str, str] = dict(environ)
     changed[settings.DATABASE] = _absolute(database)
     changed[settings.RUN] = run_id
     changed[settings.SOURCE] = source
+    changed[settings.DRAINER] = drainer_of(run_id)
     if label:
         changed[settings.LABEL] = label
     if freezes_gc:
@@ -89,11 +91,16 @@ def _absolute(database: str) -> str:
     return database if "://" in database else os.path.abspath(database)
 
 
-def run_command(command: Sequence[str], environ: Mapping[str, str]) -> Ending:
+def run_command(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    begin: Callable[[], object] | None = None,
+) -> Ending:
     """Run a command to its end with our input and output, and pass signals on.
 
     A signal from the terminal reaches the command without us, because it belongs to
     the same process group; only signals sent to this process alone are passed on.
+    `begin` is called once the command runs; threads that it starts get no signals.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     try:
@@ -102,6 +109,8 @@ def run_command(command: Sequence[str], environ: Mapping[str, str]) -> Ending:
             env=dict(environ),
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
         )
+        if begin is not None:
+            begin()
         was_stopped = _wait(child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

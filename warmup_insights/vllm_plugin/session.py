@@ -21,16 +21,20 @@ from warmup_insights.model.events import (
     RunStarted,
 )
 from warmup_insights.model.run import RunRecord, new_run_id
-from warmup_insights.recorder import Recorder, RecorderLike
+from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
+from warmup_insights.storage.location import database_path
+from warmup_insights.storage.spool import Spool
 from warmup_insights.vllm_plugin import device, facts
+from warmup_insights.vllm_plugin.calls import Outcome
 from warmup_insights.vllm_plugin.collector import CollectorClock
-from warmup_insights.vllm_plugin.hooks import Hook, Outcome
-from warmup_insights.vllm_plugin.pipe import PipeSink
+from warmup_insights.vllm_plugin.detached import ensure_drainer
 from warmup_insights.vllm_plugin.settings import RUN, Settings
 from warmup_insights.vllm_plugin.state import State
 
 MESSAGE_LIMIT = 2000
+HAND_OVER_S = 0.002
+"""Usually it takes a tenth of that: a thread wakes and writes into a file."""
 _MEMORY_WORDS = ("out of memory", "outofmemory", "allocation failed", "pt_devmem",
                  "synstatus", "no more memory")  # fmt: skip
 _NEVER_MUTED = (Failure, Note)
@@ -43,16 +47,17 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        make_recorder: Callable[[Settings], RecorderLike] | None = None,
+        make_recorder: Callable[[Settings], Recorder] | None = None,
     ) -> None:
-        self.settings = settings
-        self._created = time.time()
+        self._created = facts.program_started() or time.time()
+        started_at = self._created if settings.is_first else None
+        self.settings = dataclasses.replace(settings, started_at=started_at)
         self._make_recorder = make_recorder or store_recorder
         self._renew(is_first=settings.is_first)
 
     def _renew(self, *, is_first: bool) -> None:
         self._is_first = is_first
-        self._recorder: RecorderLike | None = None
+        self._recorder: Recorder | None = None
         self._phases: dict[str, list[float]] = {}
         self._failed: int | None = None
         self._has_failed = False
@@ -79,6 +84,15 @@ class Session:
         if self.rank is not None:
             fields.setdefault("rank", self.rank)
         self._recorder.record(event_class(**fields))
+
+    def hand_over(self) -> None:
+        """Have what was recorded so far leave this process, within `HAND_OVER_S`.
+
+        The garbage collector lets no other thread run: what waits when it begins
+        would be lost with the process.
+        """
+        if self._recorder is not None:
+            self._recorder.flush(HAND_OVER_S)
 
     def begin_run(self) -> None:
         """First event of the run, in the process that made its id."""
@@ -107,8 +121,10 @@ class Session:
         self.end_run()
         run_id = new_run_id()
         os.environ[RUN] = run_id
-        self.settings = dataclasses.replace(self.settings, run_id=run_id)
         self._created = time.time()
+        self.settings = dataclasses.replace(
+            self.settings, run_id=run_id, started_at=self._created
+        )
         self._renew(is_first=True)
 
     def before_end(self, action: Callable[[], None]) -> None:
@@ -168,8 +184,12 @@ class Session:
         *,
         phase: str | None = None,
         bucket: Bucket | None = None,
+        is_killed: bool = False,
     ) -> None:
-        """Record the error a call ended with, once however many hooks it passes."""
+        """Record the error a call ended with, once however many hooks it passes.
+
+        `is_killed` when it came of a process that was killed.
+        """
         error = outcome.error
         if not isinstance(error, Exception) or self._failed == id(error):
             return
@@ -179,21 +199,21 @@ class Session:
         text = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
         self.emit(
             Failure,
-            failure=kind_of_failure(text),
+            failure="killed" if is_killed else kind_of_failure(text),
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
             free_bytes=free,
         )
 
-    def note_lost(self, hook: Hook, error: Exception) -> None:
+    def note_lost(self, target: str, error: Exception) -> None:
         """A hook was taken off because of an error of ours."""
         self.emit(
             Note,
             topic="hook_missing",
-            text=f"not instrumented any more: {hook.target}",
+            text=f"not instrumented any more: {target}",
             values={
-                "target": hook.target,
+                "target": target,
                 "reason": f"{type(error).__name__}: {error}",
             },
         )
@@ -223,7 +243,7 @@ def kind_of_failure(text: str) -> str:
 
 
 def store_recorder(settings: Settings) -> Recorder:
-    """A recorder into the database of the settings, through a writer process."""
+    """A recorder into the database of the settings; a process drains its spool."""
     source = settings.source or Path(sys.argv[0] if sys.argv else "python").name
     run = RunRecord(
         run_id=settings.run_id,
@@ -231,5 +251,12 @@ def store_recorder(settings: Settings) -> Recorder:
         source_name=source,
         label=settings.label,
         synthetic=settings.is_synthetic,
+        started_at=settings.started_at,
     )
-    return Recorder(PipeSink(settings.database, run))
+
+    database = str(database_path(settings.database) or settings.database)
+
+    def start() -> None:
+        ensure_drainer(database, settings.run_id)
+
+    return Recorder(Spool(database, run, on_start=start))

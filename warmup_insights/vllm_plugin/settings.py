@@ -14,6 +14,7 @@ SOURCE = "WARMUP_INSIGHTS_SOURCE"
 SYNC = "WARMUP_INSIGHTS_SYNC"
 FREEZE_GC = "WARMUP_INSIGHTS_FREEZE_GC"
 SYNTHETIC = "WARMUP_INSIGHTS_SYNTHETIC"
+DRAINER = "WARMUP_INSIGHTS_DRAINER"
 
 VARIABLES = {
     DATABASE: "database to record into: a file or a postgresql:// URL; "
@@ -24,6 +25,7 @@ VARIABLES = {
     SYNC: "1: wait for the device before the end of every step is timed",
     FREEZE_GC: "1: keep the garbage collector from old objects during warm-up",
     SYNTHETIC: "1: the device is simulated; the run is marked as such",
+    DRAINER: "set by the plugin: which run a process of this machine stores already",
 }
 """Name to what it does; the documentation lists the same."""
 
@@ -43,6 +45,8 @@ class Settings:
     syncs: bool = False
     freezes_gc: bool = False
     is_synthetic: bool = False
+    started_at: float | None = None
+    """When the run began, where this process knows it."""
 
 
 def read_settings(environ: MutableMapping[str, str]) -> Settings:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmup_insights.model.events import Bucket
+from warmup_insights.vllm_plugin.device import Compiled
 
 
 @dataclass(slots=True)
@@ -25,8 +28,8 @@ class Step:
     uses_graph: bool | None = None
     collector_s: float = 0.0
     """Reading of the collector's clock when the step began."""
-    num_compiled: int | None = None
-    """Reading of the compiler's count when the step began."""
+    compiled: Compiled | None = None
+    """Reading of the compiler's figures when the step began."""
     used_before: int | None = None
 
 
@@ -39,9 +42,29 @@ class Pass:
     total: int
     places: dict[Bucket, int]
     """Bucket to its place in the order of execution, from 1."""
+    marks: AbstractSet[Any] = frozenset()
+    """What the engine marks a bucket in, right before it runs (`graphed_buckets`)."""
+    marked_before: AbstractSet[Any] = frozenset()
+    """The same when the pass began."""
+    waiting: Iterator[Bucket] = field(default_factory=lambda: iter(()))
+    """Buckets that have not begun, in the order of execution."""
     is_validation: bool = False
     num_steps: int = 0
     seen: set[Bucket] = field(default_factory=set)
+
+    def take_marked(self) -> Bucket | None:
+        """The bucket that was marked since the last call; None when none was.
+
+        One that is marked already, or too long, is left out by the engine.
+        """
+        is_prompt = self.phase == "prompt"
+        if len(self.marks) <= len(self.marked_before) + self.num_steps:
+            return None
+        for bucket in self.waiting:
+            mark = (*bucket, is_prompt)
+            if mark in self.marks and mark not in self.marked_before:
+                return bucket
+        return None
 
 
 @dataclass(slots=True)
@@ -56,6 +79,8 @@ class Measurement:
 class Warmup:
     """The warm-up of a model, from its first to its last line."""
 
+    collector_s: float = 0.0
+    """Reading of the collector's clock when it began."""
     readings: list[tuple[float, int]] = field(default_factory=list)
     """Clock and used device bytes, where the engine read them for its own message."""
     phases_done: set[str] = field(default_factory=set)
@@ -99,6 +124,9 @@ class Capturing:
 
     is_estimate: bool = False
     count: int = 0
+    """Captures that were observed."""
+    is_certain: bool = True
+    """False when there were others, or may have been."""
     step_time: float | None = None
     step_started: float = 0.0
     free_before: int | None = None
@@ -106,19 +134,41 @@ class Capturing:
     """Of model runner V2, in order of capture; the first is in progress."""
 
 
+class Lookup(NamedTuple):
+    """A shape for which a bucket was looked up."""
+
+    shape: Bucket
+    bucket: Bucket
+
+
 @dataclass(slots=True)
 class Serving:
     """What is counted while requests are served."""
 
     has_begun: bool = False
-    used: Counter[tuple[str, Bucket, Bucket]] = field(default_factory=Counter)
-    wanted: dict[str, tuple[Bucket, Bucket]] = field(default_factory=dict)
-    """Phase to the shape that was asked for last, and the bucket it got."""
+    is_in_step: bool = False
+    used: Counter[tuple[str, Bucket, Bucket, Bucket | None]] = field(
+        default_factory=Counter
+    )
+    """Phase, shape, bucket, and the executed shape where it was another."""
+    lookups: dict[str, list[Lookup]] = field(
+        default_factory=lambda: {"prompt": [], "decode": []}
+    )
+    """Phase to the lookups of this step that belong to no formed batch."""
+    formed: deque[Lookup] = field(default_factory=deque)
+    """Prefill batches of this step that were formed and did not run yet, in order."""
     executed: tuple[str, Bucket] | None = None
     flushed: float = field(default_factory=time.perf_counter)
     checked: float = field(default_factory=time.perf_counter)
     num_compiled: int | None = None
     compile_s: float = 0.0
+
+    def begin_step(self) -> None:
+        """A step begins: what an earlier one left over belongs to no pass."""
+        self.is_in_step = True
+        self.formed.clear()
+        for lookups in self.lookups.values():
+            lookups.clear()
 
 
 @dataclass(slots=True)
@@ -137,6 +187,8 @@ class State:
     """The engine skipped the warm-up."""
     current: Pass | None = None
     step: Step | None = None
+    captured: set[tuple[str, Bucket]] = field(default_factory=set)
+    """Phase and executed shape of the graphs that this warm-up has made."""
     sampling: Sampling | None = None
     defragmenting: Defragmenting | None = None
     capturing: Capturing | None = None
@@ -147,7 +199,8 @@ class State:
     loaded_from_cache: bool = False
     """Whether the compiled graph that was asked for last was in the cache."""
     serving: Serving = field(default_factory=Serving)
-    multimodal_last: float | None = None
+    multimodal: Step | None = None
+    """The shape of images that is being warmed up."""
     total_bytes: int | None = None
     """Memory of the device."""
     device_name: str | None = None

@@ -18,6 +18,7 @@ from warmup_insights.vllm_plugin import (
     hpu_serving,
     hpu_steps,
     hpu_warmup,
+    worker,
 )
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
 
@@ -54,7 +55,7 @@ _BUCKETING = f"{_GAUDI}.extension.bucketing"
 GAUDI = (
     *_rows(
         "vllm-gaudi", f"{_GAUDI}.v1.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank", hpu_memory.worker_init),
+        ("__init__", "rank", worker.worker_init),
         ("init_device", "device", hpu_memory.worker_device),
         ("determine_available_memory", "memory budget", hpu_memory.determine_memory),
         ("initialize_from_config", "KV cache memory", hpu_memory.initialize_cache),
@@ -87,6 +88,7 @@ GAUDI = (
          "0.11.2", None),
         ("execute_model", "serving", hpu_serving.serve_step),
         ("sample_tokens", "serving", hpu_serving.serve_step, "0.11.2", None),
+        ("_form_prefill_batch", "prefill batches", hpu_serving.form_prefill),
     ),
     *_rows(
         "vllm-gaudi", f"{_GAUDI}.extension.profiler", "HabanaMemoryProfiler",
@@ -158,6 +160,11 @@ UPSTREAM = (
         ("_initialize_kv_caches", "configuration and initialisation", engine_core.initialize),
     ),
     *_rows(
+        "vllm", "vllm.v1.engine.utils", None,
+        ("wait_for_engine_startup", "start of engine cores", engine_core.start_cores,
+         "0.10.0", None),
+    ),
+    *_rows(
         "vllm", "vllm.v1.core.kv_cache_utils", None,
         ("get_max_concurrency_for_kv_cache_config", "concurrency",
          engine_core.concurrency),
@@ -169,7 +176,7 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
-        ("__init__", "rank", cuda_worker.worker_init),
+        ("__init__", "rank", worker.worker_init),
         ("init_device", "device", cuda_worker.worker_device),
         ("load_model", "loading", cuda_worker.load_model),
         ("determine_available_memory", "memory budget", cuda_worker.determine_memory),
@@ -232,7 +239,7 @@ FORK = (
     ),
     *_rows(
         "vllm-fork", "vllm.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank, V0", hpu_memory.worker_init),
+        ("__init__", "rank, V0", worker.worker_init),
         ("init_device", "device, V0", hpu_memory.worker_device),
         ("determine_num_available_blocks", "memory budget, V0",
          hpu_memory.determine_memory),
@@ -255,7 +262,7 @@ FORK = (
     ),
     *_rows(
         "vllm-fork", "vllm.v1.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank", hpu_memory.worker_init, *_V1),
+        ("__init__", "rank", worker.worker_init, *_V1),
         ("init_device", "device", hpu_memory.worker_device, *_V1),
         ("determine_available_memory", "memory budget", hpu_memory.determine_memory, *_V1),
         ("initialize_cache", "KV cache memory", hpu_memory.initialize_cache, *_V1),
@@ -271,6 +278,7 @@ FORK = (
         ("_check_config", "executed shapes", hpu_serving.check_config, *_V1),
         ("_use_graphs", "use of graphs", hpu_scenarios.use_graphs, *_V1),
         ("execute_model", "serving", hpu_serving.serve_step, *_V1),
+        ("_form_prefill_batch", "prefill batches", hpu_serving.form_prefill, *_V1),
     ),
     *_rows(
         "vllm-fork", f"{_EXTENSION}.profiler", "HabanaMemoryProfiler",

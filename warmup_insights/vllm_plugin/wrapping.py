@@ -12,13 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from warmup_insights.vllm_plugin.hooks import (
-    Call,
-    Hook,
-    Outcome,
-    Watch,
-    parameter_names,
-)
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, parameter_names
+from warmup_insights.vllm_plugin.hooks import Hook
 from warmup_insights.vllm_plugin.session import Session
 
 MARK = "__warmup_insights_hook__"
@@ -29,27 +24,31 @@ logger = logging.getLogger(__name__)
 class Attachment:
     """One hook on one target, and how to take it off again."""
 
-    def __init__(self, hook: Hook, session: Session, owner: Any) -> None:
+    def __init__(
+        self, hook: Hook, session: Session, owner: Any, name: str | None = None
+    ) -> None:
+        """The target is called `name` in its owner, if not as in the hook."""
         self.hook = hook
         self.is_on = True
         self._session = session
         self._owner = owner
-        self._is_inherited = hook.name not in vars(owner)
-        self._original = inspect.getattr_static(owner, hook.name)
+        self._name = name or hook.name
+        self._is_inherited = self._name not in vars(owner)
+        self._original = inspect.getattr_static(owner, self._name)
         self._replacement = self._replace()
 
     def attach(self) -> None:
         """Put the replacement in the place of the target."""
-        setattr(self._owner, self.hook.name, self._replacement)
+        setattr(self._owner, self._name, self._replacement)
 
     def detach(self) -> None:
         """Restore the target, unless somebody else has replaced it since."""
         self.is_on = False
-        if inspect.getattr_static(self._owner, self.hook.name) is self._replacement:
+        if inspect.getattr_static(self._owner, self._name) is self._replacement:
             if self._is_inherited:
-                delattr(self._owner, self.hook.name)
+                delattr(self._owner, self._name)
             else:
-                setattr(self._owner, self.hook.name, self._original)
+                setattr(self._owner, self._name, self._original)
 
     def _replace(self) -> Any:
         original = self._original
@@ -134,7 +133,7 @@ class Attachment:
             error,
             exc_info=logger.isEnabledFor(logging.DEBUG),
         )
-        self._session.note_lost(self.hook, error)
+        self._session.note_lost(self.hook.target, error)
 
 
 def is_attached(owner: Any, name: str) -> bool:

@@ -1,8 +1,12 @@
 """A device that only counts: memory, graphs, compile times. Nothing here is real.
 
 What tests want of it comes in environment variables:
-`STANDIN_OOM_AT` (number of the graph at which memory ends), `STANDIN_STEP_S` (seconds
-of a forward pass), `STANDIN_FAIL` (name of a place that raises ValueError).
+`STANDIN_OOM_AT` (number of the graph at which memory ends), `STANDIN_HANG` (`graph 5` or
+`collector 5`: what takes a minute behind that many graphs), `STANDIN_STEP_S` (seconds
+of a forward pass), `STANDIN_FAIL` (name of a place that raises ValueError),
+`STANDIN_PREFILLS` (how many requests without context may share a prefill batch),
+`STANDIN_CACHED` (recipes come from a cache on disk), `STANDIN_BYPASS` (the engine asks
+for no graph).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ GIB = 2**30
 TOTAL = 96 * GIB
 GRAPH_BYTES = 8 * 2**20
 WEIGHTS_BYTES = 3 * GIB
-CACHE_BYTES = 2 * GIB
+BLOCK_BYTES = 32 * 2**20
 
 
 class Device:
@@ -36,12 +40,21 @@ class Device:
                 "[Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for "
                 "size::268435456 (256)MB"
             )
-        self.graphs += 1
-        self.compile_us += 1500
+        hang("graph")
+        if not os.environ.get("STANDIN_CACHED"):
+            self.graphs += 1
+            self.compile_us += 1500
         self.take(GRAPH_BYTES)
 
 
 DEVICE = Device()
+
+
+def hang(place):
+    """Take a minute at a place and the number of graphs made before."""
+    if os.environ.get("STANDIN_HANG") == f"{place} {DEVICE.graphs}":
+        print(f"HANGS {os.getpid()}", flush=True)
+        time.sleep(60)
 
 
 def work():

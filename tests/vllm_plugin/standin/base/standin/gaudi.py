@@ -13,15 +13,17 @@ import time
 from vllm.logger import log
 
 from standin import (
-    CACHE_BYTES,
+    BLOCK_BYTES,
     DEVICE,
     TOTAL,
     WEIGHTS_BYTES,
     Bag,
     Shaped,
+    hang,
     maybe_fail,
     work,
 )
+from standin.serving import Serving
 
 
 def format_bytes(size):
@@ -46,6 +48,7 @@ class MemoryProfiler:
         return TOTAL - DEVICE.used
 
     def __enter__(self):
+        hang("collector")
         gc.collect()
         self.initial_device_memory = type(self).current_device_memory_usage()
         self.initial_host_memory = 0
@@ -68,7 +71,7 @@ class MemoryProfiler:
         )
 
 
-class Runner:
+class Runner(Serving):
     """The calls that `HPUModelRunner` has in every version."""
 
     profiler_class = MemoryProfiler
@@ -81,6 +84,9 @@ class Runner:
         self.block_size = vllm_config.cache_config.block_size
         self.max_num_tokens = vllm_config.scheduler_config.max_num_batched_tokens
         self.enable_bucketing = True
+        self.use_contiguous_pa = os.environ.get("VLLM_CONTIGUOUS_PA") == "true"
+        self.max_prefill_batch_size = int(os.environ.get("STANDIN_PREFILLS", "1"))
+        self._PAD_BLOCK_ID = -1
         self.skip_warmup = os.environ.get("VLLM_SKIP_WARMUP") == "true"
         self.seen_configs = set()
         self.graphed_buckets = set()
@@ -111,7 +117,9 @@ class Runner:
 
     def initialize_kv_cache(self, kv_cache_config):
         self.kv_cache_config = kv_cache_config
-        DEVICE.take(CACHE_BYTES)
+        # One more block than is usable: writes of padding go there.
+        DEVICE.take(BLOCK_BYTES * (kv_cache_config.num_blocks + 1))
+        self._PAD_BLOCK_ID = kv_cache_config.num_blocks
         slots = (kv_cache_config.num_blocks + 1) * self.block_size
         self.kv_caches = [(Shaped(slots, 1), Shaped(slots, 1))]
         self.bucketing_manager.num_hpu_blocks = kv_cache_config.num_blocks
@@ -226,7 +234,7 @@ class Worker:
         fraction = 0 if eager else fraction
         usable = free * utilization
         self.model_runner.mem_margin = free * (1 - utilization)
-        dummy = 64 * 1024
+        dummy = BLOCK_BYTES
         cache = usable * (1 - fraction)
         log.info(
             "hpu_worker.py:432",
@@ -247,7 +255,7 @@ class Worker:
         log.info(
             "hpu_worker.py:546",
             f"Usable num_blocks: {kv_cache_config.num_blocks}, actual allocated "
-            f"num_blocks: {slots} (_PAD_BLOCK_ID={kv_cache_config.num_blocks}, "
+            f"num_blocks: {slots} (_PAD_BLOCK_ID={self.model_runner._PAD_BLOCK_ID}, "
             "_PAD_SLOT_ID=0)",
         )
         log.info(

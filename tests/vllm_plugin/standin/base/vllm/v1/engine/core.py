@@ -65,7 +65,7 @@ def run_in_process(vllm_config, pipe):
         engine = EngineCore(vllm_config)
     except Exception as error:
         pipe.send(error)
-        return
+        raise
     pipe.send(None)
     while (requests := pipe.recv()) is not None:
         pipe.send(engine.step(requests))

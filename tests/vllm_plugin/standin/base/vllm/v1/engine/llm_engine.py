@@ -6,6 +6,7 @@ import multiprocessing
 import os
 
 from vllm.v1.engine.core import EngineCore, run_in_process
+from vllm.v1.engine.utils import launch_core_engines
 
 
 class LLMEngine:
@@ -21,10 +22,8 @@ class LLMEngine:
             target=run_in_process, args=(vllm_config, theirs)
         )
         self._process.start()
-        error = self._pipe.recv()
-        if error is not None:
-            self._process.join(10)
-            raise RuntimeError("Engine core initialization failed") from error
+        theirs.close()
+        launch_core_engines(self._pipe, self._process)
 
     def step(self, requests):
         if self._core is not None:

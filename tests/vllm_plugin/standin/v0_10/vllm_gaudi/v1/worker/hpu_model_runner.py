@@ -77,14 +77,7 @@ class HPUModelRunner(Runner):
         self.log_graph_warmup_summary(manager.decode_buckets, False, decode)
 
     def execute_model(self, scheduler_output, warmup_mode=False):
-        manager = self.bucketing_manager
-        for query, context in scheduler_output:
-            if query > 1:
-                bucket = manager.find_prompt_bucket(1, query, context)
-                self._forward("prompt", *bucket, False)
-            else:
-                bucket = manager.find_decode_bucket(1, context)
-                self._forward("decode", *bucket, False)
+        self.run_step(scheduler_output, warmup_mode)
         return [sum(query for query, _ in scheduler_output)]
 
     def profile_run(self):

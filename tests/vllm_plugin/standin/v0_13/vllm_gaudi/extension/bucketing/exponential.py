@@ -10,7 +10,7 @@ class ExponentialBucketingStrategy:
         self, max_num_prefill_seqs, block_size, max_num_batched_tokens, max_model_len
     ):
         blocks = (max_model_len - block_size) // block_size
-        cfgs = [1, 2, 1, 1], [block_size, block_size, max_num_batched_tokens, 10], [
+        cfgs = [1, 2, max_num_prefill_seqs, 1], [block_size, block_size, max_num_batched_tokens, 10], [
             0, 1, blocks, 4,
         ]  # fmt: skip
         log.info(

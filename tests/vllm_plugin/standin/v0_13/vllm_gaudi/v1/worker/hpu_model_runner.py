@@ -24,13 +24,14 @@ class HPUModelRunner(Sampler, Runner):
         self.unified_attn = os.environ.get("VLLM_UNIFIED_ATTN") == "true"
         self.defragmenter = OnlineDefragmenter()
         self.scheduler_output = None
+        self.warmup_mode = False
 
     def make_bucketing_manager(self):
         config = self.vllm_config
         manager = HPUBucketingManager()
         manager.initialize(
             max_num_seqs=config.scheduler_config.max_num_seqs,
-            max_num_prefill_seqs=1,
+            max_num_prefill_seqs=self.max_prefill_batch_size,
             block_size=config.cache_config.block_size,
             max_num_batched_tokens=config.scheduler_config.max_num_batched_tokens,
             max_model_len=config.model_config.max_model_len,
@@ -80,8 +81,10 @@ class HPUModelRunner(Sampler, Runner):
 
     def _prepare_dummy_scenario(self, prompt_cfg, decode_cfg):
         maybe_fail("bucket")
-        phase = "prompt" if prompt_cfg else "decode"
-        self._forward(phase, *(prompt_cfg or decode_cfg), True)
+        requests = self.dummy_requests(prompt_cfg, decode_cfg, is_capped=False)
+        self.execute_model(requests, warmup_mode=True)
+        self.sample_tokens(None)
+        self.execute_model([], warmup_mode=True)
 
     def warmup_unified_graphs(self, buckets, kv_cache):
         for index, bucket in enumerate(reversed(buckets)):
@@ -167,18 +170,15 @@ class HPUModelRunner(Sampler, Runner):
         self.log_graph_warmup_summary(manager.decode_buckets, False, decode)
 
     def execute_model(self, scheduler_output, warmup_mode=False):
-        self.scheduler_output = scheduler_output
+        if scheduler_output:
+            self.scheduler_output = scheduler_output
+            self.warmup_mode = warmup_mode
 
     def sample_tokens(self, grammar_output):
-        manager = self.bucketing_manager
-        for query, context in self.scheduler_output:
-            if query > 1:
-                bucket = manager.find_prompt_bucket(1, query, context)
-                self._forward("prompt", *bucket, False)
-            else:
-                bucket = manager.find_decode_bucket(1, context)
-                self._forward("decode", *bucket, False)
-        return [sum(query for query, _ in self.scheduler_output)]
+        scheduled, self.scheduler_output = self.scheduler_output, None
+        warmup_mode, self.warmup_mode = self.warmup_mode, False
+        self.run_step(scheduled, warmup_mode)
+        return [sum(query for query, _ in scheduled)]
 
     def profile_run(self):
         """Nothing to profile."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from standin import maybe_fail, work
 from standin.gaudi import Runner, Sampler
 from vllm.logger import log
@@ -15,6 +17,7 @@ from vllm_gaudi.extension.runtime import finalize_config, get_config
 class HPUModelRunner(Sampler, Runner):
     profiler_class = HabanaMemoryProfiler
     phase_words = ("Decode", "Prompt")
+    keeps_history_apart = True
 
     def __init__(self, vllm_config, is_driver_worker=False):
         finalize_config()
@@ -27,7 +30,7 @@ class HPUModelRunner(Sampler, Runner):
         manager = HPUBucketingManager()
         manager.initialize(
             max_num_seqs=config.scheduler_config.max_num_seqs,
-            max_num_prefill_seqs=1,
+            max_num_prefill_seqs=self.max_prefill_batch_size,
             block_size=config.cache_config.block_size,
             max_num_batched_tokens=config.scheduler_config.max_num_batched_tokens,
             max_model_len=config.model_config.max_model_len,
@@ -47,7 +50,7 @@ class HPUModelRunner(Sampler, Runner):
         self.seen_configs.add(config)
 
     def _use_graphs(self, attn_metadata, batch_size):
-        return not self.model_config.enforce_eager
+        return not (self.model_config.enforce_eager or os.environ.get("STANDIN_BYPASS"))
 
     def use_graphs_of(self, attn_metadata, batch_size):
         return self._use_graphs(attn_metadata, batch_size)
@@ -68,22 +71,21 @@ class HPUModelRunner(Sampler, Runner):
         return self.warmup_pass(buckets, is_prompt, starting_mem, run)
 
     def _prepare_dummy_scenario(self, prompt_cfg, decode_cfg):
-        size, query, blocks = prompt_cfg or decode_cfg
-        if prompt_cfg and query + blocks * self.block_size > self.max_model_len:
-            blocks = max(0, (self.max_model_len - query) // self.block_size)
-        requests = [(query, blocks if prompt_cfg else -(-blocks // size))] * size
-        self._execute_dummy_scenario(requests, blocks)
+        requests = self.dummy_requests(prompt_cfg, decode_cfg, is_capped=True)
+        self._execute_dummy_scenario(requests)
 
-    def _execute_dummy_scenario(self, requests, blocks):
+    def _execute_dummy_scenario(self, requests):
         maybe_fail("bucket")
-        self.execute_model((requests, blocks), warmup_mode=True)
+        self.execute_model(requests, warmup_mode=True)
         self.sample_tokens(None)
+        self.execute_model([], warmup_mode=True)
 
     def execute_model(self, scheduler_output, warmup_mode=False):
         if not warmup_mode:
             self.run_defragmenter(scheduler_output)
-        self.scheduler_output = scheduler_output
-        self.warmup_mode = warmup_mode
+        if scheduler_output:
+            self.scheduler_output = scheduler_output
+            self.warmup_mode = warmup_mode
 
     def run_defragmenter(self, scheduler_output):
         self.defragmenter.update_state(
@@ -96,21 +98,10 @@ class HPUModelRunner(Sampler, Runner):
 
     def sample_tokens(self, grammar_output):
         scheduled, self.scheduler_output = self.scheduler_output, None
-        if self.warmup_mode:
-            requests, blocks = scheduled
-            query = requests[0][0]
-            phase = "decode" if query == 1 else "prompt"
-            self._forward(phase, len(requests), query, blocks, True)
-            return None
-        maybe_fail("serving")
-        manager = self.bucketing_manager
-        for query, context in [r for r in scheduled if r[0] > 1]:
-            bucket = manager.find_prompt_bucket(1, query, context)
-            self._forward("prompt", *bucket, False)
-        decodes = [context for query, context in scheduled if query == 1]
-        if decodes:
-            bucket = manager.find_decode_bucket(len(decodes), sum(decodes))
-            self._forward("decode", *bucket, False)
+        warmup_mode, self.warmup_mode = self.warmup_mode, False
+        if not warmup_mode:
+            maybe_fail("serving")
+        self.run_step(scheduled, warmup_mode)
         return [sum(query for query, _ in scheduled)]
 
     def log_warmup_multimodal(self, phase, i, max_i, batch_size, seq_len, w, h):

@@ -1,0 +1,65 @@
+"""Figures of the table on pages: short names, what they mean, marks on doubtful ones."""
+
+from __future__ import annotations
+
+from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
+from warmup_insights.model.summary import RunSummary
+
+MARK = "contradictory"
+LABELS = {
+    "wall_s": "Start-up",
+    "warmup_s": "Warm-up",
+    "captured_percent": "Captured",
+    "num_kv_blocks": "KV blocks",
+    "graph_memory_bytes": "Graph memory",
+    "warmup_allocated_bytes": "Taken by warm-up",
+    "prompt_capture_percent": "Prompt captured",
+    "decode_capture_percent": "Decode captured",
+    "misses": "Bucket misses",
+    "unlogged_s": "Unlogged time",
+    "gc_s": "Garbage collection",
+    "gc_freeze_s": "Freezing the collector",
+    "engine_init_s": "Engine initialisation",
+    "graphs_captured": "Captured at start",
+    "lazy_captures": "Captured while serving",
+    "sampler_s": "Sampler warm-up",
+    "defrag_s": "Defragmenter warm-up",
+}
+"""Names that fit above a number; the others are the titles of the table."""
+HELP = {
+    "wall_s": "From the first line to ready, or to the last line of the start-up",
+    "warmup_s": "As the engine states it",
+    "engine_init_s": "Profiling, KV cache and warm-up, as the engine states it",
+    "compile_s": "As the engine sums it up, else the sum of its parts",
+    "prompt_capture_percent": "Buckets with evidence of a capture, of all generated",
+    "decode_capture_percent": "Buckets with evidence of a capture, of all generated",
+    "unlogged_s": "Time between two log lines that no phase explains",
+    "misses": "Shapes at run time that no bucket covered; each compiles when it first "
+    "comes, in the middle of a request",
+    "gc_s": "Host time in Python's garbage collector while buckets ran",
+    "gc_freeze_s": "Taking the objects alive before warm-up out of the collector's reach",
+}
+"""What a figure means, where its name is not enough."""
+
+
+def label(name: str) -> str:
+    """The name of a figure above its number."""
+    title = BY_NAME[name].title
+    return LABELS.get(name) or f"{title[0].upper()}{title[1:]}"
+
+
+def text(summary: RunSummary, name: str) -> str:
+    """A figure in a sentence, with a mark when its evidence contradicts itself."""
+    return BY_NAME[name].text(summary) + mark(summary, name)
+
+
+def mark(summary: RunSummary, name: str) -> str:
+    """What to write behind a figure; empty unless its evidence contradicts itself."""
+    return f" ({MARK})" if name in contradictory(summary) else ""
+
+
+def doubt(summary: RunSummary, name: str) -> str | None:
+    """Both sides of the evidence for a figure; None unless they contradict each other."""
+    found = [contradiction_sentence(broken) for broken in broken_laws(summary, name)]
+    return " ".join(found) or None

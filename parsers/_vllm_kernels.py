@@ -1,0 +1,176 @@
+"""Upstream vLLM: kernels that are warmed up, tuned or compiled.
+
+Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
+`autotuner.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.convert import text_of
+from warmup_insights.model.events import (
+    Note,
+    PhaseMarked,
+    RuntimeCompile,
+)
+
+_SECONDS = r"(?P<duration_s>[\d.]{1,16})"
+
+
+def _runtime_compile(match: re.Match[str]) -> Made:
+    rest = match["rest"].partition(". This causes a latency spike")[0]
+    kernel, _, detail = rest.partition(" (")
+    return RuntimeCompile(
+        what=text_of(match["what"]), kernel=text_of(kernel)[:300],
+        detail=text_of(detail.removesuffix(")"))[:300] or None,
+    )  # fmt: skip
+
+
+def stage_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    *samples: Sample,
+) -> LineRule:
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
+        samples=samples,
+    )  # fmt: skip
+
+
+def note_rule(
+    rule: str, hint: str | tuple[str, ...], pattern: str, topic: str, line: str
+) -> LineRule:
+    return LineRule(
+        rule, hint, rf"(?P<text>{pattern})", Note, fixed={"topic": topic},
+        samples=(Sample(line, {"topic": topic}),),
+    )  # fmt: skip
+
+
+KERNEL_RULES: tuple[LineRule, ...] = (
+    stage_rule(
+        "kernel_warmup",
+        (
+            "Warming up ",
+            "Autotuning process starts",
+            "Compile and warming up",
+            "JIT kernel warmup starting",
+            "Running FlashInfer autotune",
+            "Autotuning FlashInfer",
+        ),
+        r"Warming up (?:ll_bf16|BF16x3|Kimi|Step5|DeepSeek|MiniMax|CuTeDSL|Qwen|Mamba|"
+        r"watermark|[\w-]{1,40} (?:kernel|GEMM|attention))|"
+        r"Compile and warming up model for size|JIT kernel warmup starting\.|"
+        r"Running FlashInfer autotune|Autotuning FlashInfer |"
+        r".{0,120}?\[Autotuner\]: Autotuning process starts",
+        "kernel_warmup",
+        "start",
+        Sample(
+            "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
+            "ll_bf16 router GEMM kernels.",
+            {"name": "kernel_warmup", "edge": "start"},
+        ),
+        Sample(
+            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
+            {"name": "kernel_warmup", "edge": "start"},
+        ),
+    ),
+    stage_rule(
+        "kernel_warmup_end",
+        "Autotuning process ends",
+        r".{0,120}?\[Autotuner\]: Autotuning process ends",
+        "kernel_warmup",
+        "end",
+        Sample(
+            "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
+            "flashinfer.jit: [Autotuner]: Autotuning process ends",
+            {"name": "kernel_warmup", "edge": "end"},
+        ),
+    ),
+    LineRule(
+        "kernel_warmup_took",
+        (
+            "JIT kernel warmup finished",
+            "JIT kernel warmup failed",
+            "CuTeDSL warmup compiled",
+            "TileLang warmup finished",
+            "segmented attention autotune ready",
+        ),
+        r"(?:JIT kernel warmup (?:finished in|failed after)|"
+        r"CuTeDSL warmup compiled \d{1,9} units in|"
+        r"[\w ]{0,60}TileLang warmup finished in|"
+        r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
+        rf"{_SECONDS} ?s",
+        PhaseMarked,
+        fixed={"name": "kernel_warmup", "edge": "end"},
+        samples=(
+            Sample(
+                "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
+                "in 4.20s.",
+                {"name": "kernel_warmup", "edge": "end", "duration_s": 4.2},
+            ),
+            Sample(
+                "INFO 07-16 20:04:02 [cutedsl_warmup.py:113] CuTeDSL warmup compiled 12 "
+                "units in 3.50 s.",
+                {"duration_s": 3.5},
+            ),
+            Sample(
+                "INFO 07-16 20:04:02 [deepseek_v4_mhc_warmup.py:205] DeepSeek V4 mHC "
+                "TileLang warmup finished in 2.50 seconds.",
+                {"duration_s": 2.5},
+            ),
+            Sample(
+                "INFO 09-16 20:04:02 [rocm_segmented_attn_autotune_warmup.py:1168] ROCm "
+                "segmented attention autotune ready: tp_rank=0/8 local_tuned=1 tuned=8 "
+                "loaded=0 failed=0 elapsed=7.25s cache=/c",
+                {"duration_s": 7.25},
+            ),
+        ),
+    ),
+    note_rule(
+        "kernel_warmup_skipped",
+        ("Skipping CuTeDSL warmup", "Skipping FlashInfer autotune", "warmup failed"),
+        r"Skipping CuTeDSL warmup .{1,200}|Skipping FlashInfer autotune .{1,200}|"
+        r"Mamba2 SSD kernel warmup failed .{1,200}|"
+        r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
+        "kernel_warmup",
+        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because no "
+        "compile units were requested.",
+    ),
+    LineRule(
+        "runtime_compile",
+        "during inference: ",
+        r"(?P<what>[\w ]{1,40}?) during inference: (?P<rest>.{1,900})",
+        build=_runtime_compile,
+        samples=(
+            Sample(
+                "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
+                "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
+                "latency spike; consider extending warmup to cover this shape/config.",
+                {
+                    "what": "Triton kernel JIT compilation",
+                    "kernel": "_fwd_kernel",
+                    "detail": "BLOCK=64",
+                },
+            ),
+            Sample(
+                "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
+                "during inference: gemm. This causes a latency spike; consider extending "
+                "warmup to cover this shape/config.",
+                {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
+            ),
+        ),
+    ),
+    note_rule(
+        "runtime_jit",
+        "Kernel JIT",
+        r"Kernel JIT monitor activated.{0,100}",
+        "jit_monitor",
+        "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT monitor "
+        "activated; monitored JIT compilations during inference",
+    ),
+)

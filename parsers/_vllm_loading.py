@@ -1,0 +1,193 @@
+"""Upstream vLLM: processes, plugins, downloading and loading of the model.
+
+Source: vLLM `v1/executor/`, `plugins/`, `model_executor/model_loader/`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.convert import model_of
+from parsers.signals import ModelNamed
+from warmup_insights.model.events import (
+    MemoryMeasured,
+    PhaseMarked,
+)
+from warmup_insights.units import GIB, MIB
+
+SECONDS = r"(?P<duration_s>[\d.]{1,16})"
+
+
+def _load_started(match: re.Match[str]) -> list[Made]:
+    marked = PhaseMarked(name="load_model", edge="start")
+    named = match["model"]
+    return [marked, ModelNamed(model_of(named))] if named else [marked]
+
+
+def _load_stage(match: re.Match[str]) -> Made:
+    name = next(
+        (part for part in ("download", "init", "quantize") if match[part]), "reload"
+    )
+    names = {"init": "init_model", "reload": "reload_weights"}
+    seconds = float(match["seconds"])
+    return PhaseMarked(name=names.get(name, name), edge="end", duration_s=seconds)
+
+
+def _weights_gb(match: re.Match[str]) -> Made:
+    seconds = match["seconds"]
+    scale = MIB if match["unit"] == "MiB" else GIB
+    return MemoryMeasured(
+        stage="weights",
+        delta_bytes=round(float(match["size"]) * scale),
+        duration_s=float(seconds) if seconds else None,
+    )
+
+
+def marked(name: str, edge: str) -> dict[str, str]:
+    return {"name": name, "edge": edge}
+
+
+def phase_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    line: str,
+) -> LineRule:
+    """A line that only says that a phase begins or ends."""
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed=marked(name, edge),
+        samples=(Sample(line, {"name": name, "edge": edge}),),
+    )  # fmt: skip
+
+
+LOAD_RULES: tuple[LineRule, ...] = (
+    phase_rule(
+        "engine_processes",
+        "DP group leader",
+        r"DP group leader: node_rank=",
+        "start_workers",
+        "start",
+        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+        "leader: node_rank=0, node_rank_within_dp=0",
+    ),
+    phase_rule(
+        "plugins_loading",
+        "Available plugins for group",
+        r"Available plugins for group",
+        "import",
+        "start",
+        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+        "vllm.platform_plugins:",
+    ),
+    LineRule(
+        "load_started",
+        ("tarting to load model", "oading model from scratch", "Loading weights on "),
+        r"Starting to load model(?: (?P<model>\S{1,300}?)(?:\.\.\.|\s*$))?|"
+        r"Loading model from scratch|Loading weights on \w{1,20}",
+        build=_load_started,
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model "
+                "/m...",
+                {"name": "load_model", "edge": "start"},
+            ),
+            Sample(
+                "INFO 10-30 19:35:56 loader.py:284] Loading weights on hpu ...",
+                {"name": "load_model", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "model_banner",
+        "  model   ",
+        r"[▀-▟\s]{0,60}  model   (?P<model>\S{1,300})\s*$",
+        build=lambda match: ModelNamed(model_of(match["model"])),
+        samples=(
+            Sample(
+                "(APIServer pid=2) INFO 08-01 18:02:54 [api_utils.py:339]   █▄█▀ █     █ "
+                "    █     █  model   a/b",
+                {"model": "a/b"},
+            ),
+        ),
+    ),
+    LineRule(
+        "load_stage_took",
+        (
+            "Time spent downloading weights",
+            "Initializing model took",
+            "Online quantization as part",
+            "Reloading and processing weights",
+        ),
+        r"(?:(?P<download>Time spent downloading weights for .{1,300}?: )|"
+        r"(?P<init>Initializing model took )|"
+        r"(?P<quantize>Online quantization as part of model loading took )|"
+        r"Reloading and processing weights took )(?P<seconds>[\d.]{1,16}) seconds",
+        build=_load_stage,
+        samples=(
+            Sample(
+                "INFO 08-03 21:42:53 [weight_utils.py:537] Time spent downloading "
+                "weights for a/b: 2389.490000 seconds",
+                {"name": "download", "edge": "end", "duration_s": 2389.49},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [base_loader.py:82] Initializing model took "
+                "1.250000 seconds",
+                {"name": "init_model", "duration_s": 1.25},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [base_loader.py:164] Online quantization as part of "
+                "model loading took 3.50 seconds",
+                {"name": "quantize", "duration_s": 3.5},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [inplace.py:113] Reloading and processing weights "
+                "took 3.50 seconds",
+                {"name": "reload_weights", "duration_s": 3.5},
+            ),
+        ),
+    ),
+    LineRule(
+        "weights_loaded",
+        "oading weights took",
+        r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
+        PhaseMarked,
+        fixed=marked("load_weights", "end"),
+        samples=(
+            Sample(
+                "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
+                "seconds",
+                {"name": "load_weights", "duration_s": 4.12},
+            ),
+        ),
+    ),
+    LineRule(
+        "model_loaded",
+        ("oading model weights took", "odel loading took"),
+        r"(?:Loading model weights|Model loading) took (?P<size>-?[\d.]{1,16}) "
+        r"(?P<unit>GB|GiB|MiB)(?: memory)?(?: and (?P<seconds>[\d.]{1,16}) seconds)?\s*$",
+        build=_weights_gb,
+        samples=(
+            Sample(
+                "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
+                {"stage": "weights", "delta_bytes": round(7.51 * GIB)},
+            ),
+            Sample(
+                "(Worker_TP0 pid=1) INFO 07-16 19:59:51 [gpu_model_runner.py:5335] Model "
+                "loading took 54.82 GiB memory and 389.427126 seconds",
+                {"delta_bytes": round(54.82 * GIB), "duration_s": 389.427126},
+            ),
+        ),
+    ),
+    phase_rule(
+        "block_size_chosen",
+        "Setting kv cache block size",
+        r"Setting kv cache block size to \d",
+        "load_model",
+        "end",
+        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
+    ),
+)

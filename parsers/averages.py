@@ -1,0 +1,45 @@
+"""A smoothed rate, as tqdm draws it, turned back into the time of each item.
+
+tqdm (`std.py`, `EMA` and `update`) keeps two moving averages with smoothing 0.3, of the
+items and of the seconds of each update that it draws, and draws their ratio. With a =
+0.3, b = 0.7 and S(x) = a x + b S(x before), the drawn seconds per item are E = S(dt) /
+S(dn), so dt = (E S(dn) - b E_before S(dn)_before) / a. An update that tqdm left out is
+part of the next one that it draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_NEW, _OLD = 0.3, 0.7
+SLACK_S = 1.0
+"""The elapsed time is drawn in whole seconds; the sum may not leave it by more."""
+
+
+@dataclass(slots=True)
+class Average:
+    """The averages of one bar since its first update."""
+
+    _items: float = 0.0
+    _item_s: float = 0.0
+    _error_s: float = 0.0
+    _sum_s: float = 0.0
+
+    def add(
+        self, items: int, item_s: float, error_s: float, elapsed_s: float
+    ) -> tuple[float, float] | None:
+        """Seconds of the items of an update, and how far they can be off.
+
+        None when they contradict the elapsed time.
+        """
+        before, before_error = self._items * self._item_s, self._items * self._error_s
+        self._items = _NEW * items + _OLD * self._items
+        self._item_s, self._error_s = item_s, error_s
+        took = (self._items * item_s - _OLD * before) / _NEW
+        error = (self._items * error_s + _OLD * before_error) / _NEW
+        self._sum_s += took
+        is_likely = elapsed_s - SLACK_S <= self._sum_s <= elapsed_s + 1 + SLACK_S
+        if took < -error or not is_likely:
+            self._sum_s = elapsed_s + 0.5
+            return None
+        return max(took, 0.0), error

@@ -1,0 +1,293 @@
+"""Runs side by side: differences, directions, rounding, and what is not judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import (
+    DECODES,
+    PROMPTS,
+    budget,
+    cache,
+    changed,
+    config,
+    contradicting,
+    finished,
+    generated,
+    start_up,
+    started,
+    step,
+    summarized,
+    summary_of,
+)
+from warmup_insights.analysis.compare import compare
+from warmup_insights.errors import InputError
+from warmup_insights.model.events import (
+    BenchmarkResult,
+    BucketMiss,
+    CaptureSummary,
+    GraphCaptured,
+    KVCacheAllocated,
+)
+from warmup_insights.model.summary import TimePhase
+from warmup_insights.units import GIB
+
+
+def figure(result, name):
+    return next(row for row in result.figures if row.name == name)
+
+
+def verdicts(result, name):
+    return [change.verdict for change in figure(result, name).changes]
+
+
+def test_only_settings_that_differ_are_named():
+    first = [started(), config(max_num_seqs=64, block_size=128, seed="0")]
+    second = [started(), config(max_num_seqs=32, block_size=128, seed=0.0)]
+    result = compare([summary_of(first), summary_of(second, "bbb")])
+    assert [(row.name, row.values) for row in result.settings] == [
+        ("max_num_seqs", (64, 32))
+    ]
+    assert result.partly_stated == ()
+
+
+def test_a_setting_that_one_run_does_not_state_is_no_difference():
+    first, second = [started(), config(a="x")], [started()]
+    result = compare([summary_of(first), summary_of(second, "bbb")])
+    assert result.settings == ()
+    assert [row.name for row in result.partly_stated] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("true", True), ("1", True), ("off", False), ("0.90", 0.9), ("a ", "a")],
+)
+def test_values_that_mean_the_same_do_not_differ(one, other):
+    pair = [[started(), config(x=one)], [started(), config(x=other)]]
+    result = compare([summary_of(pair[0]), summary_of(pair[1], "bbb")])
+    assert result.settings == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("true", "yes please"), (1, 2), ("1", "01a")]
+)
+def test_values_that_mean_something_else_differ(one, other):
+    pair = [[started(), config(x=one)], [started(), config(x=other)]]
+    result = compare([summary_of(pair[0]), summary_of(pair[1], "bbb")])
+    assert [row.name for row in result.settings] == ["x"]
+
+
+def test_changes_have_a_size_and_a_direction():
+    first = summary_of(start_up(seconds=100.0))
+    second = summary_of(
+        [*start_up(seconds=80.0)[:2], cache(5000), *finished(80.0)], "bbb"
+    )
+    result = compare([first, second])
+    (change,) = figure(result, "warmup_s").changes
+    assert (change.absolute, change.percent, change.verdict) == (-20.0, -20.0, "better")
+    assert verdicts(result, "num_kv_blocks") == ["better"]
+
+
+def test_unknown_is_not_zero():
+    """A figure that one run lacks has no change, however large the other is."""
+    first = summary_of([started(), budget(), cache()])
+    second = summary_of([started()], "bbb")
+    result = compare([first, second])
+    row = figure(result, "num_kv_blocks")
+    assert row.values == (4160, None)
+    assert (row.changes[0].absolute, row.changes[0].verdict) == (None, "unknown")
+
+
+def test_differences_within_the_rounding_of_a_log_are_none():
+    """14.03 and 14.035 GiB are printed alike; 49 and 50 s are neighbours."""
+    sizes = [14.03 * GIB, 14.035 * GIB]
+    runs = [
+        summary_of(
+            [
+                *start_up(seconds=49.0 + i)[:-2],
+                CaptureSummary(
+                    phase="prompt", captured_reported=3, used_bytes=int(size)
+                ),
+                *finished(49.0 + i),
+            ],
+            f"run{i}",
+            source_kind="log",
+        )
+        for i, size in enumerate(sizes)
+    ]
+    result = compare(runs)
+    assert verdicts(result, "prompt_graph_used_bytes") == ["same"]
+    assert verdicts(result, "warmup_s") == ["same"]
+    exact = compare([changed(run, source={"kind": "recorder"}) for run in runs])
+    assert verdicts(exact, "prompt_graph_used_bytes") == ["worse"]
+    assert verdicts(exact, "warmup_s") == ["worse"]
+
+
+def test_contradictory_figures_are_not_judged():
+    first, second = (summary_of(start_up(seconds=s), str(s)) for s in (10.0, 99.0))
+    result = compare([first, contradicting(second, "warmup_s", "phase:warmup")])
+    assert figure(result, "warmup_s").values == (10.0, 99.0)
+    assert verdicts(result, "warmup_s") == ["not_comparable"]
+    assert verdicts(result, "wall_s") == ["worse"]
+    assert "the evidence for it contradicts itself: warm-up, warmup" in result.notes[0]
+
+
+def test_other_devices_compare_counts_but_not_times_and_sizes():
+    first = summary_of(start_up(seconds=10.0))
+    second = summary_of(start_up(seconds=99.0, device_kind="cuda"), "bbb")
+    result = compare([first, second])
+    assert verdicts(result, "warmup_s") == ["not_comparable"]
+    assert verdicts(result, "kv_cache_bytes") == ["not_comparable"]
+    assert verdicts(result, "misses") == ["same"]
+    assert any("hpu, cuda" in note for note in result.notes)
+
+
+def test_a_simulated_run_is_not_held_against_a_real_one():
+    first = summary_of(start_up())
+    second = summary_of(start_up(synthetic=True), "bbb")
+    result = compare([first, second])
+    assert verdicts(result, "warmup_s") == ["not_comparable"]
+    assert "simulated" in result.notes[0]
+
+
+def test_other_numbers_of_ranks_do_not_compare_shares_of_a_model():
+    first = summary_of(start_up())
+    two_ranks = [
+        *start_up()[:-2],
+        step("prompt", PROMPTS[0], rank=0),
+        step("prompt", PROMPTS[0], rank=1),
+        *finished(),
+    ]
+    result = compare([first, summary_of(two_ranks, "bbb")])
+    assert verdicts(result, "kv_cache_bytes") == ["not_comparable"]
+    assert verdicts(result, "warmup_s") == ["same"]
+
+
+def test_what_engines_log_as_captured_differs_between_engines():
+    line = CaptureSummary(phase="prompt", captured_reported=3)
+    more = CaptureSummary(phase="prompt", captured_reported=2)
+    first = summary_of(start_up(line))
+    second = summary_of(start_up(more, engine="vllm-fork"), "bbb")
+    assert verdicts(compare([first, second]), "prompt_captured_reported") == [
+        "not_comparable"
+    ]
+
+
+def test_bucket_sets_are_compared_with_their_costs():
+    old = summarized(
+        [
+            *start_up()[:-2],
+            *(step("prompt", bucket, duration_s=1.0) for bucket in PROMPTS),
+            *finished(),
+        ]
+    )
+    changed = [(1, 128, 0), (1, 256, 0), (4, 128, 0)]
+    new = summarized(
+        [
+            started(), budget(), cache(), generated("prompt", changed),
+            generated("decode", DECODES),
+            step("prompt", changed[0], duration_s=3.0),
+            step("prompt", changed[1], duration_s=1.05),
+            step("prompt", changed[2], duration_s=2.0),
+            *finished(),
+        ],
+        "bbb",
+    )  # fmt: skip
+    result = compare([old.summary, new.summary], [old.rows, new.rows])
+    prompt = next(change for change in result.buckets if change.phase == "prompt")
+    assert (prompt.added, prompt.removed) == (((4, 128, 0),), ((2, 128, 0),))
+    assert (prompt.num_common, prompt.added_cost_s, prompt.removed_cost_s) == (
+        2,
+        2.0,
+        1.0,
+    )
+    assert [cost.bucket for cost in prompt.slower] == [(1, 128, 0)]
+    assert prompt.faster == ()
+
+
+def test_a_bucket_that_got_a_graph_is_not_called_slower():
+    steps = [step("prompt", bucket, duration_s=1.0) for bucket in PROMPTS]
+    graphs = [
+        GraphCaptured(phase="prompt", bucket=bucket, duration_s=5.0, memory_bytes=9)
+        for bucket in PROMPTS
+    ]
+    old = summarized([*start_up(*steps, graphs[0])])
+    new = summarized([*start_up(*steps, *graphs[:2])], "bbb")
+    result = compare([old.summary, new.summary], [old.rows, new.rows])
+    prompt = next(change for change in result.buckets if change.phase == "prompt")
+    assert (prompt.captured, prompt.uncaptured) == (((1, 256, 0),), ())
+    assert prompt.slower == ()
+
+
+def test_lists_of_other_dimensions_are_not_compared():
+    flat = [started(), generated("prompt", [(1, 128), (2, 128)])]
+    result = compare([summary_of(flat), summary_of(start_up(), "bbb")])
+    prompt = next(change for change in result.buckets if change.phase == "prompt")
+    assert prompt.added is None
+    assert prompt.reason == "one has 2 dimensions and the other 3"
+
+
+def test_misses_of_all_runs_are_put_together():
+    miss = BucketMiss(phase="decode", shape=(3, 1, 99), count=4)
+    first = summary_of([*start_up(), miss])
+    second = summary_of(start_up(), "bbb")
+    third = summary_of([started()], "ccc")
+    result = compare([first, second, third])
+    (row,) = result.misses
+    assert (row.shape, row.counts) == ((3, 1, 99), (4, 0, None))
+
+
+def test_benchmarks_are_figures_with_a_direction():
+    def run(run_id, throughput, latency):
+        values = {
+            "request_throughput": throughput,
+            "mean_ttft_ms": latency,
+            "x": "text",
+        }
+        return summary_of([*start_up(), BenchmarkResult(values=values)], run_id)
+
+    result = compare([run("aaa", 10.0, 5.0), run("bbb", 12.0, 7.0)])
+    assert verdicts(result, "bench_request_throughput") == ["better"]
+    assert verdicts(result, "bench_mean_ttft_ms") == ["worse"]
+    assert not any("x" in row.name.split("_") for row in result.figures)
+
+
+def test_phases_add_their_stretches():
+    """Prompt graphs come in two stretches in the V0 engines: one figure."""
+    phases = [
+        TimePhase(name="prompt_graphs", start_s=0, duration_s=2.0),
+        TimePhase(name="decode_graphs", start_s=2, duration_s=3.0),
+        TimePhase(name="prompt_graphs", start_s=5, duration_s=1.0),
+    ]
+    summary = changed(summary_of([started()]), time={"phases": phases})
+    result = compare([summary, summary_of([started()], "bbb")])
+    assert [(row.name, row.values) for row in result.phases] == [
+        ("prompt_graphs", (3.0, None)), ("decode_graphs", (3.0, None)),
+    ]  # fmt: skip
+
+
+def test_the_memory_budget_of_each_run_is_there():
+    result = compare([summary_of(start_up()), summary_of([started()], "bbb")])
+    assert [part.name for part in result.memory[0]] == [
+        "margin",
+        "graphs",
+        "other",
+        "kv_cache",
+    ]
+    assert result.memory[1] == ()
+
+
+def test_one_run_cannot_be_compared():
+    with pytest.raises(InputError, match="One run cannot be compared"):
+        compare([summary_of(start_up())])
+
+
+def test_a_run_against_itself_is_refused():
+    with pytest.raises(InputError, match="named twice"):
+        compare([summary_of(start_up()), summary_of(start_up())])
+
+
+def test_cache_without_blocks_is_unknown():
+    first = summary_of([started(), KVCacheAllocated(num_tokens=4096)])
+    second = summary_of([started(), cache()], "bbb")
+    assert verdicts(compare([first, second]), "num_kv_blocks") == ["unknown"]

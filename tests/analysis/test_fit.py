@@ -1,0 +1,461 @@
+"""Fitted buckets: covering, within limits, optimal where they say so, never worse."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from warmup_insights.analysis.fit.cost import (
+    Limits,
+    assign,
+    execution_cost,
+    measure_waste,
+    tighten,
+)
+from warmup_insights.analysis.fit.report import fit_for_settings, with_limits
+from warmup_insights.analysis.fit.solve import fit_buckets
+from warmup_insights.analysis.fit.traffic import (
+    Requests,
+    Traffic,
+    count_shapes,
+    traffic_from_requests,
+)
+from warmup_insights.bucketing import (
+    BucketTable,
+    generate,
+    parse_bucket_lines,
+    settings_from_mapping,
+)
+from warmup_insights.bucketing.base import Bucket
+from warmup_insights.errors import InputError, SettingError
+from warmup_insights.export.fits import bucket_file_text, fit_table
+
+EMPTY = count_shapes(np.zeros((0, 3)))
+
+
+def traffic(prompt=(), decode=()):
+    """Traffic from {shape: count} of each phase."""
+
+    def counts(found):
+        found = dict(found)
+        return count_shapes(list(found), list(found.values())) if found else EMPTY
+
+    return Traffic("t", counts(prompt), counts(decode))
+
+
+def engine_settings(strategy="exp", **changes):
+    limits = {
+        "max_num_seqs": 16, "block_size": 16, "max_num_batched_tokens": 512,
+        "max_model_len": 1024, "num_kv_blocks": 900, **changes,
+    }  # fmt: skip
+    return settings_from_mapping(limits, {"VLLM_BUCKETING_STRATEGY": strategy})
+
+
+def cost_of(shape, phase, weight):
+    rows = shape[0] if phase == "prompt" else 1
+    return shape[0] * shape[1] + weight * rows * shape[2]
+
+
+def brute_force(points, phase, most, weight):
+    """Least executed work for each number of buckets, over every set of the grid."""
+    values = [sorted({shape[i] for shape in points}) for i in range(3)]
+    if phase == "prompt":
+        values[1] = sorted({max(2, value) for value in values[1]})
+    found = {}
+    for size in range(1, most + 1):
+        for chosen in itertools.combinations(sorted(itertools.product(*values)), size):
+            total = 0
+            for shape, count in points.items():
+                fits = (
+                    b
+                    for b in chosen
+                    if all(x >= y for x, y in zip(b, shape, strict=True))
+                )
+                bucket = next(fits, None)
+                if bucket is None:
+                    break
+                total += count * cost_of(bucket, phase, weight)
+            else:
+                found[size] = min(found.get(size, total), total)
+    return found
+
+
+def best_split(curves, most):
+    return min(
+        sum(curve[n] for curve, n in zip(curves, numbers, strict=True))
+        for numbers in itertools.product(*curves)
+        if sum(numbers) <= most
+    )
+
+
+small_prompts = st.dictionaries(
+    st.tuples(
+        st.integers(1, 2), st.sampled_from([1, 3, 7, 9]), st.sampled_from([0, 2])
+    ),
+    st.integers(1, 9),
+    max_size=4,
+)
+small_decodes = st.dictionaries(
+    st.tuples(st.integers(1, 3), st.just(1), st.sampled_from([0, 1, 4])),
+    st.integers(1, 9),
+    max_size=4,
+)
+
+
+@settings(max_examples=60)
+@given(small_prompts, small_decodes, st.integers(0, 2), st.sampled_from([0, 1, 3]))
+def test_small_cases_equal_brute_force(prompt, decode, extra, weight):
+    """With every set compared by other code, and the engine's rule for the lookup."""
+    phases = [
+        (p, points) for p, points in (("prompt", prompt), ("decode", decode)) if points
+    ]
+    if not phases:
+        return
+    most = len(phases) + extra
+    fit = fit_buckets(
+        traffic(prompt, decode), Limits(max_buckets=most), block_weight=weight
+    )
+    curves = [brute_force(points, p, most, weight) for p, points in phases]
+    assert fit.executed == best_split(curves, most)
+    # Sizes between those that occur can change the engine's order in three dimensions.
+    varies = any(len({shape[i] for shape in prompt}) < 2 for i in range(3))
+    assert fit.is_exact or not varies
+    assert fit.bound <= fit.executed
+    assert fit.usage.num_buckets <= most
+
+
+def test_nothing_is_called_optimal_that_sizes_between_those_that_occur_can_beat():
+    """A batch of 4 sorts (4, 4, 6) behind (3, 9, 0), so shapes of (3, 4, 0) run there."""
+    points = {(3, 9, 0): 1, (3, 4, 0): 30, (3, 4, 6): 1, (1, 9, 0): 30}
+    buckets = [Bucket(3, 9, 0), Bucket(4, 4, 6)]
+    found = traffic(points)
+    beaten_by = measure_waste(found.prompt, buckets, "prompt", 1).executed
+    fit = fit_buckets(found, Limits(max_buckets=2))
+    assert fit.executed == brute_force(points, "prompt", 2, 1)[2]
+    assert fit.bound <= beaten_by < fit.executed
+    assert not fit.is_exact
+
+
+@settings(max_examples=20, deadline=None)
+@given(small_decodes.filter(bool), st.integers(2, 9))
+def test_small_cases_within_seconds_equal_brute_force(decode, bound):
+    """A bucket takes as many seconds as its batch and its blocks together."""
+    values = [sorted({shape[i] for shape in decode}) for i in range(3)]
+    grid = sorted(itertools.product(*values))
+    found = traffic(decode=decode).decode
+    wastes = [
+        measure_waste(found, map(Bucket._make, chosen), "decode", 1)
+        for size in range(1, len(grid) + 1)
+        for chosen in itertools.combinations(grid, size)
+        if sum(b[0] + b[2] for b in chosen) <= bound
+    ]
+    costs = [waste.executed for waste in wastes if not waste.uncovered_shapes]
+    limits = Limits(max_warmup_s=bound, seconds=lambda phase, b: b[0] + b[2])
+    if not costs:
+        with pytest.raises(InputError, match="raise the limit"):
+            fit_buckets(Traffic("t", EMPTY, found), limits)
+        return
+    fit = fit_buckets(Traffic("t", EMPTY, found), limits)
+    assert fit.executed == min(costs)
+    assert fit.is_exact
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 700), st.integers(1, 120)), min_size=1, max_size=60
+    ),
+    st.sampled_from(["exp", "lin", "pad"]),
+    st.sampled_from([0, 1, 4]),
+)
+def test_never_worse_than_a_strategy_on_the_same_traffic_and_limit(pairs, name, weight):
+    limits = engine_settings(name)
+    lengths = np.array(pairs)
+    found = traffic_from_requests(Requests("r", lengths[:, 0], lengths[:, 1]), limits)
+    generated = generate(limits)
+    lists = {"prompt": generated.prompt, "decode": generated.decode}
+    number = sum(len(own) for own in lists.values())
+    report = fit_for_settings(
+        found, limits, Limits(max_buckets=number), block_weight=weight
+    )
+    executed = sum(
+        measure_waste(found.of(phase), lists[phase], phase, weight).executed
+        for phase in lists
+    )
+    assert report.fit.executed <= executed
+    assert report.fit.bound <= report.fit.executed
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 700), st.integers(1, 120)), min_size=1, max_size=40
+    ),
+    st.integers(2, 12),
+)
+def test_a_fit_covers_everything_and_the_engine_takes_it_as_it_is(pairs, most):
+    """The written file reads back, no bucket of it is dropped or changed, every step of
+    the traffic finds its bucket, and the padding is the one that was promised."""
+    limits = engine_settings()
+    lengths = np.array(pairs)
+    found = traffic_from_requests(Requests("r", lengths[:, 0], lengths[:, 1]), limits)
+    report = fit_for_settings(found, limits, Limits(max_buckets=most))
+    text = bucket_file_text(report, f"{most} buckets")
+    file = parse_bucket_lines(text.splitlines(keepends=True), "file")
+    loaded = engine_settings()
+    loaded = type(loaded)(**{**vars(loaded), "bucket_file": file})
+    generated = generate(loaded)
+    assert generated.dropped == ()
+    table = BucketTable(loaded, generated)
+    executed = 0
+    for phase in ("prompt", "decode"):
+        own = found.of(phase)
+        for shape, count in zip(own.shapes.tolist(), own.counts.tolist(), strict=True):
+            result = table.peek(phase, shape)
+            assert result.outcome == "found"
+            executed += count * cost_of(result.bucket, phase, 1)
+    assert executed == report.fit.executed
+    assert report.fit.usage.num_buckets <= most
+
+
+def test_the_bound_is_told_where_the_fit_is_not_proven():
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(1, 900, (400, 2)) // [1, 8] + 1
+    limits = engine_settings(max_num_seqs=12)
+    found = traffic_from_requests(Requests("r", lengths[:, 0], lengths[:, 1]), limits)
+    report = fit_for_settings(found, limits, Limits(max_buckets=12))
+    fit = report.fit
+    assert not fit.is_exact
+    assert fit.needed < fit.bound < fit.executed
+    assert "at most" in fit_table(report).note
+    assert 0 < fit.gap_percent < 25
+
+
+def test_one_dimension_is_exact_at_any_size():
+    points = {(1, q, 0): q % 7 for q in range(1, 900)}
+    fit = fit_buckets(traffic(points), Limits(max_buckets=9))
+    assert fit.is_exact
+    assert fit.usage.num_buckets == 9
+
+
+def test_more_buckets_never_waste_more():
+    points = {(1, q, 0): 1 + q % 5 for q in range(10, 400, 7)}
+    wasted = [
+        fit_buckets(traffic(points), Limits(max_buckets=n)).wasted for n in range(1, 12)
+    ]
+    assert wasted == sorted(wasted, reverse=True)
+    assert fit_buckets(traffic(points), Limits(max_buckets=99)).wasted == 0
+
+
+def test_shapes_that_never_run_still_get_a_bucket():
+    points = {(1, 100, 0): 5, (1, 512, 0): 0}
+    fit = fit_buckets(traffic(points), Limits(max_buckets=2))
+    assert fit.buckets["prompt"] == ((1, 100, 0), (1, 512, 0))
+
+
+def test_the_largest_legal_shapes_can_be_covered():
+    found = with_limits(traffic({(1, 100, 0): 5}), engine_settings())
+    assert [tuple(s) for s in found.prompt.shapes.tolist()] == [
+        (1, 100, 0),
+        (1, 512, 0),
+    ]
+    assert [tuple(s) for s in found.decode.shapes.tolist()] == [(16, 1, 900)]
+    assert found.prompt.total == 5
+
+
+def test_a_prompt_of_one_token_is_written_with_two():
+    """Query length 1 means decode in a bucket file."""
+    fit = fit_buckets(traffic({(1, 1, 0): 3}), Limits(max_buckets=1))
+    assert fit.buckets["prompt"] == ((1, 2, 0),)
+    assert (fit.needed, fit.executed) == (3, 6)
+
+
+def test_prompt_buckets_keep_the_token_budget():
+    """Two prompts of 300 together, or one of 500: (2, 500, 0) would be dropped."""
+    points = {(2, 200, 0): 10, (1, 500, 0): 10}
+    free = fit_buckets(traffic(points), Limits(max_buckets=1))
+    assert free.buckets["prompt"] == ((2, 500, 0),)
+    with pytest.raises(InputError, match="raise the limit"):
+        fit_buckets(traffic(points), Limits(max_buckets=1), max_tokens=512)
+    kept = fit_buckets(traffic(points), Limits(max_buckets=2), max_tokens=512)
+    assert kept.buckets["prompt"] == ((1, 500, 0), (2, 200, 0))
+
+
+def seconds(phase, bucket):
+    return 1.0 + bucket[0] * bucket[1] / 1000
+
+
+@pytest.mark.parametrize("bound", [4.0, 7.5, 20.0])
+def test_seconds_are_a_limit(bound):
+    points = {(1, q, 0): 1 for q in range(50, 1000, 50)}
+    fit = fit_buckets(
+        traffic(points, {(4, 1, 9): 3}), Limits(max_warmup_s=bound, seconds=seconds)
+    )
+    spent = sum(seconds(p, b) for p, buckets in fit.buckets.items() for b in buckets)
+    assert fit.usage.warmup_s == pytest.approx(spent)
+    assert spent <= bound
+    assert spent + 2.1 > bound or fit.wasted == 0
+    assert fit.bound <= fit.executed
+
+
+def test_bytes_and_number_are_limits_together():
+    points = {(1, q, 0): 1 for q in range(50, 1000, 50)}
+    limits = Limits(
+        max_buckets=3, max_graph_bytes=2500, bytes=lambda phase, bucket: bucket[1]
+    )
+    fit = fit_buckets(traffic(points), limits)
+    assert len(fit.buckets["prompt"]) <= 3
+    assert fit.usage.graph_bytes <= 2500
+
+
+def test_limits_that_nothing_keeps_are_said():
+    both = traffic({(1, 9, 0): 1}, {(1, 1, 1): 1})
+    with pytest.raises(
+        InputError, match=r"prompt and decode steps .* within 1 buckets"
+    ):
+        fit_buckets(both, Limits(max_buckets=1))
+    with pytest.raises(InputError, match=r"0\.5 s of warm-up"):
+        fit_buckets(both, Limits(max_warmup_s=0.5, seconds=seconds))
+
+
+def test_limits_are_said_in_words():
+    limits = Limits(9, 90.0, 2**31, seconds=seconds, bytes=seconds)
+    assert str(limits) == "9 buckets and 1 min 30 s of warm-up and 2 GiB of graphs"
+
+
+def test_limits_that_are_none_are_refused():
+    with pytest.raises(SettingError, match="no limit"):
+        Limits()
+    with pytest.raises(SettingError, match="of 0 or less"):
+        Limits(max_buckets=0)
+    with pytest.raises(InputError, match="needs a run"):
+        Limits(max_warmup_s=5.0)
+
+
+def test_lookup_is_that_of_the_engine():
+    """A smaller batch with a longer query comes before a larger batch."""
+    buckets = [Bucket(1, 512, 0), Bucket(2, 64, 0)]
+    shapes = np.array([(1, 64, 0), (2, 64, 0), (2, 65, 0)])
+    assert assign(shapes, buckets).tolist() == [0, 1, -1]
+
+
+def test_lookup_in_many_buckets_is_the_same():
+    draw = np.random.default_rng(1)
+    buckets = [Bucket(*map(int, row)) for row in draw.integers(1, 30, (900, 3))]
+    shapes = draw.integers(1, 32, (300, 3))
+    few = assign(shapes, buckets[:400])
+    many = assign(shapes, sorted(set(buckets)))
+    for chosen, own in (
+        (few, sorted(set(buckets[:400]))),
+        (many, sorted(set(buckets))),
+    ):
+        for shape, position in zip(shapes.tolist(), chosen.tolist(), strict=True):
+            fits = [
+                i
+                for i, b in enumerate(own)
+                if all(x >= y for x, y in zip(b, shape, strict=True))
+            ]
+            assert position == (fits[0] if fits else -1)
+
+
+def test_tightening_keeps_what_is_covered():
+    found = traffic(decode={(3, 1, 7): 1, (1, 1, 2): 5}).decode
+    assert tighten(found, [Bucket(4, 1, 99), Bucket(9, 1, 999)], "decode") == [
+        Bucket(3, 1, 7)
+    ]
+
+
+def test_costs_count_blocks_by_row_in_prompts():
+    shapes = np.array([(2, 10, 3)])
+    assert execution_cost(shapes, "prompt", 1).tolist() == [26]
+    assert execution_cost(shapes, "decode", 1).tolist() == [23]
+    assert execution_cost(shapes, "prompt", 0).tolist() == [20]
+
+
+def test_query_lengths_can_be_multiples():
+    found = traffic({(1, q, 0): 1 for q in range(1, 500, 3)}, {(1, 1, 1): 1})
+    report = fit_for_settings(
+        found, engine_settings(), Limits(max_buckets=5), query_step=64
+    )
+    lengths = [bucket.query_len for bucket in report.fit.buckets["prompt"]]
+    assert all(length % 64 == 0 for length in lengths)
+    waste = measure_waste(found.prompt, report.fit.buckets["prompt"], "prompt", 1)
+    assert waste.uncovered == 0
+
+
+def test_strategies_are_judged_on_the_same_traffic():
+    found = traffic({(1, 500, 0): 4, (1, 90, 0): 1}, {(1, 1, 1): 1})
+    report = fit_for_settings(found, engine_settings(), Limits(max_buckets=3))
+    names = [result.name for result in report.strategies]
+    assert names == ["exponential", "linear", "padding-aware"]
+    for result in report.strategies:
+        assert (result.uncovered, result.keeps_limits) == (0, False)
+        assert result.num_used <= result.num_buckets
+    assert report.as_dict()["fit"]["waste_ratio"] == report.fit.waste_ratio
+
+
+def test_steps_that_a_strategy_leaves_out_are_counted():
+    """Only the linear one reads the range, so only it has no bucket for 500 tokens."""
+    changed = engine_settings()
+    short = type(changed)(
+        **{**vars(changed), "overrides": {"VLLM_PROMPT_QUERY_BUCKET_MAX": 256}}
+    )
+    found = traffic({(1, 500, 0): 4, (1, 90, 0): 1}, {(1, 1, 1): 1})
+    report = fit_for_settings(found, short, Limits(max_buckets=3))
+    uncovered = {result.name: result.uncovered for result in report.strategies}
+    assert (uncovered["exponential"], uncovered["linear"]) == (0, 4)
+
+
+def test_a_strategy_that_cannot_be_used_says_why():
+    changed = engine_settings()
+    broken = type(changed)(
+        **{**vars(changed), "overrides": {"VLLM_PROMPT_BS_BUCKET_MIN": 900}}
+    )
+    found = traffic({(1, 500, 0): 4}, {(1, 1, 1): 1})
+    report = fit_for_settings(found, broken, Limits(max_buckets=3))
+    errors = {result.name: result.error for result in report.strategies}
+    assert errors["exponential"] is None
+    assert "VLLM_PROMPT_BS_BUCKET_MIN=900" in errors["linear"]
+
+
+def test_steps_without_a_bucket_are_counted():
+    found = traffic({(1, 9, 0): 4, (1, 99, 0): 2, (1, 999, 0): 0}).prompt
+    waste = measure_waste(found, [Bucket(1, 10, 0)], "prompt", 1)
+    assert (waste.uncovered, waste.uncovered_shapes) == (2, 2)
+    assert (waste.needed, waste.executed, waste.wasted) == (36, 40, 4)
+
+
+def test_steps_larger_than_the_settings_are_refused():
+    with pytest.raises(
+        InputError, match="900 tokens, more than max_num_batched_tokens=512"
+    ):
+        fit_for_settings(
+            traffic({(1, 900, 0): 1}), engine_settings(), Limits(max_buckets=3)
+        )
+
+
+def test_many_batch_sizes_of_prompts_are_put_together():
+    """More than six: every size alone, powers of two, or all at once are tried."""
+    points = {(batch, 10 * batch % 70 + 5, 0): 1 + batch % 3 for batch in range(1, 17)}
+    few = fit_buckets(traffic(points), Limits(max_buckets=3))
+    many = fit_buckets(traffic(points), Limits(max_buckets=16))
+    assert few.usage.num_buckets <= 3
+    assert many.wasted == 0
+    assert few.bound <= few.executed
+
+
+def test_the_bound_of_thousands_of_values_is_below_the_optimum():
+    """It is thinned out, which only lowers it: in one dimension the optimum is known."""
+    points = {(1, q, 0): 1 + q % 3 for q in range(2, 6000)}
+    fit = fit_buckets(traffic(points), Limits(max_buckets=6))
+    assert 0.99 * fit.executed < fit.bound <= fit.executed
+
+
+def test_nothing_to_cover_needs_no_bucket():
+    fit = fit_buckets(traffic({(1, 9, 0): 1}), Limits(max_buckets=5))
+    assert fit.buckets == {"prompt": ((1, 9, 0),)}
+    assert (fit.wasted, fit.gap_percent, fit.waste_ratio) == (0, 0.0, 0.0)

@@ -1,0 +1,50 @@
+"""Why shapes had no bucket, and what would cover them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import generated, start_up, started, summary_of
+from warmup_insights.analysis.misses import diagnose, highest_settings
+from warmup_insights.model.events import BucketMiss, WarmupFinished
+
+NAMES = ("batch", "query", "blocks")
+
+
+def miss(*shape, phase="prompt", fallback=None, count=1):
+    return BucketMiss(phase=phase, shape=shape, fallback=fallback, count=count)
+
+
+@pytest.mark.parametrize(
+    ("events", "cause", "reason"),
+    [
+        ([*start_up(), miss(1, 999, 0)], "too_large", "query 999 is above every bucket"),
+        ([*start_up(), miss(2, 256, 0)], "no_combination", "by no bucket together"),
+        ([*start_up(), miss(1, 100, 0)], "not_warmed", "that was not warmed up"),
+        ([started(), miss(1, 1, 0)], "no_list", "the run lists no buckets"),
+        (
+            [started(), generated("prompt", [(1, 128, 0)]), WarmupFinished(skipped=True),
+             miss(9, 999, 0)],
+            "skipped", "warm-up was skipped",
+        ),
+    ],
+)  # fmt: skip
+def test_each_cause_has_its_reason(events, cause, reason):
+    (found,) = diagnose(summary_of(events))
+    assert found.cause == cause
+    assert reason in found.reason(NAMES)
+    assert bool(found.settings) == (cause == "too_large")
+
+
+def test_a_setting_has_the_highest_value_of_any_shape():
+    events = [*start_up(), miss(1, 999, 0, fallback=(1, 1024, 0)), miss(4, 700, 0)]
+    found = diagnose(summary_of(events))
+    assert highest_settings(found) == (
+        "VLLM_PROMPT_QUERY_BUCKET_MAX=1024", "VLLM_PROMPT_BS_BUCKET_MAX=4",
+    )  # fmt: skip
+    assert [item.file_line for item in found] == ["(1, 1024, 0)", "(4, 700, 0)"]
+
+
+def test_the_most_frequent_shape_comes_first():
+    events = [*start_up(), miss(1, 999, 0), miss(4, 1, 8, phase="decode", count=7)]
+    assert [item.count for item in diagnose(summary_of(events))] == [7, 1]

@@ -1,0 +1,487 @@
+"""Plans: memory, the engine's rule replayed, what is known and what is guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import (
+    DECODES,
+    PROMPTS,
+    budget,
+    cache,
+    config,
+    finished,
+    generated,
+    planner_of,
+    seed_planner,
+    simulate,
+    start_up,
+    started,
+    step,
+    summarized,
+    summary_of,
+)
+from tests.helpers import ROOT
+from tests.helpers import events as events_of
+from warmup_insights.analysis.plan_buckets import planned_buckets
+from warmup_insights.analysis.plan_recommend import (
+    captures,
+    recommend,
+    smallest_reserve,
+    utilization_for,
+)
+from warmup_insights.analysis.planning import Planner, PlanSettings
+from warmup_insights.bucketing import generate, settings_from_mapping
+from warmup_insights.bucketing.versions import version_of_run
+from warmup_insights.errors import InputError, SettingError
+from warmup_insights.model.events import (
+    CaptureSummary,
+    GraphBudgetSet,
+    GraphCaptured,
+    MemoryBudgetSet,
+)
+from warmup_insights.units import GIB, MIB, format_bytes
+
+
+@pytest.fixture(scope="module")
+def seed_run():
+    """The seed's start-up on the simulated device."""
+    outcome, events = simulate()
+    assert outcome.status == "finished"
+    return planner_of(events)
+
+
+def test_the_run_itself_is_planned_as_it_was(seed_run):
+    plan = seed_run.plan(PlanSettings())
+    assert plan.self_check is True
+    assert (plan.rule, plan.outcome) == ("capped", "fits")
+    assert plan.num_kv_blocks == 1519
+    assert format_bytes(plan.graph_budget_bytes) == "15.85 GiB"
+    prompt = plan.phases["prompt"]
+    assert (prompt.generated, prompt.captured, prompt.capture_percent) == (24, 15, 62.5)
+    assert format_bytes(prompt.graph_used_bytes) == "14.03 GiB"
+    assert [graph.source for graph in plan.order] == ["measured"] * 63
+
+
+def test_graphs_come_in_the_order_of_the_rule(seed_run):
+    """At ratio 0.5, 11 prompts before the decodes and 4 after them, as the log says."""
+    plan = seed_run.plan(PlanSettings(graph_prompt_ratio=0.5))
+    phases = [graph.phase for graph in plan.order]
+    assert phases == ["prompt"] * 11 + ["decode"] * 48 + ["prompt"] * 4
+    assert [graph.bucket for graph in plan.order[-4:]] == [
+        (4, 256), (2, 512), (1, 1024), (2, 640),
+    ]  # fmt: skip
+
+
+def test_other_shares_follow_the_arithmetic_of_the_engine(seed_run):
+    plan = seed_run.plan(
+        PlanSettings(gpu_memory_utilization=0.8, graph_reserved_mem=0.25)
+    )
+    free = plan.free_bytes
+    assert plan.usable_bytes == int(free * 0.8)
+    assert plan.graph_reserved_bytes == int(plan.usable_bytes * 0.25)
+    assert plan.kv_cache_bytes == plan.usable_bytes - plan.graph_reserved_bytes
+    assert plan.num_kv_blocks == plan.kv_cache_bytes // (16 * MIB)
+    assert plan.kv_cache_tokens == 128 * plan.num_kv_blocks
+    assert plan.max_concurrency == plan.kv_cache_tokens / 2048
+    assert plan.free_after_graphs_bytes == plan.free_before_graphs_bytes - sum(
+        graph.memory_bytes for graph in plan.order
+    )
+
+
+def test_no_room_for_a_sequence_is_predicted(seed_run):
+    plan = seed_run.plan(PlanSettings(graph_reserved_mem=0.995))
+    assert plan.outcome == "no_kv_cache"
+    outcome, _ = simulate(graph_reserved_mem=0.995)
+    assert outcome.status == "failed"
+
+
+SMALL = {
+    "model": "small", "dtype": "bfloat16", "block_size": 128, "max_model_len": 4096,
+    "max_num_seqs": 4, "max_num_batched_tokens": 2048,
+    "environment": {"VLLM_CONTIGUOUS_PA": "true"},
+}  # fmt: skip
+LARGE = {
+    "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 64, "max_model_len": 2048,
+    "max_num_seqs": 32, "max_num_batched_tokens": 4096,
+    "environment": {"VLLM_BUCKETING_STRATEGY": "lin", "VLLM_CONTIGUOUS_PA": "true"},
+}  # fmt: skip
+NARROW = {
+    "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 64, "max_model_len": 2048,
+    "max_num_seqs": 16, "max_num_batched_tokens": 2048, "bucket_dimensions": 2,
+}  # fmt: skip
+
+
+def plan_and_run(settings, total, before, after):
+    """A plan for some memory settings from a run with others, and the run of these."""
+    outcome, events = simulate({**settings, **before}, total)
+    assert outcome.status == "finished"
+    plan = planner_of(events).plan(PlanSettings(**after))
+    return plan, *simulate({**settings, **after}, total)
+
+
+def test_buckets_that_outgrow_memory_are_predicted():
+    """A decode bucket as wide as the cache gathers more than is left beside it."""
+    before = {"gpu_memory_utilization": 0.315, "graph_reserved_mem": 0.546}
+    after = {"gpu_memory_utilization": 0.959, "graph_reserved_mem": 0.021}
+    plan, outcome, _ = plan_and_run(SMALL, 40 * GIB, before, after)
+    assert "out of device memory" in outcome.error
+    assert plan.outcome == "out_of_memory"
+    assert plan.free_before_graphs_bytes < 0
+
+
+def test_a_first_graph_that_does_not_fit_is_predicted():
+    """The engine expects nothing of the first graph of a phase, so it may not fit."""
+    before = {
+        "gpu_memory_utilization": 0.519, "graph_reserved_mem": 0.579,
+        "graph_prompt_strategy": "max_bs",
+    }  # fmt: skip
+    after = {
+        "gpu_memory_utilization": 0.96, "graph_reserved_mem": 0.03,
+        "graph_prompt_strategy": "max_bs", "graph_prompt_ratio": 0.5,
+    }  # fmt: skip
+    plan, outcome, _ = plan_and_run(NARROW, 24 * GIB, before, after)
+    assert "out of device memory" in outcome.error
+    assert plan.outcome == "out_of_memory"
+
+
+def test_what_buckets_gather_is_known_without_having_run():
+    """No bucket of the small cache outgrew the profiling run; those of the large one do."""
+    before = {"gpu_memory_utilization": 0.835, "graph_reserved_mem": 0.787}
+    after = {
+        "gpu_memory_utilization": 0.938, "graph_reserved_mem": 0.324,
+        "graph_prompt_strategy": "max_bs",
+    }  # fmt: skip
+    plan, outcome, truth = plan_and_run(LARGE, None, before, after)
+    assert outcome.status == "finished"
+    for event in truth:
+        if isinstance(event, CaptureSummary):
+            assert list(plan.phases[event.phase].captured_buckets) == event.buckets
+        elif isinstance(event, GraphBudgetSet):
+            assert plan.graph_budget_bytes == pytest.approx(event.total_bytes, abs=2)
+
+
+def test_the_time_of_the_run_itself_comes_out_whole(seed_run):
+    """Eager runs, captures, and the rest that is neither."""
+    plan, run_s = seed_run.plan(PlanSettings()), seed_run.summary.time.warmup_s
+    assert plan.time.warmup_s == pytest.approx(run_s, rel=1e-9)
+    assert 0 < plan.time.rest_s < 0.01 * run_s
+    parts = plan.time.eager_s + plan.time.capture_s + plan.time.rest_s
+    assert parts == pytest.approx(plan.time.warmup_s)
+
+
+def test_a_share_that_is_none_is_refused(seed_run):
+    with pytest.raises(SettingError, match="not a share"):
+        seed_run.plan(PlanSettings(graph_reserved_mem=1.5))
+
+
+@pytest.fixture(scope="module")
+def planner():
+    return seed_planner()
+
+
+class TestSeedLog:
+    """The log of the warm-up documentation alone, of which most lines are cut out."""
+
+    def test_it_gives_its_own_sets_again(self, planner):
+        assert planner.plan(PlanSettings()).self_check is True
+
+    @pytest.mark.parametrize(
+        ("settings", "blocks", "prompts"),
+        [
+            ({"graph_prompt_ratio": 0.5}, 1519, 15),
+            ({"graph_reserved_mem": 0.2}, 2026, 10),
+            ({"graph_reserved_mem": 0.6}, 1013, 18),
+        ],
+    )
+    def test_other_settings_give_what_a_run_would(
+        self, planner, settings, blocks, prompts
+    ):
+        """The simulated device, fitted to this log, captures the same sets."""
+        plan = planner.plan(PlanSettings(**settings))
+        assert plan.num_kv_blocks == blocks
+        assert plan.phases["prompt"].captured == prompts
+        assert plan.phases["decode"].captured == 48
+        low, high = plan.num_kv_blocks_range
+        assert low <= blocks <= high <= low + 4
+        _, events = simulate(**settings)
+        truth = {e.phase: e for e in events if isinstance(e, CaptureSummary)}
+        for phase, part in plan.phases.items():
+            assert list(part.captured_buckets) == truth[phase].buckets
+
+    def test_costs_of_cut_lines_come_from_sums(self, planner):
+        """Ten prompt graphs took 6.66 GiB together; the last one is what is left over."""
+        plan = planner.plan(PlanSettings(graph_reserved_mem=0.6))
+        graphs = {
+            graph.bucket: graph for graph in plan.order if graph.phase == "prompt"
+        }
+        first_ten = list(graphs.values())[:10]
+        assert {graph.source for graph in first_ten} == {"shared"}
+        assert sum(g.memory_bytes for g in first_ten) == pytest.approx(
+            6.66 * GIB, rel=1e-3
+        )
+        assert graphs[1, 896].memory_bytes == pytest.approx(1.26 * GIB, rel=1e-3)
+        assert graphs[2, 640].memory_bytes == pytest.approx(1.79 * GIB, rel=1e-2)
+        named = [graph.bucket for graph in plan.order if graph.source == "extrapolated"]
+        assert named == [(4, 384), (2, 768), (2, 896)]
+        assert plan.phases["prompt"].cost_error_percent < 2
+
+    def test_decodes_add_up_to_the_summary_line(self, planner):
+        plan = planner.plan(PlanSettings())
+        assert format_bytes(plan.phases["decode"].graph_used_bytes) == "161.9 MiB"
+
+    def test_the_warm_up_takes_as_long(self, planner):
+        assert planner.plan(PlanSettings()).time.warmup_s == pytest.approx(49.0)
+
+
+def test_decode_buckets_follow_the_cache():
+    """In three dimensions fewer blocks mean other decode buckets, generated anew."""
+    settings = {
+        "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 128,
+        "max_model_len": 2048, "max_num_seqs": 8, "max_num_batched_tokens": 2048,
+        "environment": {"VLLM_CONTIGUOUS_PA": "true"},
+    }  # fmt: skip
+    _, events = simulate(settings)
+    planner = planner_of(events)
+    change = {"gpu_memory_utilization": 0.11, "graph_reserved_mem": 0.85}
+    plan = planner.plan(PlanSettings(**change))
+    _, truth = simulate(settings, **change)
+    listed = {e.phase: e.buckets for e in truth if hasattr(e, "strategy")}
+    for phase, part in plan.phases.items():
+        assert sorted(part.captured_buckets + part.skipped_buckets) == listed[phase]
+    assert (
+        planner.plan(PlanSettings()).phases["decode"].generated
+        > plan.phases["decode"].generated
+    )
+
+
+def test_a_bucketing_variable_can_be_planned_with():
+    _, events = simulate(
+        {
+            "model": "llama-3-8b", "dtype": "bfloat16", "block_size": 128,
+            "max_model_len": 2048, "max_num_seqs": 8, "max_num_batched_tokens": 2048,
+        }
+    )  # fmt: skip
+    planner = planner_of(events)
+    plan = planner.plan(PlanSettings(environment={"VLLM_BUCKETING_STRATEGY": "lin"}))
+    assert plan.settings["VLLM_BUCKETING_STRATEGY"] == "lin"
+    assert plan.phases["prompt"].generated == 256
+    with pytest.raises(SettingError, match="VLLM_BUCKETING_STRATEGY"):
+        planner.plan(PlanSettings(environment={"VLLM_BUCKETING_STRATEGY": "best"}))
+
+
+@pytest.mark.parametrize("version", ["0.19.0", "0.26.0", "main"])
+def test_buckets_are_generated_by_the_rules_of_the_runs_own_version(version):
+    limits = {
+        "max_num_seqs": 8, "block_size": 128, "max_num_batched_tokens": 1024,
+        "max_model_len": 1024,
+    }  # fmt: skip
+
+    def lists(num_blocks, version=version):
+        inputs = {**limits, "num_kv_blocks": num_blocks}
+        made = generate(settings_from_mapping(inputs, {}, engine_version=version))
+        return {"prompt": [*made.prompt], "decode": [*made.decode]}
+
+    own = lists(10)
+    summary = summary_of(
+        [
+            started(version=version), config(**limits), cache(10),
+            generated("prompt", own["prompt"]), generated("decode", own["decode"]),
+        ]
+    )  # fmt: skip
+    planned = planned_buckets(summary, 7, {})
+    assert planned.lists == lists(7)
+    assert f"vllm-gaudi {version_of_run('vllm-gaudi', version)}" in planned.notes[0]
+    other = planned_buckets(summary, 7, {}, "0.14.1")
+    assert other.lists == lists(7, "0.14.1")
+    assert "vllm-gaudi v0.14.1" in other.notes[0]
+
+
+def test_buckets_of_two_dimensions_cannot_be_generated_anew(seed_run):
+    with pytest.raises(InputError, match="two dimensions"):
+        seed_run.plan(PlanSettings(environment={"VLLM_BUCKETING_STRATEGY": "lin"}))
+
+
+def uncapped_run(reserved_gib=7, prompt_bytes=600 * MIB):
+    """vllm-gaudi: no budget for graphs, only what they took in all."""
+    return [
+        started(), config(max_model_len=2048), budget(graph_reserved_bytes=reserved_gib * GIB),
+        cache(), generated("prompt", PROMPTS), generated("decode", DECODES),
+        CaptureSummary(phase="prompt", captured_reported=3, used_bytes=prompt_bytes),
+        CaptureSummary(phase="decode", captured_reported=3, used_bytes=60 * MIB),
+        *finished(allocated_bytes=prompt_bytes + 60 * MIB),
+    ]  # fmt: skip
+
+
+def test_without_a_budget_the_reserve_only_shrinks_the_cache():
+    planner = planner_of(uncapped_run())
+    small = planner.plan(PlanSettings(graph_reserved_mem=0.02))
+    large = planner.plan(PlanSettings(graph_reserved_mem=0.3))
+    assert small.rule == large.rule == "uncapped"
+    assert small.captured_percent == large.captured_percent == 100.0
+    assert small.num_kv_blocks > large.num_kv_blocks
+    assert small.graph_used_bytes == pytest.approx(660 * MIB, abs=2)
+
+
+def test_the_sum_of_the_graphs_counts_where_single_ones_are_within_the_rounding():
+    """Free memory has steps of 10 MiB in the log; each graph takes 4 MiB."""
+    free = [9.90, 9.89, 9.89]
+    steps = [
+        step("decode", bucket, mode="graph", index=index, memory_bytes=taken,
+             free_before_bytes=round(free[index - 1] * GIB))
+        for index, bucket, taken in zip(
+            (1, 2, 3), DECODES, (round(0.01 * GIB), 0, None), strict=True
+        )
+    ]  # fmt: skip
+    plan = planner_of([*uncapped_run(), *steps], source_kind="log").plan(PlanSettings())
+    assert plan.phases["decode"].graph_used_bytes == pytest.approx(60 * MIB, abs=2)
+
+
+def test_the_sum_is_that_of_the_graphs_that_the_log_shows():
+    """Two of three buckets are captured, and what the last one took follows."""
+    steps = [
+        step("decode", bucket, mode="graph", index=index, memory_bytes=taken)
+        for index, bucket, taken in ((1, DECODES[0], 24 * MIB), (2, DECODES[1], None))
+    ]
+    stated = CaptureSummary(phase="decode", captured_reported=2, used_bytes=60 * MIB)
+    events = [*uncapped_run(), *steps, stated]
+    plan = planner_of(events, source_kind="log").plan(PlanSettings())
+    taken = {
+        graph.bucket: graph.memory_bytes
+        for graph in plan.order
+        if graph.phase == "decode" and graph.source == "measured"
+    }
+    assert taken == {DECODES[0]: 24 * MIB, DECODES[1]: 36 * MIB}
+
+
+def test_a_log_of_the_reference_engine_without_a_budget_line_is_capped_all_the_same():
+    """The format of vllm-gaudi has no line for a budget; 7 of 30 prompts were captured."""
+    log = ROOT / "sample_logs" / "reference" / "cpu_run_gaudi.log"
+    made = summarized(events_of(log.read_bytes()), source_kind="log")
+    plan = Planner(made.summary, made.rows).plan(PlanSettings())
+    for phase, part in plan.phases.items():
+        observed = made.summary.phase(phase)
+        assert part.captured == observed.captured_reported
+        assert part.graph_used_bytes == pytest.approx(
+            observed.graph_used_bytes, rel=0.002
+        )
+    assert (plan.rule, plan.outcome) == ("capped", "fits")
+
+
+def made_graphs():
+    """vllm-gaudi, recorded: each step captures; the second prompt is a long one."""
+    prompts, decodes = [(1, 128, 0), (1, 128, 8)], [(1, 1, 8)]
+    steps = [
+        event
+        for phase, buckets in (("prompt", prompts), ("decode", decodes))
+        for bucket in buckets
+        for event in (
+            step(phase, bucket, mode="graph", memory_bytes=MIB, duration_s=1.0),
+            GraphCaptured(phase=phase, bucket=bucket, memory_bytes=MIB, duration_s=1.0),
+        )
+    ]
+    return [
+        started(), config(max_model_len=2048, max_num_batched_tokens=1024), budget(),
+        cache(), generated("prompt", prompts), generated("decode", decodes), *steps,
+        *finished(allocated_bytes=3 * MIB),
+    ]  # fmt: skip
+
+
+def test_a_shape_that_was_captured_gets_a_graph_whatever_the_rule_says():
+    """128 tokens and 8 blocks of 128 are more than the limit of 1024."""
+    plan = planner_of(made_graphs()).plan(PlanSettings())
+    assert plan.phases["prompt"].captured == 2
+    assert plan.self_check is True
+
+
+def test_buckets_that_ran_and_were_captured_at_once_are_not_beyond_what_ran():
+    plan = planner_of(made_graphs()).plan(PlanSettings())
+    assert "more blocks than any that ran" not in " ".join(plan.notes)
+
+
+def test_running_out_of_memory_without_a_budget_is_predicted():
+    """Graphs of 20 GiB do not fit into the 8 GiB that utilisation 0.9 leaves."""
+    planner = planner_of(uncapped_run(prompt_bytes=20 * GIB))
+    plan = planner.plan(PlanSettings(graph_reserved_mem=0.0))
+    assert plan.outcome == "out_of_memory"
+    assert plan.phases["decode"].captured == 0
+    assert planner.plan(PlanSettings(graph_reserved_mem=0.3)).outcome == "fits"
+
+
+def test_the_lowest_rank_speaks():
+    events = uncapped_run()
+    other = [
+        MemoryBudgetSet(rank=1, free_bytes=GIB, usable_bytes=GIB, kv_cache_bytes=GIB),
+        CaptureSummary(phase="prompt", captured_reported=3, used_bytes=1, rank=1),
+    ]
+    plan = planner_of([*events, *other]).plan(PlanSettings())
+    assert plan.free_bytes == 80 * GIB
+    assert plan.phases["prompt"].graph_used_bytes == 600 * MIB
+
+
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        ([started()], "how its memory was divided"),
+        ([started(), budget(), cache()], "does not list its buckets"),
+        (start_up(), "what its prompt graphs took"),
+    ],
+)
+def test_runs_that_tell_too_little_are_refused(events, sentence):
+    with pytest.raises(InputError, match=sentence):
+        planner_of(events)
+
+
+def test_a_cuda_log_cannot_be_planned_from():
+    events = [started("vllm", device_kind="cuda"), generated("prompt", PROMPTS)]
+    with pytest.raises(InputError, match="started on HPU"):
+        planner_of(events)
+
+
+class TestRecommend:
+    def test_the_smallest_reserve_captures_everything(self):
+        _, events = simulate(graph_reserved_mem=0.3, gpu_memory_utilization=0.9)
+        planner = planner_of(events)
+        plan = smallest_reserve(planner, PlanSettings(), None, 0)
+        reserve = plan.settings["VLLM_GRAPH_RESERVED_MEM"]
+        assert captures(plan, None)
+        less = planner.plan(PlanSettings(graph_reserved_mem=reserve - 0.01))
+        assert not captures(less, None)
+        _, truth = simulate(graph_reserved_mem=reserve, gpu_memory_utilization=0.9)
+        captured = [e for e in truth if isinstance(e, CaptureSummary)]
+        assert [e.percent_reported for e in captured] == [100.0, 100.0]
+
+    def test_fewer_wanted_graphs_need_less(self):
+        _, events = simulate()
+        planner = planner_of(events)
+        wanted = {"prompt": {(1, 128), (1, 256)}, "decode": {(1, 128)}}
+        plan = smallest_reserve(planner, PlanSettings(), wanted, 0)
+        assert plan.settings["VLLM_GRAPH_RESERVED_MEM"] < 0.1
+
+    def test_the_margin_is_left(self):
+        _, events = simulate()
+        planner = planner_of(events)
+        result = recommend(planner, margin_bytes=4 * GIB)
+        assert result.both.margin_bytes >= 4 * GIB
+        assert result.both.free_after_graphs_bytes >= 4 * GIB
+        looser = utilization_for(result.now, 4 * GIB) + 0.005
+        assert result.now.free_bytes * (1 - looser) < 4 * GIB
+
+    def test_what_cannot_be_captured_at_all_is_said(self):
+        _, events = simulate(total_bytes=40 * GIB)
+        result = recommend(planner_of(events))
+        assert result.both is None
+        assert "the graphs take about" in result.reason
+
+    def test_an_impossible_margin_is_refused(self):
+        _, events = simulate()
+        planner = planner_of(events)
+        for margin in (-1, 200 * GIB):
+            with pytest.raises(SettingError, match="not possible"):
+                recommend(planner, margin_bytes=margin)
+
+    def test_without_a_budget_the_reserve_holds_the_graphs(self):
+        planner = planner_of(uncapped_run())
+        plan = smallest_reserve(planner, PlanSettings(), None, 0)
+        assert plan.settings["VLLM_GRAPH_RESERVED_MEM"] == pytest.approx(0.01)
+        assert plan.free_after_graphs_bytes >= plan.margin_bytes

@@ -1,0 +1,37 @@
+"""The startup probe lets the longest start pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import changed, start_up, started, summary_of
+from warmup_insights.analysis.probe import startup_probe
+
+
+def runs(*seconds):
+    return [summary_of(start_up(seconds=s), f"run{n}") for n, s in enumerate(seconds)]
+
+
+def test_the_longest_start_and_half_of_it_are_allowed():
+    """From the first line to ready is 21 s more than the warm-up in these runs."""
+    probe = startup_probe(runs(79.0, 379.0, 179.0))
+    assert (probe.num_runs, probe.median_s, probe.longest_s) == (3, 200.0, 400.0)
+    assert (probe.period_s, probe.failure_threshold, probe.allowed_s) == (10, 60, 600)
+    assert "failureThreshold: 60" in probe.yaml()
+    assert "port: 9000" in probe.yaml(9000)
+
+
+def test_runs_that_never_became_ready_do_not_count():
+    assert startup_probe([summary_of([started()])]) is None
+    assert startup_probe([]) is None
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 6.6])
+def test_short_starts_get_a_short_period(seconds):
+    times = {
+        "ready_at": "1970-01-12T13:46:40Z",
+        "started_at": f"1970-01-12T13:46:{40 - seconds:09.6f}Z",
+    }
+    probe = startup_probe([changed(runs(10.0)[0], time=times)])
+    assert probe.failure_threshold >= 3
+    assert probe.period_s * probe.failure_threshold >= 1.5 * seconds

@@ -1,0 +1,125 @@
+"""A bar over buckets is a stopwatch: the time of each step comes back from its rate."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers import REAL_LOGS, events, of, read
+from warmup_insights.model.events import PhaseMarked, WarmupStep
+
+BAR = "Decode warmup processing: {:3d}%|####| {}/{} [{:02d}:{:02d}<00:10, {}, {}/{}]"
+UPDATE_S = 0.1
+"""tqdm draws no update sooner after the last one."""
+
+
+def drawn(item_s: float) -> str:
+    return f"{item_s:5.2f}s/item" if item_s >= 1 else f"{1 / item_s:5.2f}item/s"
+
+
+def bar_of(times: list[float]) -> str:
+    """The states that tqdm draws: one per update that is not too soon, then the next."""
+    states, items, seconds, elapsed, waiting, waited = [], 0.0, 0.0, 0.0, 0, 0.0
+    rate = "?item/s"
+    for index, took in enumerate(times):
+        elapsed, waiting, waited = elapsed + took, waiting + 1, waited + took
+        clock = divmod(int(elapsed), 60)
+        if waited >= UPDATE_S:
+            items, seconds = 0.3 * waiting + 0.7 * items, 0.3 * waited + 0.7 * seconds
+            rate, waiting, waited = drawn(seconds / items), 0, 0.0
+            states.append((index + 1, clock, rate, index))
+        states.append((index + 1, clock, rate, index + 1))
+    total = len(times) + 1
+    return "\r".join(
+        BAR.format(100 * n // total, n, total, *clock, rate, place, total)
+        for n, clock, rate, place in states
+        if place < total
+    )
+
+
+def steps_of(text: str) -> list[WarmupStep]:
+    start = "Decode warmup processing:   0%|    | 0/{} [00:00<?, ?item/s]\r"
+    total = re.search(r"/(\d+) \[", text)
+    return of(WarmupStep, events(start.format(total[1]) + text + "\n"))
+
+
+@given(st.lists(st.floats(0.15, 30.0), min_size=2, max_size=40))
+def test_times_come_back_within_the_stated_resolution(times):
+    found = steps_of(bar_of(times))
+    assert len(found) == len(times)
+    for step, took in zip(found, times, strict=True):
+        assert step.duration_s == pytest.approx(took, abs=step.resolution_s + 1e-3)
+
+
+def test_updates_that_were_left_out_are_told_together():
+    found = steps_of(bar_of([1.0, 0.04, 0.03, 0.93, 2.0]))
+    assert [step.duration_s is None for step in found] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert (found[3].group_size, found[1].group_size) == (3, None)
+    assert found[3].group_duration_s == pytest.approx(1.0, abs=0.05)
+
+
+def test_steps_are_named_from_the_end_of_the_list():
+    lists = (
+        "INFO 07-16 10:00:00 [common.py:85] Generated 3 decode buckets [bs, query, "
+        "num_blocks]: [(1, 1, 8), (1, 1, 16), (1, 1, 32)]\n"
+    )
+    found = of(WarmupStep, events(lists + bar_of([1.0, 2.0]) + "\n"))
+    assert [step.bucket for step in found] == [(1, 1, 32), (1, 1, 16)]
+
+
+def test_a_bar_that_was_not_seen_from_its_beginning_has_whole_seconds():
+    text = bar_of([1.5, 2.5, 3.5, 4.5]).split("\r")
+    found = of(WarmupStep, events("\r".join(text[4:]) + "\n"))
+    assert {step.resolution_s for step in found} <= {1.0, None}
+
+
+def test_a_bucket_that_was_skipped_leaves_the_others_without_a_name():
+    state = "Decode warmup processing:  33%|##| 1/3 [00:01<00:02,  1.00s/item, 2/3]"
+    lists = (
+        "INFO 07-16 10:00:00 [common.py:85] Generated 3 decode buckets [bs, query, "
+        "num_blocks]: [(1, 1, 8), (1, 1, 16), (1, 1, 32)]\n"
+    )
+    (step,) = of(WarmupStep, events(f"{lists}{state}\n"))
+    assert step.bucket is None
+
+
+def test_a_full_bar_of_weights_ends_their_loading_once():
+    line = "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:11<00:00, {}s/it]\n"
+    found = of(PhaseMarked, events(line.format("2.49") + line.format("2.93")))
+    assert [(e.name, e.edge, e.duration_s) for e in found] == [
+        ("load_weights", "end", 11.0)
+    ]
+
+
+PROBED = REAL_LOGS / "simdev_gaudi_0.26.0_high_level_profiler.log"
+PROBE = re.compile(
+    r" t=([\d.]+)\] HPUModelRunner\.log_warmup \S+ args=\('(\w+)', (\d+),"
+)
+
+
+@pytest.mark.skipif(not PROBED.exists(), reason="the real logs are not here")
+def test_times_from_the_bar_are_those_of_probes_in_the_real_plugin():
+    data = PROBED.read_bytes()
+    began = {
+        (phase.lower(), int(index)): float(time)
+        for time, phase, index in PROBE.findall(data.decode("utf-8", "replace"))
+    }
+    differences = [
+        abs(step.duration_s - (began[step.phase, step.index] - start))
+        for step in of(WarmupStep, read(data)[0][0])
+        if (start := began.get((step.phase, step.index - 1))) is not None
+        and (step.phase, step.index) in began
+    ]
+    assert len(differences) == 43
+    assert statistics.median(differences) < 0.03
+    assert max(differences) < 0.15

@@ -1,0 +1,68 @@
+"""Engine and device follow from the strongest evidence; foreign lines give none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import events, of, summary_of
+from warmup_insights.model.events import ConfigRecorded, Note
+
+CONFIG = (
+    "INFO 07-16 10:00:01 [core.py:116] Initializing a V1 LLM engine (v{}) with config: "
+    "model='a/b', device_config={}\n"
+)
+
+
+def identity(text: str) -> tuple[str | None, str | None]:
+    summary = summary_of(events(text))
+    return summary["engine"]["name"], summary["device"]["kind"]
+
+
+@pytest.mark.parametrize("device", ["cuda", "xpu", "cpu", "tpu"])
+def test_the_engines_own_configuration_names_the_device(device):
+    assert identity(CONFIG.format("0.26.0", device)) == ("vllm", device)
+
+
+def test_a_module_of_rocm_is_stronger_than_device_config_cuda():
+    text = CONFIG.format("0.17.0", "cuda") + (
+        "INFO 07-16 10:00:02 [rocm.py:463] Using Triton Attention backend.\n"
+        "INFO 07-16 10:00:09 [gpu_model_runner.py:1] Graph capturing finished in 2 secs, "
+        "took 0.11 GiB\n"
+    )
+    assert identity(text) == ("vllm", "rocm")
+
+
+def test_a_line_of_a_traceback_is_no_setting():
+    text = CONFIG.format("0.25.1", "cuda") + (
+        "ERROR 07-16 10:00:02 [core.py:866]     compilation_times: list = call()\n"
+        "    compilation_times: list = call()\n"
+    )
+    assert identity(text) == ("vllm", "cuda")
+    settings = [e.settings for e in of(ConfigRecorded, events(text))]
+    assert not any("compilation_times" in each for each in settings)
+
+
+def test_a_contradiction_is_noted():
+    text = (
+        "INFO 07-16 10:00:00 [__init__.py:239] Automatically detected platform cuda.\n"
+    )
+    text += CONFIG.format("0.25.1", "cuda")
+    text += "INFO 07-16 10:00:02 [hpu_worker.py:7] something\n"
+    assert identity(text) == ("vllm", "cuda")
+    (note,) = [n for n in of(Note, events(text)) if n.topic == "contradiction"]
+    assert "hpu" in note.text
+
+
+def test_the_plugin_is_vllm_gaudi_and_the_platform_in_the_tree_vllm_fork():
+    plugin = "INFO 07-16 10:00:00 [__init__.py:9] Platform plugin hpu is activated\n"
+    built_in = (
+        "INFO 07-16 10:00:00 [__init__.py:9] Automatically detected platform hpu.\n"
+    )
+    config = CONFIG.format("0.14.0", "hpu")
+    assert identity(plugin + config) == ("vllm-gaudi", "hpu")
+    assert identity(built_in + config) == ("vllm-fork", "hpu")
+
+
+def test_a_banner_alone_tells_the_engine_and_not_the_device():
+    text = "(APIServer pid=1) INFO 08-01 18:02:54 [api_utils.py:339] vLLM API server version 0.25.1\n"
+    assert identity(text) == ("vllm", None)

@@ -1,0 +1,85 @@
+"""Statements of CUDA memory, in the wording of each version, give all their parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import REAL_LOGS, events, of, read
+from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
+from warmup_insights.units import GIB
+
+HEAD = "(EngineCore pid=7) INFO 09-16 14:14:04 [gpu_worker.py:1066] "
+FREE = (
+    "Free memory on device (78.57/79.18 GiB) on startup. Desired GPU memory utilization "
+    "is (0.9, 71.26 GiB). Actual usage is "
+)
+END = (
+    "Replace gpu_memory_utilization config with `--kv-cache-memory=8417154969` (7.84 "
+    "GiB) to fit into requested memory, or `--kv-cache-memory=16270032384` (15.15 GiB) "
+    "to fully utilize gpu memory. Current kv cache memory in use is 8.68 GiB."
+)
+
+
+def gib(value: float) -> int:
+    return round(value * GIB)
+
+
+def budget_of(text: str) -> MemoryBudgetSet:
+    (found,) = of(MemoryBudgetSet, events(HEAD + text))
+    return found
+
+
+def test_parts_up_to_0_26_add_up_to_usable_memory():
+    found = budget_of(
+        f"{FREE}56.93 GiB for weight, 5.58 GiB for peak activation, 0.07 GiB for "
+        f"non-torch memory, and 0.69 GiB for CUDAGraph memory. {END}"
+    )
+    assert found.usable_bytes == gib(71.26)
+    parts = (found.weights_bytes, found.activation_bytes, found.non_torch_bytes)
+    assert sum(parts) + found.kv_cache_bytes == pytest.approx(gib(71.26), abs=gib(0.02))
+    assert found.graph_bytes == gib(0.69)
+
+
+def test_since_0_27_weights_and_non_torch_memory_are_one_figure():
+    found = budget_of(
+        f"{FREE}57.0 GiB for consumed memory (weights + non-torch), 5.58 GiB for peak "
+        f"activation, and 0.69 GiB for CUDAGraph memory. {END}"
+    )
+    assert found.consumed_bytes == gib(57.0)
+    assert (found.weights_bytes, found.non_torch_bytes) == (None, None)
+    assert found.graph_bytes == gib(0.69)
+    assert found.suggested_kv_cache_bytes == 8417154969
+
+
+def test_a_statement_that_was_cut_gives_what_is_whole():
+    found = budget_of(f"{FREE}56.93 GiB for weight, 5.58 GiB for peak activation, 0.")
+    assert (found.activation_bytes, found.graph_bytes) == (gib(5.58), None)
+
+
+def test_profile_result_of_0_27_has_no_weights_beside_their_sum():
+    found = budget_of(
+        "Memory profiling takes 14.06 seconds. Total non KV cache memory: 1.05GiB; "
+        "torch peak memory increase: 0.24GiB; total consumed (from mem_get_info): "
+        "0.81GiB; weights memory: 0.67GiB."
+    )
+    assert (found.consumed_bytes, found.weights_bytes) == (gib(0.81), None)
+
+
+FILES = sorted(REAL_LOGS.rglob("*.log"))
+
+
+@pytest.mark.skipif(not FILES, reason="the real logs are not here")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_stated_parts_of_real_logs_add_up_to_usable_memory(path):
+    """Within the rounding of five figures of two decimals."""
+    runs, _ = read(path.read_bytes(), path.name)
+    for found in runs.values():
+        estimates = of(GraphMemoryEstimated, found)
+        reserved = any(event.is_reserved for event in estimates)
+        estimate = max((e.estimated_bytes or 0 for e in estimates), default=0)
+        for event in of(MemoryBudgetSet, found):
+            parts = (event.weights_bytes, event.non_torch_bytes, event.activation_bytes)
+            if None in (*parts, event.usable_bytes, event.kv_cache_bytes):
+                continue
+            total = sum(parts) + event.kv_cache_bytes + (estimate if reserved else 0)
+            assert total == pytest.approx(event.usable_bytes, abs=gib(0.03))

@@ -1,0 +1,106 @@
+"""Ranks follow from names, pids and stated sizes, never from a repeat mark."""
+
+from __future__ import annotations
+
+from tests.helpers import events, of
+from warmup_insights.model.events import (
+    CaptureProgress,
+    ConfigRecorded,
+    GraphsCaptured,
+    MemoryMeasured,
+)
+
+LOADED = " INFO 07-16 10:00:0{} [gpu_model_runner.py:1] Model loading took 2.5 GiB and 1.5 seconds"
+OTHER = " INFO 07-16 10:00:09 [backends.py:920] collected artifacts: 2 entries"
+
+
+def num_ranks(text: str) -> int | None:
+    numbers = [e.num_ranks for e in of(ConfigRecorded, events(text))]
+    return next((number for number in reversed(numbers) if number is not None), None)
+
+
+def loaded(name: str, second: int = 1) -> str:
+    return f"({name})" + LOADED.format(second) + "\n"
+
+
+def test_a_process_without_events_is_a_rank():
+    text = loaded("Worker_TP0 pid=150") + f"(Worker_TP1 pid=165){OTHER}\n"
+    assert num_ranks(text) == 2
+
+
+def test_a_repeat_mark_makes_no_ranks():
+    line = loaded("Worker_DP0_TP1_EP1 pid=7").strip()
+    text = f"(RayWorkerProc pid=7) {line} [repeated 8x across cluster]\n"
+    text += loaded("Worker_DP1_TP1_EP3 pid=9")
+    assert {e.rank for e in of(MemoryMeasured, events(text))} == {1, 3}
+    assert num_ranks(text) == 4
+
+
+def test_engines_of_data_parallel_runs_without_workers_are_ranks():
+    text = loaded("EngineCore_DP0 pid=1") + loaded("EngineCore_DP3 pid=4")
+    text += f"(EngineCore_DP2 pid=3){OTHER}\n"
+    assert num_ranks(text) == 4
+
+
+def test_a_single_engine_has_no_rank():
+    text = (
+        "(EngineCore_DP0 pid=1) INFO 07-16 10:00:00 [parallel_state.py:1] rank 0 in world "
+        "size 1 is assigned as DP rank 0, PP rank 0, TP rank 0\n"
+    )
+    found = events(text + loaded("EngineCore_DP0 pid=1"))
+    assert [e.rank for e in of(MemoryMeasured, found)] == [None]
+    assert num_ranks(text) == 1
+
+
+def test_a_stated_world_size_counts_the_ranks():
+    text = (
+        "(EngineCore_DP2 pid=3) INFO 07-16 10:00:00 [parallel_state.py:1] rank 2 in world "
+        "size 4 is assigned as DP rank 2, PP rank 0, TP rank 0\n"
+    )
+    assert num_ranks(text) == 4
+
+
+def test_workers_of_v0_are_told_apart_by_their_pid_beside_a_driver():
+    text = "".join(loaded(f"VllmWorkerProcess pid={pid}") for pid in (7, 8, 9))
+    assert num_ranks(text) == 3
+    assert num_ranks(LOADED.format(1).strip() + "\n" + text) == 4
+
+
+def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():
+    text = (
+        "(EngineCore pid=1) INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine "
+        "(v0.26.0) with config: model='a/b', tensor_parallel_size=2, "
+        "pipeline_parallel_size=2\n"
+    )
+    text += loaded("Worker_DP1_PP0_TP1 pid=3") + loaded("Worker_PP1_TP0 pid=4")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [5, 2]
+
+
+def test_the_folder_of_the_compile_cache_names_the_rank_of_a_ray_worker():
+    text = (
+        "(RayWorkerWrapper pid=693) INFO 07-16 10:00:00 [backends.py:416] Using cache "
+        "directory: /c/88e0/rank_3_0 for vLLM's torch.compile\n"
+    )
+    (event,) = of(MemoryMeasured, events(text + loaded("RayWorkerWrapper pid=693")))
+    assert event.rank == 3
+    assert num_ranks(text) == 4
+
+
+def test_a_capture_bar_without_a_name_is_the_first_ranks():
+    text = "Capturing CUDA graph shapes: 100%|####| 67/67 [00:15<00:00,  4.34it/s]\n"
+    for rank in (0, 1):
+        text += (
+            f"(VllmWorker rank={rank} pid={rank + 5}) INFO 07-18 19:52:37 "
+            "[gpu_model_runner.py:2326] Graph capturing finished in 15 secs, took 0.73 GiB\n"
+        )
+    found = events(text)
+    assert [e.rank for e in of(CaptureProgress, found)] == [0]
+    assert {e.rank for e in of(GraphsCaptured, found)} == {0, 1}
+    assert num_ranks(text) == 2
+
+
+def test_names_of_processes_that_were_not_renamed_yet_are_read():
+    (event,) = of(MemoryMeasured, events(loaded("VllmWorker-1 pid=12")))
+    assert event.rank == 1
+    (event,) = of(MemoryMeasured, events(loaded("SpawnProcess-1:2 pid=12")))
+    assert event.rank is None

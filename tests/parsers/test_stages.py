@@ -1,0 +1,141 @@
+"""Stages begin and end where the engine prints it; what is no start starts nothing."""
+
+from __future__ import annotations
+
+from tests.helpers import events, of
+from warmup_insights.model.events import (
+    BucketMiss,
+    CompileFinished,
+    ConfigRecorded,
+    KVCacheAllocated,
+    Note,
+    PhaseMarked,
+    RuntimeCompile,
+)
+
+CORE = "(EngineCore pid=7) {} 07-16 10:00:{:02d} [{}] {}\n"
+
+
+def info(second: int, file: str, message: str, level: str = "INFO") -> str:
+    return CORE.format(level, second, file, message)
+
+
+def edges(text: str, name: str) -> list[tuple[str, float | None]]:
+    marked = [e for e in of(PhaseMarked, events(text)) if e.name == name]
+    return [(e.edge, e.time % 60 if e.time is not None else None) for e in marked]
+
+
+def test_kernel_warmup_ends_where_the_capture_of_graphs_began():
+    text = info(10, "kernel_warmup.py:295", "Warming up FlashInfer attention.")
+    text += info(
+        20, "gpu_model_runner.py:1", "Graph capturing finished in 6 secs, took 0.5 GiB"
+    )
+    assert edges(text, "kernel_warmup") == [("start", 10.0), ("end", 14.0)]
+
+
+def test_a_kernel_warmup_that_is_skipped_does_not_begin():
+    text = info(
+        10, "cutedsl_warmup.py:96", "Skipping CuTeDSL warmup on non-CUDA platform."
+    )
+    assert edges(text, "kernel_warmup") == []
+
+
+def test_registered_addresses_end_a_capture():
+    text = info(9, "custom_all_reduce.py:196", "Registering 4891 cuda graph addresses")
+    assert edges(text, "graph_capture") == [("end", 9.0)]
+
+
+def test_warmup_of_a_cpu_is_its_own_stage():
+    text = info(1, "cpu_model_runner.py:77", "Warming up model for the compilation...")
+    text += info(3, "cpu_model_runner.py:87", "Warming up done.")
+    assert edges(text, "model_warmup") == [("start", 1.0), ("end", 3.0)]
+
+
+def test_the_tag_of_a_compile_line_names_the_model():
+    text = info(1, "monitor.py:91", "[eagle_head] torch.compile took 7.46 s in total")
+    text += info(
+        2, "backends.py:1187", "[backbone] Dynamo bytecode transform time: 7.06 s"
+    )
+    text += info(3, "monitor.py:53", "torch.compile took 16.27 s in total")
+    found = of(CompileFinished, events(text))
+    assert [e.part for e in found] == ["eagle_head", "backbone", None]
+    assert [e.duration_s for e in found] == [7.46, 7.06, 16.27]
+
+
+def test_a_compilation_while_serving_names_its_kernel():
+    text = info(
+        5,
+        "jit_monitor.py:140",
+        "Triton kernel JIT compilation during inference: _k (M=3). This causes a latency "
+        "spike; consider extending warmup to cover this shape/config.",
+        "WARNING",
+    )
+    (found,) = of(RuntimeCompile, events(text))
+    assert (found.kernel, found.detail) == ("_k", "M=3")
+
+
+def test_blocks_are_read_from_the_line_of_the_metrics_logger():
+    text = info(
+        5,
+        "loggers.py:142",
+        "Engine 000: vllm cache_config_info with initialization after num_gpu_blocks is: "
+        "17463",
+    )
+    assert [e.num_blocks for e in of(KVCacheAllocated, events(text))] == [17463]
+
+
+def test_the_engines_own_override_of_blocks_is_no_setting():
+    line = "Overriding num_gpu_blocks={} with num_gpu_blocks_override=16"
+    text = info(5, "kv_cache_utils.py:826", line.format(0))
+    assert not any("num_gpu_blocks_override" in e.settings for e in settings(text))
+    text = info(5, "kv_cache_utils.py:826", line.format(28163))
+    assert any("num_gpu_blocks_override" in e.settings for e in settings(text))
+
+
+def settings(text: str) -> list[ConfigRecorded]:
+    start = info(1, "model.py:1", "Using max model len 1024")
+    return of(ConfigRecorded, events(start + text))
+
+
+def test_a_miss_before_there_are_buckets_is_the_profile_run():
+    start = info(
+        1,
+        "core.py:96",
+        "Initializing a V1 LLM engine (v0.14.1) with config: model='a/b', device_config=hpu",
+    )
+    miss = info(
+        5, "common.py:245",
+        "Prompt bucket for (1, 32768, 0) was not prepared. Adding new bucket: (1, 32768, "
+        "0)", "WARNING",
+    )  # fmt: skip
+    lists = info(6, "common.py:220", "Generated 1 prompt buckets [bs, query, num_blocks]: "
+                 "[(1, 128, 0)]")  # fmt: skip
+    found = events(start + miss + lists + miss)
+    assert [e.line for e in of(BucketMiss, found)] == [4]
+    assert [e.line for e in of(Note, found) if e.topic == "profile_run"] == [2]
+    assert [e.line for e in of(BucketMiss, events(miss))] == [1]
+
+
+def test_the_model_is_known_from_the_line_that_loads_it():
+    text = info(5, "gpu_model_runner.py:1", "Starting to load model Qwen/Qwen2.5-3B...")
+    assert [e.model for e in of(ConfigRecorded, events(text)) if e.model] == [
+        "Qwen/Qwen2.5-3B"
+    ]
+
+
+def test_a_path_into_the_hubs_cache_is_the_model_that_it_names():
+    path = "/root/.cache/huggingface/hub/models--Qwen--Qwen3-VL-32B/snapshots/4bf2c2/"
+    text = info(5, "gpu_model_runner.py:1", f"Starting to load model {path}...")
+    assert [e.model for e in of(ConfigRecorded, events(text)) if e.model] == [
+        "Qwen/Qwen3-VL-32B"
+    ]
+
+
+def test_a_draft_model_is_not_the_model():
+    text = info(
+        1,
+        "core.py:96",
+        "Initializing a V1 LLM engine (v0.26.0) with config: model='a/b'",
+    )
+    text += info(5, "gpu_model_runner.py:1", "Starting to load model a/draft...")
+    assert [e.model for e in of(ConfigRecorded, events(text)) if e.model] == ["a/b"]

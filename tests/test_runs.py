@@ -1,0 +1,76 @@
+"""Stored summaries stay true."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from warmup_insights.model.events import (
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)
+from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import current, refresh, refresh_stale
+from warmup_insights.storage import EventStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    with EventStore(tmp_path / "a.db") as opened:
+        yield opened
+
+
+def add(store, *events, **run):
+    with store.begin() as transaction:
+        transaction.ensure_run(RunRecord(run_id="r1", **run))
+        transaction.append("r1", events)
+
+
+def test_summary_is_made_anew_when_events_came_after_it(store):
+    add(store, RunStarted(engine="vllm"))
+    refresh(store, "r1")
+    add(store, WarmupFinished(duration_s=3.0))
+    assert current(store, store.run("r1")).summary.time.warmup_s == 3.0
+
+
+def test_refresh_fills_the_columns_that_lists_show(store):
+    add(store, RunStarted(engine="vllm", time=5.0), WarmupFinished(duration_s=3.0))
+    refresh(store, "r1")
+    run = store.run("r1")
+    assert (run.engine, run.status, run.started_at) == ("vllm", "finished", 5.0)
+
+
+def test_recorder_that_fell_silent_shows_as_killed_in_its_last_bucket(store):
+    step = WarmupStep(phase="prompt", bucket=(1, 128, 0), free_before_bytes=7)
+    add(store, RunStarted(), step, status="running", heartbeat_at=time.time() - 3600)
+    summary = current(store, store.run("r1")).summary
+    assert summary.status == "failed"
+    failure = summary.failure
+    assert (failure.kind, failure.bucket) == ("killed", (1, 128, 0))
+    assert failure.free_bytes == 7
+
+
+def test_recorder_that_speaks_is_running(store):
+    add(store, RunStarted(), status="running", heartbeat_at=time.time())
+    assert current(store, store.run("r1")).summary.status == "running"
+
+
+def test_recorder_that_died_while_serving_leaves_the_start_up_as_it_was(store):
+    add(store, RunStarted(), ServerReady(time=1.0), status="running",
+        heartbeat_at=time.time() - 3600)  # fmt: skip
+    summary = current(store, store.run("r1")).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.serving.end.kind == "killed"
+
+
+def test_stale_summaries_are_folded_anew_but_not_those_of_running_recorders(store):
+    add(store, RunStarted(engine="vllm"), WarmupFinished(duration_s=3.0))
+    assert refresh_stale(store) == 1
+    assert store.run_table()[0]["warmup_s"] == 3.0
+    add(store, RunStarted())
+    with store.begin() as transaction:
+        transaction.update_run("r1", status="running")
+    assert refresh_stale(store) == 0

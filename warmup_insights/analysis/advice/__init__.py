@@ -1,0 +1,51 @@
+"""What to change in a run, and what that would bring: rules over its facts.
+
+A rule gives nothing unless it can with numbers that the run measured; a figure that is
+unknown, or whose evidence contradicts itself, keeps every rule that needs it from
+applying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from warmup_insights.analysis.advice import (
+    rules_buckets,
+    rules_failure,
+    rules_memory,
+    rules_settings,
+    rules_time,
+)
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule
+from warmup_insights.model.summary import SCHEMA
+
+__all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
+
+RULES: tuple[Rule, ...] = (
+    *rules_failure.RULES[:2],
+    *rules_memory.RULES,
+    *rules_buckets.RULES,
+    *rules_time.RULES,
+    *rules_settings.RULES,
+    *rules_failure.RULES[2:],
+)
+"""Every rule, in the order in which findings of equal weight are shown."""
+_ORDER = {"high": 0, "medium": 1, "low": 2}
+
+
+def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
+    """All findings about a run, the most important first."""
+    found = [finding for rule in rules for finding in rule.decide(facts)]
+    return sorted(found, key=lambda finding: _ORDER[finding.severity])
+
+
+def findings_json(run_id: str, findings: Iterable[Finding]) -> dict[str, Any]:
+    """What `advise --json` prints."""
+    return {
+        "schema": SCHEMA,
+        "run_id": run_id,
+        "findings": [asdict(finding) for finding in findings],
+    }

@@ -1,0 +1,21 @@
+"""Two or more runs side by side: figures, settings, buckets, and what may be judged."""
+
+from __future__ import annotations
+
+from warmup_insights.analysis.compare.buckets import BucketChange, CostChange
+from warmup_insights.analysis.compare.comparability import Comparability
+from warmup_insights.analysis.compare.comparison import (
+    Change,
+    Comparison,
+    FigureRow,
+    MissRow,
+    RunHead,
+    change,
+    compare,
+)
+from warmup_insights.analysis.compare.settings import SettingRow
+
+__all__ = [
+    "BucketChange", "Change", "Comparability", "Comparison", "CostChange", "FigureRow",
+    "MissRow", "RunHead", "SettingRow", "change", "compare",
+]  # fmt: skip

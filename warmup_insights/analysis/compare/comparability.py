@@ -1,0 +1,103 @@
+"""What may be judged between two runs, and why the rest may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warmup_insights.model.figures import FIGURES, Figure, contradictory
+from warmup_insights.model.summary import PHASES, RunSummary
+
+CONTRADICTORY = "the evidence for it contradicts itself"
+
+
+class Comparability:
+    """Which figures of two runs can be judged against each other.
+
+    Times and sizes depend on the device as much as on the settings, so they are only
+    judged on one kind of device, and figures of one rank only at one number of ranks.
+    `device_reason` is how the devices differ, None if they do not; `notes` are
+    sentences for a person.
+    """
+
+    def __init__(self, old: RunSummary, new: RunSummary) -> None:
+        self.device_reason = _device_reason(old, new)
+        self._rank_reason = _rank_reason(old, new)
+        self._log_reason = _engine_reason(old, new)
+        self.bucket_reasons = {
+            phase: _dimension_reason(old, new, phase) for phase in PHASES
+        }
+        self._contradictory = contradictory(old) | contradictory(new)
+        self.notes = tuple(self._sentences())
+
+    def allows(self, figure: Figure) -> bool:
+        """Whether a better or worse of this figure would mean something."""
+        return self.reason(figure) is None
+
+    def reason(self, figure: Figure) -> str | None:
+        """Why the figure cannot be judged; None when it can."""
+        if figure.key in self._contradictory:
+            return CONTRADICTORY
+        if figure.per_device and self.device_reason is not None:
+            return self.device_reason
+        if figure.per_rank and self._rank_reason is not None:
+            return self._rank_reason
+        if figure.name.endswith("captured_reported"):
+            return self._log_reason
+        return None
+
+    @property
+    def times_are_comparable(self) -> bool:
+        """Whether durations were taken on one kind of device."""
+        return self.device_reason is None
+
+    def _sentences(self) -> Iterator[str]:
+        yield from _contradiction_note(self._contradictory)
+        if self.device_reason is not None:
+            yield f"Times and sizes are not judged: {self.device_reason}."
+        if self._rank_reason is not None:
+            yield f"Sizes per rank are not judged: {self._rank_reason}."
+        if self._log_reason is not None:
+            yield f"Logged capture counts are not judged: {self._log_reason}."
+        for phase, reason in self.bucket_reasons.items():
+            if reason is not None:
+                yield f"The {phase} bucket lists are not compared: {reason}."
+
+
+def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
+    if old.synthetic != new.synthetic:
+        return "one run is simulated and the other is not"
+    first, second = old.device, new.device
+    for one, other in ((first.kind, second.kind), (first.name, second.name)):
+        if one and other and one != other:
+            return f"the devices differ ({one}, {other})"
+    engines = (old.engine.name, new.engine.name)
+    if "reference" in engines and engines[0] != engines[1] and all(engines):
+        return f"the engines differ ({engines[0]}, {engines[1]})"
+    return None
+
+
+def _rank_reason(old: RunSummary, new: RunSummary) -> str | None:
+    if old.ranks == new.ranks:
+        return None
+    return f"the runs have {old.ranks} and {new.ranks} ranks"
+
+
+def _engine_reason(old: RunSummary, new: RunSummary) -> str | None:
+    first, second = old.engine.name, new.engine.name
+    if first and second and first != second:
+        return f"{first} and {second} count different things as captured"
+    return None
+
+
+def _dimension_reason(old: RunSummary, new: RunSummary, phase: str) -> str | None:
+    first, second = old.phase(phase).buckets, new.phase(phase).buckets
+    if first and second and len(first[0]) != len(second[0]):
+        return f"one has {len(first[0])} dimensions and the other {len(second[0])}"
+    return None
+
+
+def _contradiction_note(names: frozenset[str]) -> Iterator[str]:
+    titles = [figure.title for figure in FIGURES if figure.key in names]
+    titles += sorted(n.partition(":")[2] for n in names if n.startswith("phase:"))
+    if titles:
+        yield f"Not judged, since {CONTRADICTORY}: {', '.join(titles)}."

@@ -1,0 +1,240 @@
+"""Two or more runs side by side: what was set differently, and what came of it.
+
+The first run is the baseline; every other one is judged against it. A figure that is
+unknown for one of the two is `unknown`, one that cannot be judged between these runs is
+`not_comparable` with the reason, and a difference that the rounding of a log can hide is
+`same`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from warmup_insights.analysis.compare.buckets import BucketChange, compare_buckets
+from warmup_insights.analysis.compare.comparability import Comparability
+from warmup_insights.analysis.compare.settings import SettingRow, compare_settings
+from warmup_insights.errors import InputError
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import (
+    Figure,
+    Unit,
+    all_figures,
+    num_misses,
+    phase_figures,
+    resolution,
+)
+from warmup_insights.model.summary import SCHEMA, BucketRow, MemoryPart, RunSummary
+
+_ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
+
+
+@dataclass(frozen=True)
+class Change:
+    """From the baseline to one run.
+
+    `verdict` is `better`, `worse`, `changed` (no direction is better), `same`,
+    `unknown` or `not_comparable`.
+    """
+
+    absolute: float | None
+    percent: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of all runs; `changes` has one entry per run after the first."""
+
+    name: str
+    title: str
+    unit: Unit
+    group: str
+    better: str | None
+    values: tuple[float | None, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the row is worth showing where those that did not change are not."""
+        if any(change.verdict != "same" for change in self.changes):
+            return True
+        return self.name in _ALWAYS_TELLING
+
+
+@dataclass(frozen=True)
+class MissRow:
+    """A shape without a bucket, and how often each run met it; None is unknown."""
+
+    phase: str
+    shape: Bucket
+    counts: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """What names a run in a comparison."""
+
+    run_id: str
+    label: str | None
+    source: str | None
+    status: str | None
+    engine: str | None
+    version: str | None
+    model: str | None
+    device: str | None
+    synthetic: bool
+
+    @property
+    def title(self) -> str:
+        """The label, else the source, else the id."""
+        return self.label or self.source or self.run_id
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything about two or more runs; `as_dict` is what `--json` prints."""
+
+    runs: tuple[RunHead, ...]
+    notes: tuple[str, ...]
+    settings: tuple[SettingRow, ...]
+    partly_stated: tuple[SettingRow, ...]
+    figures: tuple[FigureRow, ...]
+    phases: tuple[FigureRow, ...]
+    memory: tuple[tuple[MemoryPart, ...], ...]
+    buckets: tuple[BucketChange, ...]
+    misses: tuple[MissRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"schema": SCHEMA, **msgspec.to_builtins(self)}
+
+
+def compare(
+    summaries: Sequence[RunSummary],
+    bucket_rows: Sequence[Sequence[BucketRow]] | None = None,
+) -> Comparison:
+    """Compare runs, the first of which is the baseline.
+
+    `bucket_rows` are the bucket summaries of the runs in the same order; without them
+    the cost of single buckets is unknown.
+
+    Raises:
+        InputError: fewer than two runs, or a run twice.
+    """
+    _check(summaries)
+    rows = bucket_rows if bucket_rows is not None else [()] * len(summaries)
+    fits = [Comparability(summaries[0], other) for other in summaries[1:]]
+    settings, partly = compare_settings(summaries)
+    figures = [_row(f, summaries, fits) for f in all_figures(summaries)]
+    return Comparison(
+        runs=tuple(_head(summary) for summary in summaries),
+        notes=tuple(dict.fromkeys(note for fit in fits for note in fit.notes)),
+        settings=settings,
+        partly_stated=partly,
+        figures=tuple(row for row in figures if set(row.values) != {None}),
+        phases=tuple(_row(f, summaries, fits) for f in phase_figures(summaries)),
+        memory=tuple(tuple(s.memory_or_none.parts) for s in summaries),
+        buckets=tuple(
+            change
+            for index, fit in enumerate(fits, start=1)
+            for change in compare_buckets(
+                (summaries[0], rows[0]), (summaries[index], rows[index]), fit
+            )
+        ),
+        misses=_misses(summaries),
+    )
+
+
+def change(
+    figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
+) -> Change:
+    """What became of a figure from one run to another."""
+    before, after = figure.read(old), figure.read(new)
+    if before is None or after is None:
+        return Change(None, None, "unknown")
+    difference = after - before
+    percent = 100.0 * difference / abs(before) if before else None
+    return Change(difference, percent, _verdict(figure, old, new, fit))
+
+
+def _verdict(
+    figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
+) -> str:
+    before, after = figure.read(old) or 0.0, figure.read(new) or 0.0
+    if not fit.allows(figure):
+        return "not_comparable"
+    step = max(
+        resolution(old, before, figure.unit), resolution(new, after, figure.unit)
+    )
+    if abs(after - before) <= step:
+        return "same"
+    if figure.better is None:
+        return "changed"
+    return "better" if (after > before) == (figure.better == "higher") else "worse"
+
+
+def _row(
+    figure: Figure, summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+) -> FigureRow:
+    return FigureRow(
+        figure.name,
+        figure.title,
+        figure.unit,
+        figure.group,
+        figure.better,
+        tuple(figure.read(summary) for summary in summaries),
+        tuple(
+            change(figure, summaries[0], other, fit)
+            for other, fit in zip(summaries[1:], fits, strict=True)
+        ),
+    )
+
+
+def _misses(summaries: Sequence[RunSummary]) -> tuple[MissRow, ...]:
+    found = [
+        {(miss.phase, miss.shape): miss.count for miss in summary.misses}
+        for summary in summaries
+    ]
+    keys = dict.fromkeys(key for misses in found for key in misses)
+    return tuple(
+        MissRow(
+            phase,
+            shape,
+            tuple(
+                misses.get(
+                    (phase, shape), 0 if num_misses(summary) is not None else None
+                )
+                for misses, summary in zip(found, summaries, strict=True)
+            ),
+        )
+        for phase, shape in keys
+    )
+
+
+def _head(summary: RunSummary) -> RunHead:
+    return RunHead(
+        run_id=summary.run_id,
+        label=summary.label,
+        source=summary.source.name,
+        status=summary.status,
+        engine=summary.engine.name,
+        version=summary.engine.version,
+        model=summary.model,
+        device=summary.device.name or summary.device.kind,
+        synthetic=summary.synthetic,
+    )
+
+
+def _check(summaries: Sequence[RunSummary]) -> None:
+    if len(summaries) < 2:
+        raise InputError(
+            "One run cannot be compared; name two or more, the first is the baseline"
+        )
+    ids = [summary.run_id for summary in summaries]
+    twice = next((run for run in ids if ids.count(run) > 1), None)
+    if twice is not None:
+        raise InputError(f"Run {twice} is named twice; name different runs")

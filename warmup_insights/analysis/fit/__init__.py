@@ -1,0 +1,1 @@
+"""Bucket sets that waste least for given traffic."""

@@ -1,0 +1,255 @@
+"""A fitted bucket set beside what the engine's own strategies do with the same traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+
+from warmup_insights.analysis.fit.cost import (
+    DEFAULT_BLOCK_WEIGHT,
+    Cost,
+    Limits,
+    Usage,
+    measure_waste,
+    needed_cost,
+    used_buckets,
+)
+from warmup_insights.analysis.fit.solve import Fit, fit_buckets
+from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
+from warmup_insights.analysis.plan_costs import Evidence, phase_costs
+from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, StrategyName
+from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.trial import Trial, try_settings
+from warmup_insights.errors import InputError
+from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
+
+
+@dataclass(frozen=True)
+class StrategyResult:
+    """What one strategy does: its buckets, those used, and the padding.
+
+    `uncovered` counts steps that none of its buckets covers; the engine makes a new one
+    for them while serving. Everything is None when the strategy cannot be used, with
+    the `error` with the reason.
+    """
+
+    name: str
+    num_buckets: int | None = None
+    num_used: int | None = None
+    executed: int | None = None
+    waste_ratio: float | None = None
+    uncovered: int | None = None
+    usage: Usage | None = None
+    keeps_limits: bool | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """The fit, the strategies on the same traffic, and what was assumed."""
+
+    traffic: str
+    num_prompt_steps: int
+    num_decode_steps: int
+    num_shapes: int
+    block_weight: int
+    fit: Fit
+    strategies: tuple[StrategyResult, ...]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what `--json` prints."""
+        fit = {
+            **asdict(self.fit),
+            "wasted": self.fit.wasted,
+            "waste_ratio": self.fit.waste_ratio,
+            "gap_percent": self.fit.gap_percent,
+        }
+        return {"schema": SCHEMA, **asdict(self), "fit": fit}
+
+
+def fit_for_settings(
+    traffic: Traffic,
+    settings: BucketingSettings,
+    limits: Limits,
+    *,
+    block_weight: int = DEFAULT_BLOCK_WEIGHT,
+    covers_limits: bool = False,
+    query_step: int = 1,
+) -> FitReport:
+    """Fit buckets to traffic under the engine's settings, and compare strategies.
+
+    With `covers_limits` the largest prompt and the fullest decode batch that the
+    settings allow get a bucket as well, whether they occur or not. Query lengths of
+    prompts are multiples of `query_step`, but for the largest legal one.
+
+    Raises:
+        InputError: no allowed set covers the traffic, or a prompt step of it is larger
+            than the settings allow.
+    """
+    name = traffic.name
+    _check_prompts(traffic, settings)
+    if covers_limits:
+        traffic = with_limits(traffic, settings)
+    trials = [
+        try_settings(replace(settings, strategy=strategy, bucket_file=None))
+        for strategy in get_args(StrategyName)
+    ]
+    fit = fit_buckets(
+        with_query_step(traffic, query_step, settings),
+        limits,
+        block_weight=block_weight,
+        max_tokens=settings.max_num_batched_tokens,
+        others=[
+            (trial.title, _lists(trial.generated))
+            for trial in trials
+            if trial.generated is not None
+            and keeps_step(trial.generated.prompt, query_step, settings)
+        ],
+    )
+    fit = replace(fit, needed=needed_cost(traffic, block_weight))
+    return FitReport(
+        name,
+        traffic.prompt.total,
+        traffic.decode.total,
+        len(traffic.prompt) + len(traffic.decode),
+        block_weight,
+        fit,
+        tuple(_judge(trial, traffic, limits, block_weight) for trial in trials),
+        traffic.notes,
+    )
+
+
+def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
+    if not len(traffic.prompt):
+        return
+    tokens = int((traffic.prompt.shapes[:, 0] * traffic.prompt.shapes[:, 1]).max())
+    if tokens > settings.max_num_batched_tokens:
+        raise InputError(
+            f"{traffic.name} has a prompt step of {tokens} tokens, more than "
+            f"max_num_batched_tokens={settings.max_num_batched_tokens}; raise it, or use "
+            "the settings that the traffic ran with"
+        )
+
+
+def _judge(
+    trial: Trial, traffic: Traffic, limits: Limits, block_weight: int
+) -> StrategyResult:
+    if trial.generated is None:
+        return StrategyResult(trial.title, error=trial.problem)
+    lists = _lists(trial.generated)
+    parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
+    wastes = [
+        measure_waste(part, lists[phase], phase, block_weight)
+        for phase, part in parts.items()
+    ]
+    executed = sum(waste.executed for waste in wastes)
+    wasted = sum(waste.wasted for waste in wastes)
+    pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
+    return StrategyResult(
+        trial.title,
+        len(pairs),
+        sum(len(used_buckets(part, lists[phase])) for phase, part in parts.items()),
+        executed,
+        wasted / executed if executed else None,
+        sum(waste.uncovered for waste in wastes),
+        limits.usage(pairs),
+        limits.load(pairs) <= 1,
+    )
+
+
+def _lists(generated: GeneratedBuckets) -> dict[str, Sequence[Bucket]]:
+    return {"prompt": generated.prompt, "decode": generated.decode}
+
+
+def with_limits(traffic: Traffic, settings: BucketingSettings) -> Traffic:
+    """The traffic with the largest legal shapes in it, which count for nothing."""
+    query = _longest_query(settings)
+    prompts = [(1, query, 0)]
+    context = int(traffic.prompt.shapes[:, 2].max()) if len(traffic.prompt) else 0
+    if context:
+        room = (settings.max_model_len - query) // settings.block_size
+        prompts.append((1, query, max(context, room)))
+    blocks = min(
+        settings.num_kv_blocks, settings.max_num_seqs * settings.blocks_per_seq
+    )
+    decodes = [(min(settings.max_num_seqs, blocks), 1, blocks)]
+    return replace(
+        traffic,
+        prompt=_with(traffic.prompt, prompts),
+        decode=_with(traffic.decode, decodes),
+    )
+
+
+def with_query_step(
+    traffic: Traffic, step: int, settings: BucketingSettings
+) -> Traffic:
+    """The traffic with query lengths of prompts rounded up to multiples of a step.
+
+    A bucket with such a length covers a shape exactly if it covers the rounded one.
+    """
+    if step == 1 or not len(traffic.prompt):
+        return traffic
+    largest = _longest_query(settings)
+    shapes = traffic.prompt.shapes.copy()
+    rounded = np.minimum(-(-shapes[:, 1] // step) * step, largest)
+    shapes[:, 1] = np.maximum(rounded, shapes[:, 1])
+    return replace(traffic, prompt=count_shapes(shapes, traffic.prompt.counts))
+
+
+def keeps_step(
+    prompts: Sequence[Bucket], step: int, settings: BucketingSettings
+) -> bool:
+    """Whether all query lengths are multiples of a step, or the largest legal one."""
+    largest = _longest_query(settings)
+    return all(b.query_len % step == 0 or b.query_len == largest for b in prompts)
+
+
+def _longest_query(settings: BucketingSettings) -> int:
+    return min(settings.max_num_batched_tokens, settings.max_model_len)
+
+
+def _with(traffic: ShapeCounts, shapes: Sequence[tuple[int, int, int]]) -> ShapeCounts:
+    return count_shapes(
+        np.concatenate([traffic.shapes, np.array(shapes)]),
+        np.concatenate([traffic.counts, np.zeros(len(shapes), np.int64)]),
+    )
+
+
+def bucket_lines(fit: Fit) -> str:
+    """The lines of a bucket file; a phase without traffic gets its smallest bucket."""
+    prompts = fit.buckets.get("prompt") or (Bucket(1, 2, 0),)
+    decodes = fit.buckets.get("decode") or (Bucket(1, 1, 1),)
+    return format_bucket_file(prompts, decodes)
+
+
+def run_costs(
+    summary: RunSummary, rows: Sequence[BucketRow]
+) -> tuple[Cost | None, Cost | None]:
+    """Seconds and graph bytes of any bucket, as a run shows them; None if it does not.
+
+    The fitted costs are used even for measured buckets, so that a larger bucket never
+    costs less than a smaller one. Every bucket counts as one that gets a graph.
+    """
+    evidence = Evidence(summary, rows)
+    costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
+    known = [cost for phase, cost in costs.items() if summary.phase(phase).buckets]
+    timed = [c.capture_s if c.captures_in_runs else c.run_s for c in known]
+
+    def seconds(phase: str, bucket: Bucket) -> float:
+        own = costs[phase]
+        runs = None if own.captures_in_runs else own.run_s
+        return sum(cost.fitted(bucket) for cost in (runs, own.capture_s) if cost)
+
+    def graph_bytes(phase: str, bucket: Bucket) -> float:
+        cost = costs[phase].graph_bytes
+        return 0.0 if cost is None else cost.fitted(bucket)
+
+    return (
+        seconds if known and None not in timed else None,
+        graph_bytes if known and all(cost.graph_bytes for cost in known) else None,
+    )

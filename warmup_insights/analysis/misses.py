@@ -1,0 +1,127 @@
+"""Shapes that no bucket covered: the nearest bucket, why not it, and what would help.
+
+The variables are those of vllm-gaudi (`bucketing/common.py`, `read_bucket_settings`);
+the V0 engines have the same names, with SEQ for the length of a prompt and BLOCK for
+decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import Miss, RunSummary
+
+Cause = Literal["skipped", "no_list", "not_warmed", "too_large", "no_combination"]
+
+DIMENSIONS: dict[tuple[str, int], tuple[str, ...]] = {
+    ("prompt", 3): ("BS", "QUERY", "CTX"),
+    ("decode", 3): ("BS", "QUERY", "BLOCK"),
+    ("prompt", 2): ("BS", "SEQ"),
+    ("decode", 2): ("BS", "BLOCK"),
+}
+"""Phase and number of dimensions to their names in the engines' range variables."""
+WORDS = {
+    "BS": "batch size", "QUERY": "query length", "CTX": "context blocks",
+    "BLOCK": "blocks", "SEQ": "sequence length",
+}  # fmt: skip
+"""These names for people."""
+_REASONS: dict[Cause, str] = {
+    "skipped": "warm-up was skipped",
+    "no_list": "the run lists no buckets",
+    "not_warmed": "a bucket covers it that was not warmed up",
+    "no_combination": "each dimension is covered, but by no bucket together",
+}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one missed shape needs.
+
+    `too_large` are the dimensions in which no bucket is large enough; it is empty when
+    each is, only not in one bucket. `nearest` is None when the run lists no buckets.
+    """
+
+    phase: str
+    shape: Bucket
+    fallback: Bucket | None
+    count: int
+    nearest: Bucket | None
+    too_large: tuple[int, ...]
+    cause: Cause
+
+    def reason(self, names: Sequence[str]) -> str:
+        """Why no bucket took the shape; `names` are those of its dimensions."""
+        if self.cause != "too_large":
+            return _REASONS[self.cause]
+        return "; ".join(
+            f"{names[d]} {self.shape[d]} is above every bucket" for d in self.too_large
+        )
+
+    @property
+    def wanted(self) -> Bucket:
+        """The bucket that would have done: what the engine made instead, or the shape."""
+        return self.fallback or self.shape
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Range variables that would cover the shape."""
+        return highest_settings([self])
+
+    @property
+    def file_line(self) -> str:
+        """A line for a bucket file, with three numbers; empty for older engines."""
+        return str(tuple(self.wanted)) if len(self.wanted) == 3 else ""
+
+
+def diagnose(summary: RunSummary) -> list[Diagnosis]:
+    """One diagnosis per missed shape, the most frequent first."""
+    found = [_diagnosis(summary, miss) for miss in summary.misses]
+    return sorted(found, key=lambda item: (-item.count, item.phase, item.shape))
+
+
+def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
+    """One setting per range that is too small, with the highest value of any shape."""
+    highest: dict[str, int] = {}
+    for item in found:
+        names = DIMENSIONS.get((item.phase, len(item.wanted)), ())
+        for d in item.too_large if names else ():
+            name = f"VLLM_{item.phase.upper()}_{names[d]}_BUCKET_MAX"
+            highest[name] = max(highest.get(name, 0), item.wanted[d])
+    return tuple(f"{name}={value}" for name, value in highest.items())
+
+
+def _diagnosis(summary: RunSummary, miss: Miss) -> Diagnosis:
+    shape = miss.shape
+    listed = [b for b in summary.phase(miss.phase).buckets if len(b) == len(shape)]
+    too_large = tuple(
+        d for d in range(len(shape)) if listed and max(b[d] for b in listed) < shape[d]
+    )
+    cause: Cause = "no_combination"
+    if summary.status == "skipped":
+        # Nothing was warmed up, so ranges and lists are not to blame.
+        cause, too_large = "skipped", ()
+    elif not listed:
+        cause = "no_list"
+    elif too_large:
+        cause = "too_large"
+    elif any(_distance(bucket, shape)[0] == 0 for bucket in listed):
+        cause = "not_warmed"
+    return Diagnosis(
+        phase=miss.phase,
+        shape=shape,
+        fallback=miss.fallback,
+        count=miss.count,
+        nearest=min(listed, key=lambda bucket: _distance(bucket, shape), default=None),
+        too_large=too_large,
+        cause=cause,
+    )
+
+
+def _distance(bucket: Bucket, shape: Bucket) -> tuple[int, int]:
+    """Dimensions that do not fit, then how far off the sizes are in all."""
+    short = sum(have < need for have, need in zip(bucket, shape, strict=True))
+    off = sum(abs(have - need) for have, need in zip(bucket, shape, strict=True))
+    return short, off

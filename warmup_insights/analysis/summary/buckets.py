@@ -1,0 +1,459 @@
+"""What became of every bucket: generated, omitted, warmed, captured.
+
+`captured` is what the evidence supports. Only vllm-fork V0 to 2025-07 prints the list
+of buckets that were really captured; a recorder counts captures; everything else that
+reads "captured" prints the length of the bucket list (vllm-gaudi
+`log_graph_warmup_summary`), which goes to `captured_reported` alone.
+
+A capture may be stated twice, as a step in graph mode and as a capture, in either order:
+it is one cost. A bucket may run in another shape than declared (vllm-gaudi
+`_check_config`), and several in one; there is one graph for each shape that ran.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.model.events import (
+    Bucket,
+    BucketRangesConfigured,
+    BucketsGenerated,
+    BucketsOmitted,
+    CaptureSummary,
+    Event,
+    GraphBudgetSet,
+    GraphCaptured,
+    GraphSkipped,
+    Note,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)
+from warmup_insights.model.summary import (
+    PHASES,
+    BucketRow,
+    Miss,
+    OtherPhase,
+    PhaseBuckets,
+    StepCost,
+)
+
+KINDS = (
+    BucketRangesConfigured, BucketsGenerated, BucketsOmitted, WarmupStep,
+    GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureSummary, WarmupFinished, Note,
+    ServerReady,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Executions of one bucket in one way: the first whole, the time of all."""
+
+    first: WarmupStep | GraphCaptured
+    position: int
+    keys: set[tuple[str | None, int | None]] = field(default_factory=set)
+    duration_s: float | None = None
+    memory_bytes: int | None = None
+    gc_s: float | None = None
+    compiled: int | None = None
+    compile_s: float | None = None
+    resolution_s: float | None = None
+
+    def add(self, event: WarmupStep | GraphCaptured) -> None:
+        """Add a cost, unless it is stated again: Ray prints lines of ranks twice."""
+        key = (event.mode, event.index)
+        if key in self.keys:
+            return
+        self.keys.add(key)
+        self.duration_s = _sum(self.duration_s, event.duration_s)
+        self.memory_bytes = _sum(self.memory_bytes, event.memory_bytes)
+        if isinstance(event, WarmupStep):
+            self.gc_s = _sum(self.gc_s, event.gc_s)
+            self.compiled = _sum(self.compiled, event.compiled)
+            self.compile_s = _sum(self.compile_s, event.compile_s)
+            self.resolution_s = _sum(self.resolution_s, event.resolution_s)
+
+    def cost(self, other: _Steps | None = None) -> StepCost:
+        """As stated; what is missing is taken from `other`, the same stated otherwise."""
+        named = [self] if other is None else [self, other]
+        first = {
+            name: _known(getattr(steps.first, name, None) for steps in named)
+            for name in ("index", "time", "free_before_bytes", "free_after_bytes",
+                         "estimate_bytes")
+        }  # fmt: skip
+        return StepCost(
+            position=self.position,
+            duration_s=_known(steps.duration_s for steps in named),
+            memory_bytes=_known(steps.memory_bytes for steps in named),
+            **first,
+        )
+
+
+@dataclass(slots=True)
+class _Fate:
+    """What happened to one bucket of one phase on one rank."""
+
+    warmed: bool = False
+    skipped: bool = False
+    executed: Bucket | None = None
+    runs: _Steps | None = None
+    """Steps in eager mode, or in a mode that is not stated."""
+    graph_steps: _Steps | None = None
+    captures: _Steps | None = None
+    is_late: bool = False
+    """Its graph was captured while serving, which is no cost of the warm-up."""
+
+
+@dataclass(slots=True)
+class _PhaseFacts:
+    """Everything about one phase on one rank."""
+
+    fates: dict[Bucket, _Fate] = field(default_factory=lambda: defaultdict(_Fate))
+    generated: int | None = None
+    total: int | None = None
+    listed: list[Bucket] | None = None
+    strategy: str | None = None
+    omitted_counted: int | None = None
+    omitted_listed: int | None = None
+    steps: set[tuple[int | None, Bucket | None]] = field(default_factory=set)
+    """Number and bucket of each step that finished, in whatever mode."""
+    declared: dict[int, Bucket] = field(default_factory=dict)
+    """Number of a step in graph mode to its bucket."""
+    reached_end: bool = False
+    has_hole: bool = False
+    last_index: int = 0
+    summary: CaptureSummary | None = None
+    captured: set[Bucket] = field(default_factory=set)
+    capture_bytes: int | None = None
+    saw_captures: bool = False
+
+
+class Buckets:
+    """Collects the fates of buckets; `phase` gives a section of the summary."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[int, str], _PhaseFacts] = defaultdict(_PhaseFacts)
+        self.budgets: dict[int, GraphBudgetSet] = {}
+        self._positions: dict[int, int] = {}
+        self._dimensions: dict[str, list[str]] = {}
+        self._is_finished = False
+        self._is_elided = False
+        self._is_ready = False
+
+    def route(self, kind: type[Event]) -> Callable[[Any], None]:
+        """What takes the events of one class."""
+        routes: dict[type[Event], Callable[[Any], None]] = {
+            WarmupStep: self._stepped,
+            GraphCaptured: self._captured,
+            BucketsGenerated: self._generated,
+            BucketRangesConfigured: self._ranged,
+        }
+        if kind in routes:
+            return routes[kind]
+        return self._of_a_phase if kind in _OF_A_PHASE else self._of_the_run
+
+    def _generated(self, event: BucketsGenerated) -> None:
+        if event.dimensions:
+            # Ranges have a name less where a number of the bucket is always the same.
+            self._dimensions[event.phase] = event.dimensions
+        facts = self._facts[rank_of(event), event.phase]
+        facts.generated = event.count
+        facts.strategy = event.strategy or facts.strategy
+        if event.buckets or facts.listed is None:
+            facts.listed = sorted(set(event.buckets))
+
+    def _ranged(self, event: BucketRangesConfigured) -> None:
+        self._dimensions.setdefault(event.phase, list(event.ranges))
+
+    def _of_a_phase(self, event: Any) -> None:
+        _OF_A_PHASE[type(event)](self._facts[rank_of(event), event.phase], event)
+
+    def _of_the_run(self, event: Event) -> None:
+        match event:
+            case GraphBudgetSet():
+                self.budgets[rank_of(event)] = event
+            case WarmupFinished() if not event.skipped:
+                self._is_finished = True
+            case ServerReady():
+                self._is_ready = True
+            case Note() if event.topic == "elided":
+                self._is_elided = True
+
+    def _position(self, rank: int) -> int:
+        position = self._positions.get(rank, -1) + 1
+        self._positions[rank] = position
+        return position
+
+    def _position_with(self, other: _Steps | None, rank: int) -> int:
+        """The place of the same execution stated otherwise, else the next one."""
+        return self._position(rank) if other is None else other.position
+
+    def _stepped(self, event: WarmupStep) -> None:
+        rank = rank_of(event)
+        facts = self._facts[rank, event.phase]
+        if event.total is not None:
+            facts.total = event.total
+        if not event.is_finished and event.duration_s is None:
+            return  # it only began: the same step follows when it is done
+        _count_step(facts, event)
+        if event.bucket is None:
+            return
+        fate = facts.fates[event.bucket]
+        fate.warmed = fate.warmed or event.is_finished
+        fate.executed = event.executed or fate.executed
+        if event.mode == "graph":
+            if event.index is not None:
+                facts.declared[event.index] = event.bucket
+            if fate.graph_steps is None:
+                position = self._position_with(fate.captures, rank)
+                fate.graph_steps = _Steps(event, position)
+            fate.graph_steps.add(event)
+            return
+        if fate.runs is None:
+            fate.runs = _Steps(event, self._position(rank))
+        fate.runs.add(event)
+
+    def _captured(self, event: GraphCaptured) -> None:
+        rank = rank_of(event)
+        facts = self._facts[rank, event.phase]
+        facts.saw_captures = True
+        bucket, ran = event.bucket, event.executed or event.bucket
+        # A recording of an older version names the shape that ran: the bucket is that
+        # of the step with the same number.
+        declared = facts.declared.get(event.index) if event.index is not None else None
+        if declared is not None and facts.fates[declared].executed == bucket:
+            bucket = declared
+        facts.captured.add(ran)
+        fate = facts.fates[bucket]
+        if fate.captures is None:
+            position = self._position_with(fate.graph_steps, rank)
+            fate.captures = _Steps(event, position)
+            fate.is_late = self._is_ready
+        fate.captures.add(event)
+        facts.capture_bytes = _sum(facts.capture_bytes, event.memory_bytes)
+
+    def phases(
+        self, rows: Sequence[BucketRow], misses: Sequence[Miss]
+    ) -> dict[str, PhaseBuckets] | None:
+        """The sections of prompt and decode; None when no event mentions either."""
+        found = {phase: self._phase(phase, rows, misses) for phase in PHASES}
+        return {phase: part for phase, part in found.items() if part} or None
+
+    def _phase(
+        self, phase: str, rows: Sequence[BucketRow], misses: Sequence[Miss]
+    ) -> PhaseBuckets | None:
+        facts = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
+        missed = sum(1 for miss in misses if miss.phase == phase)
+        budget = self._budget(phase)
+        if not facts and not missed and budget is None:
+            return None
+        generated = _lowest(_generated_count(item) for item in facts)
+        captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
+        captured = _lowest(len(buckets) for buckets in captured_lists)
+        fewest = min(captured_lists, key=len) if captured_lists else None
+        first = facts[0] if facts else _PhaseFacts()
+        own = [row for row in rows if row.phase == phase]
+        return PhaseBuckets(
+            generated=generated,
+            omitted=_lowest(_omitted_count(item) for item in facts),
+            warmed=_lowest(self._warmed_count(item) for item in facts),
+            captured=captured,
+            captured_reported=_lowest(
+                item.summary.captured_reported if item.summary else None
+                for item in facts
+            ),
+            capture_percent=_percent(captured, generated, first.summary),
+            graph_budget_bytes=budget,
+            graph_used_bytes=_used_bytes(first),
+            buckets=first.listed or [],
+            captured_buckets=None if fewest is None else sorted(fewest),
+            missed=missed,
+            strategy=first.strategy,
+            dimensions=self._dimensions.get(phase, []),
+            steps_s=_total(row.duration_s for row in own),
+            gc_s=_total(row.gc_s for row in own),
+            compiled=_total(row.compiled for row in own),
+            compile_s=_total(row.compile_s for row in own),
+        )
+
+    def _budget(self, phase: str) -> int | None:
+        for rank in sorted(self.budgets):
+            budget = self.budgets[rank]
+            value = budget.prompt_bytes if phase == "prompt" else budget.decode_bytes
+            if value is not None:
+                return value
+        return None
+
+    def _warmed_count(self, facts: _PhaseFacts) -> int | None:
+        """Distinct buckets that ran; unknown when lines were cut out between them."""
+        if not facts.steps:
+            return None
+        buckets = {bucket for _, bucket in facts.steps if bucket is not None}
+        seen = len(buckets) or len(facts.steps)
+        if not facts.has_hole and not self._is_elided:
+            return seen
+        return facts.total if facts.reached_end or self._is_finished else None
+
+    def other_phases(self) -> dict[str, OtherPhase]:
+        """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""
+        names = sorted({phase for _, phase in self._facts} - set(PHASES))
+        result = {}
+        for name in names:
+            facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
+            result[name] = OtherPhase(
+                generated=_lowest(_generated_count(item) for item in facts),
+                warmed=_lowest(self._warmed_count(item) for item in facts),
+            )
+        return result
+
+    def rows(self, misses: Sequence[Miss]) -> list[BucketRow]:
+        """One row per phase and bucket, as the lowest rank with that phase has it."""
+        missed = {(miss.phase, miss.shape): miss.count for miss in misses}
+        rows = []
+        for phase in sorted({p for _, p in self._facts} | {p for p, _ in missed}):
+            ranks = sorted(rank for rank, name in self._facts if name == phase)
+            facts = self._facts[ranks[0], phase] if ranks else _PhaseFacts()
+            listed = set(facts.listed or ())
+            shapes = {shape for name, shape in missed if name == phase}
+            rows += [
+                _row(phase, bucket, facts, bucket in listed, missed.get((phase, bucket), 0))
+                for bucket in sorted({*facts.fates, *facts.captured, *listed, *shapes})
+            ]  # fmt: skip
+        return rows
+
+
+def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
+    index, mode = event.index, event.mode
+    if index is not None and mode != "graph":
+        if index not in (facts.last_index, facts.last_index + 1, 1):
+            facts.has_hole = True
+        facts.last_index = index
+    if index == event.total:
+        facts.reached_end = True
+    if event.is_finished:
+        facts.steps.add((index, event.bucket))
+
+
+def _omitted(facts: _PhaseFacts, event: BucketsOmitted) -> None:
+    if event.buckets:
+        facts.omitted_listed = (facts.omitted_listed or 0) + len(event.buckets)
+    elif event.count is not None:
+        facts.omitted_counted = event.count
+
+
+def _omitted_count(facts: _PhaseFacts) -> int | None:
+    if facts.omitted_counted is not None:
+        return facts.omitted_counted
+    return facts.omitted_listed
+
+
+def _summarised(facts: _PhaseFacts, event: CaptureSummary) -> None:
+    facts.summary = event
+    facts.captured.update(event.buckets or ())
+
+
+def _skipped(facts: _PhaseFacts, event: GraphSkipped) -> None:
+    facts.saw_captures = True
+    facts.fates[event.bucket].skipped = True
+
+
+_OF_A_PHASE: dict[type[Event], Callable[[_PhaseFacts, Any], None]] = {
+    BucketsOmitted: _omitted,
+    GraphSkipped: _skipped,
+    CaptureSummary: _summarised,
+}
+
+
+def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:
+    """Buckets with evidence of a capture; None when there is no evidence either way."""
+    listed = facts.summary is not None and facts.summary.buckets is not None
+    return facts.captured if listed or facts.saw_captures else None
+
+
+def _generated_count(facts: _PhaseFacts) -> int | None:
+    return facts.generated if facts.generated is not None else facts.total
+
+
+def _used_bytes(facts: _PhaseFacts) -> int | None:
+    if facts.summary is not None and facts.summary.used_bytes is not None:
+        return facts.summary.used_bytes
+    return facts.capture_bytes
+
+
+def _percent(
+    captured: int | None, generated: int | None, summary: CaptureSummary | None
+) -> float | None:
+    if captured is None:
+        return None
+    if generated:
+        return round(100.0 * captured / generated, 4)
+    return summary.percent_reported if summary is not None else None
+
+
+def _row(
+    phase: str, bucket: Bucket, facts: _PhaseFacts, is_listed: bool, missed: int
+) -> BucketRow:
+    fate = facts.fates.get(bucket) or _Fate()
+    runs, capture = fate.runs, None
+    if fate.captures is not None:
+        capture = fate.captures.cost(fate.graph_steps)
+    elif fate.graph_steps is not None and not facts.saw_captures:
+        # A log states captures as steps alone.
+        capture = fate.graph_steps.cost()
+    elif fate.graph_steps is not None:
+        # Captures are stated apart and this bucket has none: it ran, in another's graph.
+        runs = runs or fate.graph_steps
+    run = runs.cost() if runs is not None else None
+    at_start = (run, None if fate.is_late else capture)
+    costs = [cost for cost in at_start if cost is not None]
+    steps = [steps for steps in (fate.runs, fate.graph_steps) if steps is not None]
+    captured = bucket in facts.captured
+    differs = fate.executed is not None and fate.executed != bucket
+    states = (
+        ("missed", missed), ("executed_differently", differs), ("captured", captured),
+        ("skipped", fate.skipped), ("warmed", fate.warmed), ("generated", True),
+    )  # fmt: skip
+    return BucketRow(
+        phase=phase,
+        bucket=bucket,
+        generated=is_listed,
+        warmed=fate.warmed,
+        captured=captured,
+        skipped=fate.skipped,
+        missed=missed,
+        duration_s=_total(cost.duration_s for cost in costs),
+        resolution_s=_total(own.resolution_s for own in steps),
+        memory_bytes=_total(cost.memory_bytes for cost in costs),
+        executed=fate.executed,
+        state=next(word for word, holds in states if holds),
+        gc_s=_total(own.gc_s for own in steps),
+        compiled=_total(own.compiled for own in steps),
+        compile_s=_total(own.compile_s for own in steps),
+        run=run,
+        capture=capture,
+    )
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """The sum of what is known of two; None when nothing is."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+def _total(values: Iterable[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _known(values: Iterable[Any]) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _lowest(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return min(known) if known else None

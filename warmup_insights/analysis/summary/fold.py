@@ -1,0 +1,219 @@
+"""The fold: events of one run, in order, become its summary and its bucket rows.
+
+It does not matter whether a recorder or a log gave the events, and there is a
+result at any time: the summary of a beginning is the progress of a start-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from warmup_insights.analysis.summary import buckets as bucket_fates
+from warmup_insights.analysis.summary import identity, memory, serving, stages
+from warmup_insights.analysis.summary.buckets import Buckets
+from warmup_insights.analysis.summary.identity import Identity
+from warmup_insights.analysis.summary.laws import contradictions
+from warmup_insights.analysis.summary.memory import Memory
+from warmup_insights.analysis.summary.progress import ProgressFold
+from warmup_insights.analysis.summary.ranks import leading
+from warmup_insights.analysis.summary.serving import ServingFold
+from warmup_insights.analysis.summary.stages import (
+    Compilation,
+    Defrag,
+    GarbageCollection,
+    Graphs,
+    Sampler,
+)
+from warmup_insights.analysis.summary.timeline import Timeline
+from warmup_insights.model.events import (
+    BenchmarkResult,
+    CaptureProgress,
+    CaptureSummary,
+    DefragWarmup,
+    Event,
+    GraphMemoryEstimated,
+    GraphsCaptured,
+    MemoryMeasured,
+    Note,
+    SamplerWarmup,
+    ServerReady,
+    WarmupStep,
+)
+from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import (
+    FOLD,
+    BucketRow,
+    DeviceName,
+    EngineName,
+    NoteFacts,
+    RunSummary,
+    SourceName,
+)
+
+MAX_NOTES = 100
+
+# Kinds that only a process with a device prints: each number on them is a rank.
+_RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
+                SamplerWarmup, DefragWarmup, GraphMemoryEstimated)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What the fold gives: the summary of a run and a row for each bucket."""
+
+    summary: RunSummary
+    rows: list[BucketRow]
+
+
+class RunFold:
+    """Takes the events of one run in order; `result` gives the summary so far."""
+
+    def __init__(self) -> None:
+        self._identity = Identity()
+        self._timeline = Timeline()
+        self._progress = ProgressFold()
+        self._memory = Memory()
+        self._buckets = Buckets()
+        self._serving = ServingFold()
+        self._sampler = Sampler()
+        self._defrag = Defrag()
+        self._graphs = Graphs()
+        self._compilation = Compilation()
+        self._gc = GarbageCollection()
+        self._benchmarks: list[dict[str, Any]] = []
+        self._notes: dict[tuple[str, str], int] = {}
+        self._ranks: set[int | None] = set()
+        self._is_ready = False
+        self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
+
+    def add(self, event: Event) -> None:
+        """Take an event, in the order of the run."""
+        self.add_all((event,))
+
+    def add_all(self, events: Iterable[Event]) -> None:
+        """Take events, in the order of the run."""
+        routes, ranks = self._routes, self._ranks
+        for event in events:
+            kind = type(event)
+            for take in routes.get(kind) or self._new_routes(kind):
+                take(event)
+            rank = event.rank
+            if rank not in ranks and (rank is not None or kind in _RANK_EVENTS):
+                ranks.add(rank)
+
+    def _new_routes(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
+        """What takes the events of one class."""
+        routes = self._routes[kind] = tuple(self._routes_for(kind))
+        return routes
+
+    def _routes_for(self, kind: type[Event]) -> Iterator[Callable[[Any], None]]:
+        yield self._timeline.route(kind)
+        if kind in serving.KINDS:
+            yield self._serving.seen
+        else:
+            yield self._progress.add
+        served = self._serving.route(kind)
+        if served is not None:
+            yield served
+        if kind in bucket_fates.KINDS:
+            yield self._buckets.route(kind)
+        if kind in stages.COMPILE_KINDS:
+            yield self._compiled
+        table = (
+            (identity.KINDS, self._identity.add), (memory.KINDS, self._memory.add),
+            (stages.SAMPLER_KINDS, self._sampler.add),
+            (stages.DEFRAG_KINDS, self._defrag.add),
+            (stages.GRAPH_KINDS, self._graphs.add), (stages.GC_KINDS, self._gc.add),
+            ((BenchmarkResult,), self._measured), ((Note,), self._noted),
+            ((ServerReady,), self._ready),
+        )  # fmt: skip
+        for kinds, take in table:
+            if kind in kinds:
+                yield take
+
+    def _measured(self, event: BenchmarkResult) -> None:
+        self._benchmarks.append(event.values)
+
+    def _noted(self, event: Note) -> None:
+        if len(self._notes) < MAX_NOTES:
+            key = (event.topic, event.text)
+            self._notes[key] = self._notes.get(key, 0) + event.count
+
+    def _ready(self, event: ServerReady) -> None:
+        self._is_ready = True
+
+    def _compiled(self, event: Event) -> None:
+        if not self._is_ready:
+            self._compilation.add(event)
+
+    def result(self, run: RunRecord) -> Folded:
+        """The summary and the rows of the events so far."""
+        is_recorded = run.source_kind == "recorder"
+        who, progress = self._identity, self._progress.result()
+        config, graphs = who.config(), self._graphs.result()
+        misses = self._serving.misses()
+        rows = self._buckets.rows(misses)
+        if is_recorded:
+            # A recorder's times are UTC; only logs leave the zone open.
+            self._timeline.timezone = "UTC"
+        section = self._memory.result(
+            config,
+            who.engine,
+            is_log=not is_recorded,
+            graph_budget=leading(self._buckets.budgets),
+            graphs=graphs,
+        )
+        others = self._buckets.other_phases()
+        summary = RunSummary(
+            run_id=run.run_id,
+            label=run.label,
+            source=SourceName(kind=run.source_kind, name=run.source_name),
+            engine=EngineName(name=who.engine, version=who.version),
+            device=DeviceName(
+                kind=who.device_kind,
+                name=who.device_name,
+                total_bytes=section.total_bytes if section else None,
+            ),
+            synthetic=who.synthetic or run.synthetic,
+            model=who.model,
+            ranks=who.num_ranks or len(self._ranks) or 1,
+            config=config,
+            status=who.status(is_recorded=is_recorded),
+            failure=who.failure(progress),
+            time=self._timeline.result(),
+            memory=section,
+            buckets=self._buckets.phases(rows, misses),
+            multimodal=others.pop("multimodal", None),
+            other_phases=others,
+            sampler=self._sampler.result(),
+            defrag=self._defrag.result(),
+            graphs=graphs,
+            misses=misses,
+            benchmarks=self._benchmarks,
+            notes=[
+                NoteFacts(topic=topic, text=text, count=count)
+                for (topic, text), count in self._notes.items()
+            ],
+            gc=self._gc.result(),
+            compile=self._compilation.result(),
+            serving=self._serving.result(
+                self._timeline.ready_at, who.serving_end(), who.ended_at
+            ),
+            progress=progress,
+            guessed=["time.started_at"] if who.year_from == "file" else [],
+            lines={**self._memory.lines(), **self._timeline.lines},
+            fold=FOLD,
+        )
+        found = contradictions(summary, rows, self._timeline.stated())
+        return Folded(msgspec.structs.replace(summary, contradictions=found), rows)
+
+
+def summarize(run: RunRecord, events: Iterable[Event]) -> Folded:
+    """The summary and the rows of a run from its events, in one pass."""
+    fold = RunFold()
+    fold.add_all(events)
+    return fold.result(run)

@@ -1,0 +1,404 @@
+"""The memory section of a run summary: from the whole device to blocks of the KV cache.
+
+The HPU engines divide what is free after the profiling run: usable is a share of it
+(vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vllm-fork `habana_worker.py`,
+`determine_num_available_blocks`). Upstream vLLM divides the whole device: usable is a
+share of the total, and weights, activations, other allocations and the estimate for
+graphs come out of it (`gpu_worker.py`, `determine_available_memory`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from warmup_insights.analysis.summary.ranks import first_known, leading, rank_of
+from warmup_insights.model.events import (
+    Event,
+    GraphBudgetSet,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    WarmupFinished,
+)
+from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.summary import (
+    GraphBudgetFacts,
+    GraphFacts,
+    MemoryFacts,
+    MemoryPart,
+    MemoryReading,
+    Setting,
+)
+
+KINDS = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
+MAX_READINGS = 1000
+_SHARES = 3.0
+"""Bytes that the rest of a budget may be off, each of whose shares was rounded down."""
+TOLERANCE = 0.005
+"""Share of the device below which a rest is rounding, not memory."""
+
+_BUDGET = (
+    "total_bytes", "free_bytes", "usable_bytes", "graph_reserved_bytes",
+    "kv_cache_bytes", "gpu_memory_utilization", "graph_reserved_fraction",
+    "non_torch_bytes", "consumed_bytes", "padding_bytes",
+)  # fmt: skip
+_CACHE = {
+    "num_blocks": "num_kv_blocks",
+    "block_size": "block_size",
+    "num_tokens": "kv_cache_tokens",
+    "max_concurrency": "max_concurrency",
+    "allocated_bytes": "kv_cache_allocated_bytes",
+    "num_padding_blocks": "num_padding_blocks",
+}
+_STAGES = {"profile_run": "profile_bytes", "kv_cache": "kv_cache_allocated_bytes"}
+_WHOLE = ("num_kv_blocks", "block_size", "kv_cache_tokens")
+
+Facts = dict[str, float]
+
+
+class Memory:
+    """Collects what events state about memory; `result` gives the section."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int, Facts] = {}
+        self._lines: dict[int, dict[str, int]] = {}
+        self._readings: dict[int, list[MemoryReading]] = {}
+        self._has_weights: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        """Take an event, in the order of the run."""
+        match event:
+            case MemoryBudgetSet():
+                self._divided(event)
+            case MemoryMeasured():
+                self._measured(event)
+            case KVCacheAllocated():
+                for theirs, ours in _CACHE.items():
+                    self._put(event, ours, getattr(event, theirs))
+            case WarmupFinished():
+                self._put(event, "warmup_allocated_bytes", event.allocated_bytes)
+
+    def _put(
+        self, event: Event, name: str, value: float | None, *, first: bool = False
+    ) -> None:
+        """Keep a figure of a rank; a later one replaces it, unless the first counts."""
+        if value is None:
+            return
+        rank = rank_of(event)
+        facts = self._by_rank.setdefault(rank, {})
+        if first and name in facts:
+            return
+        facts[name] = value
+        if event.line is not None:
+            self._lines.setdefault(rank, {})[name] = event.line
+
+    def _divided(self, event: MemoryBudgetSet) -> None:
+        for name in _BUDGET:
+            self._put(event, name, getattr(event, name))
+        self._put(event, "weights_bytes", event.weights_bytes, first=True)
+        self._put(event, "profile_bytes", event.activation_bytes, first=True)
+
+    def _measured(self, event: MemoryMeasured) -> None:
+        rank, delta = rank_of(event), event.delta_bytes
+        readings = self._readings.setdefault(rank, [])
+        if len(readings) < MAX_READINGS:
+            readings.append(_reading(event))
+        self._put(event, "total_bytes", event.total_bytes, first=True)
+        if event.stage == "kv_cache":
+            self._put(event, "free_after_kv_cache_bytes", _free_bytes(event))
+        if delta is None:
+            return
+        if event.stage == "weights":
+            # A draft model is loaded after the main one and counts as well.
+            known = self._by_rank.get(rank, {}).get("weights_bytes", 0)
+            before = known if rank in self._has_weights else 0
+            self._has_weights.add(rank)
+            self._put(event, "weights_bytes", before + delta)
+        elif event.stage == "preload_weights" and rank not in self._has_weights:
+            self._put(event, "weights_bytes", delta)
+        elif event.stage in _STAGES:
+            self._put(event, _STAGES[event.stage], delta)
+
+    def _first(self, name: str) -> float | None:
+        """The figure of the lowest rank that has it."""
+        value = first_known(self._by_rank, lambda facts: facts.get(name))
+        return value if isinstance(value, int | float) else None
+
+    def lines(self) -> dict[str, int]:
+        """Figure to the line that states it, for figures that a line states."""
+        found: dict[str, int] = {}
+        for rank in sorted(self._by_rank, reverse=True):
+            own = self._lines.get(rank, {})
+            for name in self._by_rank[rank]:
+                found.pop(f"memory.{name}", None)
+                if name in own:
+                    found[f"memory.{name}"] = own[name]
+        return found
+
+    def result(
+        self,
+        config: Mapping[str, Setting],
+        engine: str | None,
+        *,
+        is_log: bool,
+        graph_budget: GraphBudgetSet | None,
+        graphs: GraphFacts | None,
+    ) -> MemoryFacts | None:
+        """The section; None when no event states anything about memory."""
+        names = [name for name in MemoryFacts.__struct_fields__ if name not in _DERIVED]
+        known = {name: self._first(name) for name in names}
+        if all(value is None for value in known.values()):
+            return None
+        for name in ("gpu_memory_utilization", "block_size"):
+            if known[name] is None:
+                known[name] = _number(config.get(name))
+        blocks, size = known["num_kv_blocks"], known["block_size"]
+        if known["kv_cache_tokens"] is None and blocks is not None and size is not None:
+            known["kv_cache_tokens"] = blocks * size
+        for name in _WHOLE:
+            value = known[name]
+            known[name] = int(value) if value is not None else None
+        facts = msgspec.convert(known, MemoryFacts)
+        facts = self._with_block(facts, config, engine, is_log)
+        return msgspec.structs.replace(
+            facts,
+            graph_budget=_graph_budget(graph_budget),
+            readings=leading(self._readings) or [],
+            parts=budget_parts(facts, graphs),
+        )
+
+    def _with_block(
+        self,
+        facts: MemoryFacts,
+        config: Mapping[str, Setting],
+        engine: str | None,
+        is_log: bool,
+    ) -> MemoryFacts:
+        """The section with the size of a KV block, as far as the evidence goes."""
+        padding = self._first("padding_bytes")
+        if padding is None and not is_log:
+            padding = _padding(facts)
+        stated = self._first("num_padding_blocks")
+        num_padding = int(stated) if stated is not None else None
+        if num_padding is None and (padding or engine == "vllm-gaudi"):
+            num_padding = 1
+        elif num_padding is None and engine == "vllm-fork":
+            num_padding = 0  # block 0 is the padding block, and one of the counted
+        is_overridden = _number(config.get("num_gpu_blocks_override")) is not None
+        bounds = _block_range(facts, engine, padding, is_log, is_overridden)
+        if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
+            total = facts.num_kv_blocks + (num_padding or 0)
+            if facts.kv_cache_allocated_bytes % total == 0:
+                size = facts.kv_cache_allocated_bytes // total
+                bounds = (size, size)
+        if bounds is None:
+            return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
+        return msgspec.structs.replace(
+            facts,
+            num_padding_blocks=num_padding,
+            block_bytes=roundest(*bounds),
+            block_bytes_range=(float(bounds[0]), float(bounds[1])),
+        )
+
+
+_DERIVED = (
+    "parts", "readings", "graph_budget", "block_bytes", "block_bytes_range",
+    "num_padding_blocks",
+)  # fmt: skip
+
+
+def _padding(facts: MemoryFacts) -> int | None:
+    """What was taken off the KV cache's budget: the padding block of the V1 engines."""
+    known = (facts.usable_bytes, facts.graph_reserved_bytes, facts.kv_cache_bytes)
+    if known[0] is None or known[1] is None or known[2] is None:
+        return None
+    rest = known[0] - known[1] - known[2]
+    return rest if rest > 0 else None
+
+
+def _block_range(
+    facts: MemoryFacts,
+    engine: str | None,
+    padding: float | None,
+    is_log: bool,
+    is_overridden: bool,
+) -> tuple[float, float] | None:
+    """The bytes that a block can have; None when the evidence leaves it open.
+
+    The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
+    and not one more, unless their number was overridden.
+    """
+    lowest, highest = 1.0, math.inf
+    if padding:
+        # Stated by a log, or the rest of three shares that were each rounded down.
+        slack = bytes_step(engine, padding) / 2 if is_log else _SHARES
+        lowest, highest = padding - slack, padding + slack
+    budget, blocks = facts.kv_cache_bytes, facts.num_kv_blocks
+    if budget and budget > 0 and blocks and not is_overridden:
+        slack = bytes_step(engine, budget) / 2 if is_log else 0.0
+        low, high = (budget - slack) / (blocks + 1), (budget + slack) / blocks
+        if max(low, lowest) <= min(high, highest):
+            lowest, highest = max(low, lowest), min(high, highest)
+    return None if highest == math.inf else (lowest, highest)
+
+
+def roundest(lowest: float, highest: float) -> int:
+    """The integer between the two that the largest power of two divides.
+
+    A block is a product of powers of two and a small number of layers.
+    """
+    if lowest == highest:
+        return round(lowest)
+    power = 1 << max(0, int(highest).bit_length())
+    while power > 1:
+        multiple = math.ceil(lowest / power) * power
+        if 0 < multiple <= highest:
+            return multiple
+        power //= 2
+    return max(1, round((lowest + highest) / 2))
+
+
+def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryPart]:
+    """The parts that the device's memory was divided into; they add up to its total.
+
+    Empty when too little is known, and when what is known exceeds the device.
+    """
+    total = memory.total_bytes
+    if not total:
+        return []
+    known = list(
+        _parts_of_total(memory, graphs)
+        if divides_total(memory)
+        else _parts_of_free(memory)
+    )
+    if len(known) < 2:
+        return []
+    rest = total - sum(part.bytes for part in known)
+    if rest < -TOLERANCE * total:
+        return []
+    if rest > TOLERANCE * total:
+        place = next(
+            (i for i, part in enumerate(known) if part.name in ("margin", "kv_cache")),
+            len(known),
+        )
+        if known[0].name == "margin":
+            place = len(known) - 1
+        known.insert(place, _part("other", "not accounted for", rest))
+    return known
+
+
+def divides_total(memory: MemoryFacts) -> bool:
+    """Whether usable is a share of the whole device, as upstream vLLM divides it."""
+    total, usable = memory.total_bytes, memory.usable_bytes
+    share = memory.gpu_memory_utilization
+    if memory.graph_reserved_bytes is not None or not total:
+        return False  # only the HPU engines set memory aside for graphs
+    if usable is None or share is None:
+        return False
+    return abs(usable - total * share) < 2 * TOLERANCE * total
+
+
+def _part(name: str, label: str, size: float) -> MemoryPart:
+    return MemoryPart(name=name, label=label, bytes=round(size))
+
+
+def _listed(*parts: tuple[str, str, float | None]) -> Iterator[MemoryPart]:
+    for name, label, size in parts:
+        if size is not None and size > 0:
+            yield _part(name, label, size)
+
+
+def _cache(memory: MemoryFacts) -> int | None:
+    if memory.kv_cache_bytes is not None:
+        return memory.kv_cache_bytes
+    return memory.kv_cache_allocated_bytes
+
+
+def _parts_of_free(memory: MemoryFacts) -> Iterator[MemoryPart]:
+    free, usable = memory.free_bytes, memory.usable_bytes
+    has_budget = free is not None and memory.graph_reserved_bytes is not None
+    margin = free - usable if has_budget and free and usable is not None else None
+    return _listed(
+        ("weights", "weights", memory.weights_bytes),
+        ("profiling", "profiling run", memory.profile_bytes),
+        ("non_torch", "outside of PyTorch", memory.non_torch_bytes),
+        ("margin", "margin, never used", margin),
+        ("graphs", "reserved for graphs", memory.graph_reserved_bytes),
+        ("kv_cache", "KV cache", _cache(memory)),
+    )
+
+
+def _parts_of_total(
+    memory: MemoryFacts, graphs: GraphFacts | None
+) -> Iterator[MemoryPart]:
+    assert memory.total_bytes is not None, "checked by divides_total"
+    assert memory.usable_bytes is not None, "checked by divides_total"
+    margin = memory.total_bytes - memory.usable_bytes
+    label, size = "graphs, as estimated", _reserved_graphs(memory, graphs)
+    taken = graphs.memory_bytes if graphs is not None else None
+    if size is None and taken is not None and 0 < taken <= margin:
+        # Where nothing is set aside for them, captures take from the margin.
+        label, size, margin = "graphs, out of the margin", taken, margin - taken
+    weights, outside = memory.weights_bytes, memory.non_torch_bytes
+    if memory.consumed_bytes is not None and outside is None:
+        outside = memory.consumed_bytes - (weights or 0)
+    return _listed(
+        ("margin", "margin, never used", margin),
+        ("weights", "weights", weights),
+        ("profiling", "peak activations", memory.profile_bytes),
+        ("non_torch", "outside of PyTorch", outside),
+        ("graphs", label, size),
+        ("kv_cache", "KV cache", _cache(memory)),
+    )
+
+
+def _reserved_graphs(memory: MemoryFacts, graphs: GraphFacts | None) -> int | None:
+    """The estimate for graphs where it is a part of usable memory; else None.
+
+    Since vLLM 0.27 the peak of activations contains it. Where the log does not state
+    whether it was taken off, it was if the other parts leave room for it.
+    """
+    if graphs is None or graphs.estimated_bytes is None:
+        return None
+    if memory.consumed_bytes is not None or graphs.is_reserved is False:
+        return None
+    if graphs.is_reserved is None:
+        known = (memory.weights_bytes, memory.profile_bytes, memory.non_torch_bytes)
+        rest = (memory.usable_bytes or 0) - sum(size or 0 for size in known)
+        if rest - (_cache(memory) or 0) < 0.9 * graphs.estimated_bytes:
+            return None
+    return graphs.estimated_bytes
+
+
+def _reading(event: MemoryMeasured) -> MemoryReading:
+    return MemoryReading(
+        stage=event.stage,
+        time=event.time,
+        used_bytes=event.used_bytes,
+        free_bytes=_free_bytes(event),
+        delta_bytes=event.delta_bytes,
+        host_delta_bytes=event.host_delta_bytes,
+        line=event.line,
+    )
+
+
+def _free_bytes(event: MemoryMeasured) -> int | None:
+    if event.free_bytes is None and event.total_bytes and event.used_bytes is not None:
+        return event.total_bytes - event.used_bytes
+    return event.free_bytes
+
+
+def _graph_budget(event: GraphBudgetSet | None) -> GraphBudgetFacts | None:
+    if event is None:
+        return None
+    names = GraphBudgetFacts.__struct_fields__
+    return GraphBudgetFacts(**{name: getattr(event, name) for name in names})
+
+
+def _number(value: Setting) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value

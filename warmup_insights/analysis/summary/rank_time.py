@@ -1,0 +1,203 @@
+"""The time of one rank: its phases, from the marks that its events are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warmup_insights.analysis.summary.spans import ASSUMED, BOUNDED, MEASURED, Span
+from warmup_insights.model.events import (
+    BucketsGenerated,
+    CaptureSummary,
+    CompileFinished,
+    ConfigRecorded,
+    DefragWarmup,
+    EngineInitialized,
+    Event,
+    Failure,
+    GraphCaptured,
+    GraphsCaptured,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    PhaseMarked,
+    SamplerWarmup,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)  # fmt: skip
+
+CUT = "lines_cut_out"
+"""Time between two phases where a person took lines out of the log."""
+
+STEPS = (WarmupStep, GraphCaptured)
+_STAGES = {
+    "weights": "load_model",
+    "preload_weights": "load_model",
+    "drafter_weights": "load_model",
+    "wrap_graphs": "load_model",
+    "quantization": "load_model",
+    "move_to_device": "load_model",
+    "compile": "compile",
+    "profile_run": "profile_run",
+    "kv_cache": "kv_cache",
+}
+
+
+@dataclass(slots=True)
+class RankTime:
+    """One rank: its spans so far, what it is doing, and since when.
+
+    `is_quiet`: a rank above 0 prints so few lines that one which ends a phase stands
+    for all the time before it.
+    """
+
+    is_quiet: bool = False
+    stated: list[Span] = field(default_factory=list)
+    """Phases whose beginning and end are both marked."""
+    marks: dict[str, float] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    doing: str | None = None
+    since: float | None = None
+    last: float | None = None
+    ended: dict[str, float] = field(default_factory=dict)
+    """When each phase was last marked as over."""
+    is_cut: bool = False
+    """Lines are missing since the last mark."""
+    is_initialized: bool = False
+    """The engine stated that its start-up was over."""
+
+    def begin(self, name: str, time: float) -> None:
+        """From `time` on this rank does `name`."""
+        if self.is_cut and self.doing is not None and self.doing != name:
+            self.doing = CUT
+        self.is_cut = False
+        self._settle(time)
+        self.doing, self.since = name, time
+
+    def end(self, name: str, time: float, duration_s: float | None) -> None:
+        """At `time` this rank is done with `name`."""
+        self.ended[name] = time
+        before = self.last
+        if duration_s is not None:
+            self._settle(time)
+            self.spans.append(Span(name, time - duration_s, time, MEASURED))
+        elif self.doing == name and self.since is not None:
+            self.spans.append(Span(name, self.since, time, BOUNDED))
+        elif self.doing is not None and not self.is_quiet:
+            # Where one ended and the other began is not stated.
+            self._settle(time)
+        elif before is not None:
+            self.spans.append(Span(name, before, time, BOUNDED))
+        if self.doing == name or duration_s is None:
+            self.doing = self.since = None
+        self.last = time
+
+    def mark(self, event: PhaseMarked, time: float) -> None:
+        """A phase begins or ends, and its name is stated."""
+        if event.edge == "start":
+            self.marks[event.name] = time
+            self.begin(event.name, time)
+            return
+        began = self.marks.pop(event.name, None)
+        if began is not None:
+            self.stated.append(Span(event.name, began, time, MEASURED))
+        self.end(event.name, time, event.duration_s)
+
+    def _settle(self, time: float) -> None:
+        if self.doing is not None and self.since is not None:
+            self.spans.append(Span(self.doing, self.since, time, ASSUMED))
+            self.since = time
+        self.last = time
+
+    def spans_until(self, end: float) -> list[Span]:
+        """The spans so far, and what is going on until `end`."""
+        if self.doing is None or self.since is None:
+            return self.spans
+        return [*self.spans, Span(self.doing, self.since, end, ASSUMED)]
+
+    def touch(self, time: float) -> None:
+        """An event at `time` that neither begins nor ends a phase."""
+        if self.doing is None:
+            self.last = time
+
+
+def take_mark(  # noqa: C901 - a table: one case for each kind
+    own: RankTime, event: Event, time: float
+) -> None:
+    """Begin or end the phase that an event marks."""
+    match event:
+        case PhaseMarked():
+            own.mark(event, time)
+        case MemoryMeasured() if event.stage in _STAGES:
+            own.end(_STAGES[event.stage], time, event.duration_s)
+        case BucketsGenerated():
+            own.end("bucket_generation", time, None)
+        case CaptureSummary():
+            own.end(_summary_phase(own, event), time, None)
+        case SamplerWarmup() | DefragWarmup():
+            _section(own, event, time)
+        case GraphsCaptured():
+            own.end("graph_capture", time, event.duration_s)
+        case CompileFinished() if event.duration_s is not None:
+            own.end("compile", time, event.duration_s)
+        case MemoryBudgetSet() if (
+            _is_measured(event) and "profile_run" not in own.ended
+        ):
+            own.end("profile_run", time, None)
+        case KVCacheAllocated() if not own.is_initialized:
+            own.end("kv_cache", time, None)
+        case ServerReady():
+            own.end("server_start", time, None)
+        case EngineInitialized():
+            own.is_initialized = True
+            own.touch(time)
+        case ConfigRecorded() | Failure() | WarmupFinished():
+            own.touch(time)
+
+
+def _is_measured(event: MemoryBudgetSet) -> bool:
+    """Whether the budget follows from the profile run, not from settings alone."""
+    return event.kv_cache_bytes is not None or event.activation_bytes is not None
+
+
+def _section(own: RankTime, event: SamplerWarmup | DefragWarmup, time: float) -> None:
+    name = "sampler_warmup" if isinstance(event, SamplerWarmup) else "defrag_warmup"
+    if event.status == "started":
+        own.begin(name, time)
+    else:
+        own.end(name, time, event.duration_s)
+
+
+def _step_name(event: WarmupStep | GraphCaptured) -> str:
+    if isinstance(event, GraphCaptured):
+        known = event.phase in ("prompt", "decode")
+        return f"{event.phase}_graphs" if known else "graph_capture"
+    return f"{event.phase}_{'graphs' if event.mode == 'graph' else 'warmup'}"
+
+
+def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
+    """Steps of one phase are one span while they follow each other."""
+    name = _step_name(event)
+    if event.duration_s is None:
+        if own.doing != name:
+            own.begin(name, time)
+        return
+    end = time + event.duration_s
+    last = own.spans[-1] if own.spans else None
+    if last is not None and last.name == name and 0 <= time - last.end <= 0.05:
+        if end > last.end:
+            own.spans[-1] = Span(name, last.start, end, MEASURED)
+    else:
+        own.begin(name, time)
+        own.spans.append(Span(name, time, end, MEASURED))
+    own.doing = own.since = None
+    own.last = end
+
+
+def _summary_phase(own: RankTime, event: CaptureSummary) -> str:
+    """The phase that ends where a summary is printed: what was going on, if it fits."""
+    for suffix in ("graphs", "warmup"):
+        name = f"{event.phase}_{suffix}"
+        if own.doing == name or any(span.name == name for span in own.spans[-3:]):
+            return name
+    return f"{event.phase}_warmup"

@@ -1,0 +1,171 @@
+"""What happened after the server was ready: misses, uses, sleeps, late compilations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.model.events import (
+    Bucket,
+    BucketMiss,
+    BucketUsed,
+    DefragRan,
+    Event,
+    LazyCapture,
+    RuntimeCompile,
+    ServingFailure,
+    ShutdownRequested,
+    SleepModeChanged,
+)
+from warmup_insights.model.summary import (
+    Miss,
+    RuntimeCompileFacts,
+    Serving,
+    ServingEnd,
+    SleepFacts,
+    UsedShape,
+)
+from warmup_insights.units import isoformat
+
+MAX_SHAPES = 100_000
+"""Distinct shapes of use that are kept; steps of others are only counted."""
+MAX_ROWS = 10_000
+KINDS = frozenset(
+    (BucketMiss, BucketUsed, DefragRan, LazyCapture, RuntimeCompile, ServingFailure,
+     ShutdownRequested, SleepModeChanged)
+)  # fmt: skip
+"""Events of serving: their time is none of the start-up's."""
+
+
+@dataclass(slots=True)
+class _Miss:
+    """A shape that no bucket covered."""
+
+    fallback: Bucket | None = None
+    counts: dict[int, int] = field(default_factory=dict)
+    """How often, by rank."""
+
+
+@dataclass(slots=True)
+class _Use:
+    """Steps of one shape in one bucket."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    """How often, by rank."""
+    durations: dict[int, float] = field(default_factory=dict)
+    """Seconds, by rank."""
+    executed: Bucket | None = None
+
+
+class ServingFold:
+    """Collects the events of serving; `result` gives the section."""
+
+    def __init__(self) -> None:
+        self._misses: dict[tuple[str, Bucket], _Miss] = {}
+        self._fallbacks: set[tuple[str, Bucket]] = set()
+        self._uses: dict[tuple[str, Bucket, Bucket], _Use] = {}
+        self._num_uncounted = 0
+        self._sleeps: list[SleepFacts] = []
+        self._compiles: dict[tuple[str, str, str | None], int] = {}
+        self._compiled_at: dict[tuple[str, str, str | None], float | None] = {}
+        self._until: float | None = None
+
+    def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        """What takes the events of one class; None when only their time counts."""
+        routes: dict[type[Event], Callable[[Any], None]] = {
+            BucketMiss: self._missed,
+            BucketUsed: self._used,
+            SleepModeChanged: self._slept,
+            RuntimeCompile: self._compiled,
+        }
+        return routes.get(kind)
+
+    def seen(self, event: Event) -> None:
+        """Serving lasted at least until this event."""
+        if event.time is not None and (self._until is None or event.time > self._until):
+            self._until = event.time
+
+    def _missed(self, event: BucketMiss) -> None:
+        key = (event.phase, event.shape)
+        if key in self._fallbacks:
+            # The second warning about one step: its fallback bucket is new as well.
+            return
+        miss = self._misses.get(key)
+        if miss is None:
+            miss = self._misses[key] = _Miss()
+        fallback = event.fallback
+        if fallback is not None:
+            self._fallbacks.add((event.phase, fallback))
+            miss.fallback = fallback
+        rank = rank_of(event)
+        miss.counts[rank] = miss.counts.get(rank, 0) + event.count
+
+    def _used(self, event: BucketUsed) -> None:
+        key = (event.phase, event.shape, event.bucket)
+        use = self._uses.get(key)
+        if use is None:
+            if len(self._uses) >= MAX_SHAPES:
+                self._num_uncounted += event.count
+                return
+            use = self._uses[key] = _Use()
+        rank = rank_of(event)
+        use.counts[rank] = use.counts.get(rank, 0) + event.count
+        if event.duration_s is not None:
+            use.durations[rank] = use.durations.get(rank, 0.0) + event.duration_s
+        use.executed = event.executed or use.executed
+
+    def _slept(self, event: SleepModeChanged) -> None:
+        if len(self._sleeps) < MAX_ROWS:
+            names = SleepFacts.__struct_fields__
+            self._sleeps.append(SleepFacts(**{n: getattr(event, n) for n in names}))
+
+    def _compiled(self, event: RuntimeCompile) -> None:
+        key = (event.what, event.kernel, event.detail)
+        if key in self._compiles or len(self._compiles) < MAX_ROWS:
+            self._compiles[key] = self._compiles.get(key, 0) + 1
+            self._compiled_at.setdefault(key, event.time)
+
+    def misses(self) -> list[Miss]:
+        """Distinct shapes that no bucket covered, with the lowest count of any rank."""
+        return [
+            Miss(phase=phase, shape=shape, fallback=miss.fallback,
+                 count=min(miss.counts.values()))
+            for (phase, shape), miss in self._misses.items()
+        ]  # fmt: skip
+
+    def _used_shapes(self) -> list[UsedShape]:
+        """Shapes and the buckets they ran in, as the leading rank has it."""
+        return [
+            UsedShape(phase=phase, shape=shape, bucket=bucket, executed=use.executed,
+                      count=use.counts[min(use.counts)],
+                      duration_s=use.durations.get(min(use.counts)))
+            for (phase, shape, bucket), use in self._uses.items()
+        ]  # fmt: skip
+
+    def result(
+        self, ready_at: float | None, end: ServingEnd | None, ended_at: float | None
+    ) -> Serving | None:
+        """The section; None when nothing is known of it."""
+        if ready_at is None and not self._uses and end is None:
+            return None
+        until = ended_at if ended_at is not None else self._until
+        lasted = (
+            until - ready_at if until is not None and ready_at is not None else None
+        )
+        return Serving(
+            ready_at=isoformat(ready_at),
+            ended_at=isoformat(ended_at),
+            duration_s=lasted if lasted is not None and lasted >= 0 else None,
+            end=end,
+            sleeps=self._sleeps,
+            jit=[
+                RuntimeCompileFacts(what=what, kernel=kernel, detail=detail,
+                                    time=self._compiled_at[what, kernel, detail],
+                                    count=count)
+                for (what, kernel, detail), count in self._compiles.items()
+            ],
+            uses=self._used_shapes(),
+            num_uncounted=self._num_uncounted,
+        )  # fmt: skip

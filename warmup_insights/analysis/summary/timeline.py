@@ -1,0 +1,258 @@
+"""Where the time of a start-up went, from the events of a run alone.
+
+Engines print little about time: a line when something begins, or when it ended and how
+long it took. Marks are collected per rank; the timeline of the run is that of the
+lowest rank and of the processes without one, and slower ranks explain what is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from warmup_insights.analysis.summary import serving
+from warmup_insights.analysis.summary.rank_time import (
+    STEPS,
+    RankTime,
+    take_mark,
+    take_step,
+)
+from warmup_insights.analysis.summary.spans import (
+    OTHER_RANK,
+    Span,
+    partition,
+)
+from warmup_insights.model.events import (
+    CompileFinished,
+    EngineInitialized,
+    Event,
+    GapSeen,
+    Note,
+    RunStarted,
+    ServerReady,
+    WarmupFinished,
+)
+from warmup_insights.model.summary import Gap, RankPhases, TimePhase, Times
+from warmup_insights.units import isoformat
+
+READY_WITHIN_S = 60.0
+"""`Starting vLLM server` and `Application startup complete` belong together."""
+MAX_GAPS = 200
+
+_SERVING = serving.KINDS | {GapSeen, Note}
+_SPECIAL = frozenset((GapSeen, WarmupFinished, EngineInitialized, RunStarted, Note))
+
+
+class Timeline:
+    """Collects the marks of a run; `result` gives the `time` section of a summary."""
+
+    def __init__(self) -> None:
+        self.by_rank: dict[int, RankTime] = {}
+        self._gaps: list[GapSeen] = []
+        self.started_at: float | None = None
+        self.ready_at: float | None = None
+        self.last_at: float | None = None
+        self.warmup_s: float | None = None
+        self.engine_init_s: float | None = None
+        self.lines: dict[str, int] = {}
+        """Figure to the line that states it."""
+        self.timezone: str | None = None
+        self._is_warm = False
+
+    def route(self, kind: type[Event]) -> Callable[[Event], None]:
+        """What takes the events of one class."""
+        if kind in STEPS:
+            return self._stepped
+        return self._while_serving if kind in _SERVING - _SPECIAL else self.add
+
+    def _stepped(self, event: Event) -> None:
+        """`add` of the events of which there are most."""
+        time = event.time
+        if time is None:
+            return
+        if self.started_at is None or time < self.started_at:
+            self.started_at = time
+        if self.ready_at is None or time <= self.ready_at:
+            self._startup(event, time)
+
+    def _while_serving(self, event: Event) -> None:
+        """Events of serving: they do not delimit phases of the start-up."""
+        time = event.time
+        if time is not None and (self.started_at is None or time < self.started_at):
+            self.started_at = time
+
+    def add(self, event: Event) -> None:
+        """Take an event, in the order of the run."""
+        kind = type(event)
+        if kind in _SPECIAL:
+            self._special(event)
+        if kind is GapSeen:
+            return
+        time = event.time
+        if time is None:
+            return
+        if self.started_at is None or time < self.started_at:
+            self.started_at = time
+        if kind is ServerReady:
+            self._ready(time)
+        if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
+            self._startup(event, time)
+
+    def _special(self, event: Event) -> None:
+        """Events with a duration or a mark besides their time."""
+        match event:
+            case GapSeen():
+                self._gaps.append(event)
+            case WarmupFinished() if event.duration_s is not None:
+                self._is_warm = True
+                if event.duration_s >= (self.warmup_s or 0.0):
+                    self.warmup_s = event.duration_s
+                    self._stated("time.warmup_s", event)
+            case EngineInitialized() if event.duration_s is not None:
+                self.engine_init_s = event.duration_s
+                self._stated("time.engine_init_s", event)
+            case RunStarted():
+                self.timezone = event.timezone
+            case Note() if event.topic == "elided":
+                for own in self.by_rank.values():
+                    own.is_cut = True
+
+    def _stated(self, figure: str, event: Event) -> None:
+        if event.line is not None:
+            self.lines[figure] = event.line
+
+    def _ready(self, time: float) -> None:
+        if self.ready_at is None or 0 <= time - self.ready_at <= READY_WITHIN_S:
+            self.ready_at = time
+
+    def _startup(self, event: Event, time: float) -> None:
+        # The processes without a rank and rank 0 print in turns: one rank.
+        rank = event.rank or 0
+        own = self.by_rank.get(rank)
+        if own is None:
+            own = self.by_rank[rank] = RankTime(is_quiet=rank > 0)
+        end = time
+        if isinstance(event, STEPS):
+            take_step(own, event, time)
+            end += event.duration_s or 0.0
+        else:
+            take_mark(own, event, time)
+            if self._is_warm and isinstance(event, CompileFinished):
+                return
+        if self.last_at is None or end > self.last_at:
+            self.last_at = end
+
+    def result(self) -> Times:
+        """The `time` section: phases and `unlogged_s` add up to `wall_s`."""
+        start = self.started_at
+        end = self.ready_at if self.ready_at is not None else self.last_at
+        if start is None or end is None or end < start:
+            return Times(
+                started_at=isoformat(start), ready_at=isoformat(self.ready_at),
+                timezone=self.timezone, warmup_s=self.warmup_s,
+                engine_init_s=self.engine_init_s,
+            )  # fmt: skip
+        phases = partition(self._spans(end), start, end)
+        wall = round(end - start, 6)
+        explained = sum(round(span.duration_s, 6) for span in phases)
+        unlogged = max(0.0, round(wall - explained, 6))
+        return Times(
+            started_at=isoformat(start),
+            ready_at=isoformat(self.ready_at),
+            timezone=self.timezone,
+            wall_s=wall,
+            warmup_s=self.warmup_s,
+            engine_init_s=self.engine_init_s,
+            phases=[_phase(span, start) for span in phases],
+            unlogged_s=unlogged,
+            residual_s=round(wall - explained - unlogged, 6) + 0.0,
+            gaps=self._unexplained(phases, start, end),
+            ranks=self._ranks(start, end),
+        )
+
+    def stated(self) -> list[Span]:
+        """Phases of the leading rank whose beginning and end are both marked."""
+        own = self.by_rank[min(self.by_rank)] if self.by_rank else None
+        return own.stated if own is not None else []
+
+    def _ranks(self, start: float, end: float) -> list[RankPhases]:
+        """The phases of each rank; empty where there is one."""
+        if len(self.by_rank) < 2:
+            return []
+        return [
+            RankPhases(
+                rank=rank,
+                phases=[
+                    _phase(span, start)
+                    for span in partition(
+                        own.spans_until(min(end, self._ended_elsewhere(own))),
+                        start,
+                        end,
+                    )
+                ],
+            )
+            for rank, own in sorted(self.by_rank.items())
+        ]
+
+    def _spans(self, end: float) -> Iterable[Span]:
+        main = min(self.by_rank, default=0)
+        for rank, own in self.by_rank.items():
+            until = min(end, self._ended_elsewhere(own))
+            if rank == main:
+                yield from own.spans_until(until)
+            else:
+                for span in own.spans_until(until):
+                    name = f"{span.name} (other rank)"
+                    yield Span(name, span.start, span.end, OTHER_RANK)
+
+    def _ended_elsewhere(self, own: RankTime) -> float:
+        """When other ranks were done with what this one never ends.
+
+        Ray prints one of several equal lines, so a phase can begin in the lines of one
+        rank and end in those of another.
+        """
+        if own.doing is None or own.since is None:
+            return math.inf
+        ends = [
+            other.ended[own.doing]
+            for other in self.by_rank.values()
+            if other is not own and other.ended.get(own.doing, -math.inf) >= own.since
+        ]
+        return max(ends, default=math.inf)
+
+    def _unexplained(self, phases: list[Span], start: float, end: float) -> list[Gap]:
+        """Gaps between two lines that no phase explains, the longest first."""
+        found = []
+        for gap in self._gaps:
+            if gap.time is None or gap.time >= end:
+                continue
+            stop = min(gap.time + gap.duration_s, end)
+            covered = sum(
+                max(0.0, min(span.end, stop) - max(span.start, gap.time))
+                for span in phases
+            )
+            open_s = stop - gap.time - covered
+            if open_s >= 1.0:
+                found.append(_gap(gap, start, open_s))
+        found.sort(key=lambda row: -row.unlogged_s)
+        return found[:MAX_GAPS]
+
+
+def _phase(span: Span, start: float) -> TimePhase:
+    return TimePhase(
+        name=span.name,
+        start_s=round(span.start - start, 6),
+        duration_s=round(span.duration_s, 6),
+    )
+
+
+def _gap(gap: GapSeen, start: float, open_s: float) -> Gap:
+    return Gap(
+        start_s=round((gap.time or 0.0) - start, 6),
+        duration_s=round(gap.duration_s, 6),
+        unlogged_s=round(open_s, 6),
+        line=gap.line,
+        next_line=gap.next_line,
+        before=gap.before,
+        after=gap.after,
+    )

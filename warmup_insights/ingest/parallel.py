@@ -1,0 +1,234 @@
+"""Reads many logs with several processes: they read ahead, this one stores.
+
+Every log is stored in its turn, in a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsers.source import open_path
+from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.ingest.encoding import read_parts
+from warmup_insights.ingest.log import source_name
+from warmup_insights.ingest.outcome import (
+    Options,
+    Outcome,
+    ReadBytes,
+    Watcher,
+    file_size,
+)
+from warmup_insights.ingest.pool import ReaderPool
+from warmup_insights.ingest.single import (
+    Stored,
+    find_stored,
+    ingest_path,
+    is_plain,
+    store_log,
+    unchanged,
+)
+from warmup_insights.ingest.worker import temporary_folder
+from warmup_insights.storage import EventStore
+
+AHEAD_PER_JOB = 4
+"""So many logs are always given to each process, so that none of them waits."""
+MAX_AHEAD = 1000
+"""So many logs are read ahead at most, while a large one is awaited."""
+MAX_AHEAD_BYTES = 256 << 20
+"""No further log is given away while so much waits in temporary files."""
+MAX_VAIN = 2
+"""So often processes are started again that died without reading anything."""
+
+
+@dataclass
+class _Ahead:
+    """A log before its turn."""
+
+    path: str
+    target: str
+    """File for what a process reads in it."""
+    stored: Stored | None = None
+    """What was stored of it when it was looked at; None when that was not possible."""
+    version: tuple[int, ...] | None = None
+    """Which version of the file was looked at."""
+    reading: Future[None] | None = None
+    """None when no process reads it: it is stored, or no plain file."""
+    is_suspect: bool = False
+    """A process died while it was read, perhaps because of it."""
+    num_stored: int = 0
+    """How many logs this call had stored when it was looked at."""
+
+
+class ParallelIngest:
+    """One call with several processes."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        files: Sequence[str],
+        options: Options,
+        watcher: Watcher,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._options = options
+        self._watcher = watcher
+        self._progress = ReadBytes(files, watcher)
+        self._ahead: deque[_Ahead] = deque()
+        self._num_stored = 0
+        self._last_stored: dict[str | None, int] = {}
+        """How a log began, None when unknown, to its number among those stored."""
+        self._num_vain = 0
+        self._pool: ReaderPool
+
+    def run(self, jobs: int) -> list[Outcome]:
+        """Read and store everything; the outcomes in the order of the files."""
+        outcomes = []
+        with (
+            temporary_folder() as folder,
+            ReaderPool(jobs, self._options, folder, self._progress.add) as self._pool,
+        ):
+            unread = self._look_at_each(folder)
+            for _ in self._files:
+                self._look_ahead(unread, AHEAD_PER_JOB * jobs)
+                outcomes.append(self._store_next())
+                self._ahead.popleft()
+                self._watcher.done(outcomes[-1])
+        self._progress.finish()
+        return outcomes
+
+    def _look_at_each(self, folder: str) -> Iterator[_Ahead]:
+        """The logs in their order; a process begins to read those that are not stored."""
+        for number, path in enumerate(self._files):
+            yield self._look_at(path, f"{folder}/{number}")
+
+    def _look_at(self, path: str, target: str) -> _Ahead:
+        ahead = _Ahead(path, target, num_stored=self._num_stored)
+        if is_plain(path):
+            # What cannot be opened fails in its turn.
+            with suppress(InputError), open_path(Path(path)) as file:
+                ahead.version = _version(path)
+                ahead.stored = find_stored(self._store, file, source_name(path))
+        if ahead.stored is not None and not ahead.stored.is_whole:
+            try:
+                ahead.reading = self._pool.submit(path, target)
+            except BrokenProcessPool:
+                self._recover()
+                ahead.reading = self._pool.submit(path, target)
+        return ahead
+
+    def _look_ahead(self, unread: Iterator[_Ahead], minimum: int) -> None:
+        """Keep the processes busy, also while the next log in turn takes long."""
+        while self._wants_more(minimum) and (ahead := next(unread, None)) is not None:
+            self._ahead.append(ahead)
+
+    def _wants_more(self, minimum: int) -> bool:
+        num_ahead = len(self._ahead)
+        if num_ahead == 0:
+            return True
+        if num_ahead >= MAX_AHEAD or self._pool.held_bytes >= MAX_AHEAD_BYTES:
+            return False
+        first = self._ahead[0].reading
+        return num_ahead < minimum or (first is not None and not first.done())
+
+    def _store_next(self) -> Outcome:
+        ahead = self._ahead[0]
+        try:
+            outcome = self._outcome(ahead)
+        except InputError as error:
+            outcome = Outcome(ahead.path, state="failed", error=str(error))
+        if outcome.state in ("new", "continued"):
+            self._num_stored += 1
+            head = None if ahead.stored is None else ahead.stored.head
+            self._last_stored[head] = self._num_stored
+        if ahead.reading is None:
+            self._progress.add(file_size(ahead.path))
+        self._pool.forget(ahead.target)
+        self._pool.report()
+        return outcome
+
+    def _outcome(self, ahead: _Ahead) -> Outcome:
+        path, options = ahead.path, self._options
+        if ahead.reading is not None:
+            self._wait_for(ahead)
+        stored = self._stored_by_now(ahead)
+        if stored is not None and stored.source is not None and stored.is_whole:
+            known = unchanged(self._store, stored.source, path, options)
+            if known.run_ids or self._store.source_with_digest(stored.source.digest):
+                return known
+        if stored is None or ahead.reading is None:
+            return ingest_path(self._store, path, options)
+        with open(ahead.target, "rb") as file:
+            return store_log(
+                self._store, read_parts(file), path, options, stored.source
+            )
+
+    def _stored_by_now(self, ahead: _Ahead) -> Stored | None:
+        """What is stored of a log in its turn; None when it must be read here.
+
+        A log before it may be the same or its beginning.
+        """
+        stored, path = ahead.stored, ahead.path
+        if stored is None or ahead.version != _version(path):
+            return None
+        last = (self._last_stored.get(head, 0) for head in (stored.head, None))
+        if max(last) <= ahead.num_stored:
+            return stored
+        with open_path(Path(path)) as file:
+            return find_stored(self._store, file, source_name(path))
+
+    def _wait_for(self, ahead: _Ahead) -> None:
+        """Wait until a log is read, again if its process dies. Raises InputError."""
+        while not ahead.is_suspect:
+            assert ahead.reading is not None
+            try:
+                return self._pool.wait_for(ahead.reading)
+            except BrokenProcessPool:
+                self._recover()
+        self._pool.read_alone(ahead.path, ahead.target)
+
+    def _recover(self) -> None:
+        """A process died, and with it the pool: read again what was not finished.
+
+        One of the logs that were being read is to blame: each of them is read alone, in
+        its turn.
+        """
+        self._pool.restart()
+        broken = [ahead for ahead in self._ahead if _is_broken(ahead)]
+        for ahead in broken:
+            ahead.is_suspect = os.path.exists(ahead.target)
+            self._pool.forget(ahead.target)
+        self._num_vain = 0 if any(a.is_suspect for a in broken) else self._num_vain + 1
+        if self._num_vain > MAX_VAIN:
+            raise WarmupInsightsError(
+                "The processes that read logs end before they begin; read with --jobs 1"
+            )
+        for ahead in broken:
+            if not ahead.is_suspect:
+                ahead.reading = self._pool.submit(ahead.path, ahead.target)
+
+
+def _is_broken(ahead: _Ahead) -> bool:
+    reading = ahead.reading
+    return (
+        reading is not None
+        and not ahead.is_suspect
+        and reading.done()
+        and isinstance(reading.exception(), BrokenProcessPool)
+    )
+
+
+def _version(path: str) -> tuple[int, ...]:
+    """Differs when a file was written or replaced."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,427 @@
+"""The figures of a run summary by name: unit, which way is better, how to read them.
+
+Command line, dashboard, comparisons, checks, sweeps, exports and the columns of the
+store all use this one table, so that a figure has one name, one value and one text
+everywhere. A figure that is unknown for a run is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from warmup_insights.model.summary import Contradiction, RunSummary
+from warmup_insights.units import (
+    GIB,
+    KIB,
+    MIB,
+    TIB,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+)  # fmt: skip
+
+Unit = Literal["s", "bytes", "count", "percent", "number"]
+Better = Literal["lower", "higher"]
+Read = Callable[[RunSummary], float | None]
+
+CLOCK_STEP_S = 1e-4
+"""Recorded times that differ by less are the same time."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a summary.
+
+    `better` is None where neither direction is an improvement. `per_device` is true
+    when the number depends on the device as well, so that it cannot be judged
+    between devices; `per_rank` when it is one rank's share of a model.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    group: str
+    better: Better | None
+    read: Read
+    per_device: bool = False
+    per_rank: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name among all figures: that of a phase of the start-up has a prefix."""
+        return f"phase:{self.name}" if self.group == "phases" else self.name
+
+    def trusted(self, summary: RunSummary) -> float | None:
+        """The value; None where the evidence for it contradicts itself."""
+        return None if self.key in contradictory(summary) else self.read(summary)
+
+    def text(self, summary: RunSummary) -> str:
+        """The value for people."""
+        return format_figure(self.read(summary), self.unit)
+
+
+def contradictory(summary: RunSummary) -> frozenset[str]:
+    """Keys of the figures whose evidence contradicts itself, or whose parts' does."""
+    return _with_made(
+        name for broken in summary.contradictions for name in broken.figures
+    )
+
+
+def broken_laws(summary: RunSummary, figure: str) -> list[Contradiction]:
+    """The contradictions that concern a figure or what it is made of."""
+    return [
+        broken
+        for broken in summary.contradictions
+        if figure in _with_made(broken.figures)
+    ]
+
+
+def _with_made(names: Iterable[str]) -> frozenset[str]:
+    """Figures and all that are made of them."""
+    found = set(names)
+    for name, parts in MADE_OF.items():
+        if not found.isdisjoint(parts):
+            found.add(name)
+    return frozenset(found)
+
+
+MADE_OF = {
+    "block_bytes": ("kv_cache_bytes", "kv_cache_allocated_bytes", "num_kv_blocks"),
+    "kv_cache_tokens": ("num_kv_blocks",),
+    "max_concurrency": ("kv_cache_tokens",),
+    "margin_bytes": ("total_bytes", "free_bytes", "usable_bytes"),
+    "other_bytes": ("total_bytes", "weights_bytes", "profile_bytes", "kv_cache_bytes",
+                    "graph_reserved_bytes", "margin_bytes"),
+    "graph_memory_bytes": ("prompt_graph_used_bytes", "decode_graph_used_bytes"),
+    "graph_unused_bytes": ("graph_reserved_bytes", "graph_memory_bytes"),
+    "graph_unused_blocks": ("graph_unused_bytes", "block_bytes"),
+    "prompt_capture_percent": ("prompt_captured", "prompt_generated"),
+    "decode_capture_percent": ("decode_captured", "decode_generated"),
+    "captured_percent": ("prompt_capture_percent", "decode_capture_percent"),
+}  # fmt: skip
+"""Figures to those that they are made of, which come before them."""
+
+
+def number(value: Any) -> float | None:
+    """A finite number as it is; None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _at(section: str, key: str) -> Read:
+    def read(summary: RunSummary) -> float | None:
+        part = getattr(summary, section)
+        return None if part is None else number(getattr(part, key))
+
+    return read
+
+
+def _part_bytes(name: str) -> Read:
+    """A part of the memory budget; 0 where the parts are known and it is none."""
+
+    def read(summary: RunSummary) -> float | None:
+        parts = summary.memory_or_none.parts
+        found = [part.bytes for part in parts if part.name == name]
+        return sum(found) if found or parts else None
+
+    return read
+
+
+def graph_memory_bytes(summary: RunSummary) -> float | None:
+    """What graphs took: of both phases together, or of the CUDA graphs.
+
+    None while one of the phases that exist does not state it.
+    """
+    used = [part.graph_used_bytes for part in (summary.buckets or {}).values()]
+    known = [value for value in used if value is not None]
+    if used and len(known) == len(used):
+        return sum(known)
+    return _at("graphs", "memory_bytes")(summary) if not known else None
+
+
+def graph_unused_bytes(summary: RunSummary) -> float | None:
+    """Reserved for graphs and not taken by them; negative when they took more."""
+    reserved = summary.memory_or_none.graph_reserved_bytes
+    used = graph_memory_bytes(summary)
+    return None if reserved is None or used is None else reserved - used
+
+
+def unused_blocks(summary: RunSummary) -> float | None:
+    """KV blocks that fit into what was reserved for graphs and not taken by them."""
+    unused, size = graph_unused_bytes(summary), summary.memory_or_none.block_bytes
+    return None if unused is None or not size else int(unused / size)
+
+
+def captured_percent(summary: RunSummary) -> float | None:
+    """Share of the generated buckets with a graph; None if it is unknown for a phase.
+
+    CUDA graphs are captured for a list of sizes that only the bars of a log give.
+    """
+    parts = list((summary.buckets or {}).values())
+    if not parts:
+        bars = summary.graphs.bars if summary.graphs is not None else []
+        total = sum(bar.total for bar in bars)
+        return 100.0 * sum(bar.captured for bar in bars) / total if total else None
+    known = [
+        (part.captured, part.generated)
+        for part in parts
+        if part.captured is not None and part.generated is not None
+    ]
+    total = sum(generated for _, generated in known)
+    if len(known) < len(parts) or not total:
+        return None
+    return 100.0 * sum(captured for captured, _ in known) / total
+
+
+def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
+    """Distinct shapes that no bucket covered, of all phases or of one.
+
+    A log that ends before the server was ready cannot have misses: none is not zero.
+    """
+    count = sum(1 for miss in summary.misses if phase in (None, miss.phase))
+    if summary.misses:
+        return count
+    return 0 if summary.time.ready_at is not None else None
+
+
+def _lazy_s(summary: RunSummary) -> float | None:
+    lazy = summary.graphs.lazy if summary.graphs is not None else []
+    known = [row.duration_s for row in lazy if row.duration_s is not None]
+    return sum(known) if known else None
+
+
+def _gc_percent(summary: RunSummary) -> float | None:
+    share = None if summary.gc is None else summary.gc.share
+    return None if share is None else 100.0 * share
+
+
+def _of_phase(phase: str, key: str) -> Read:
+    return lambda summary: number(getattr(summary.phase(phase), key))
+
+
+def _phase_figures(phase: str) -> tuple[Figure, ...]:
+    def figure(
+        key: str, title: str, unit: Unit, better: Better | None, **more: bool
+    ) -> Figure:
+        name, read = f"{phase}_{key}", _of_phase(phase, key)
+        return Figure(name, f"{phase} {title}", unit, "buckets", better, read, **more)
+
+    return (
+        figure("generated", "buckets generated", "count", None),
+        figure("omitted", "buckets omitted", "count", None),
+        figure("warmed", "buckets warmed", "count", None),
+        figure("captured", "graphs captured", "count", None),
+        figure("captured_reported", "graphs captured, as logged", "count", None),
+        figure("capture_percent", "share captured", "percent", "higher"),
+        figure("graph_budget_bytes", "graph budget", "bytes", None, per_device=True),
+        figure(
+            "graph_used_bytes", "graph memory", "bytes", "lower",
+            per_device=True, per_rank=True,
+        ),
+        Figure(
+            f"{phase}_missed", f"{phase} bucket misses", "count", "buckets", "lower",
+            lambda summary: num_misses(summary, phase),
+        ),
+        figure("steps_s", "steps and captures", "s", "lower", per_device=True),
+        figure("gc_s", "garbage collection", "s", "lower", per_device=True),
+        figure("compiled", "compilations in steps", "count", None),
+    )  # fmt: skip
+
+
+def _time(name: str, title: str, read: Read) -> Figure:
+    return Figure(name, title, "s", "time", "lower", read, per_device=True)
+
+
+def _memory(
+    name: str, title: str, better: Better | None, *, per_rank: bool = True,
+    read: Read | None = None,
+) -> Figure:  # fmt: skip
+    return Figure(
+        name, title, "bytes", "memory", better, read or _at("memory", name),
+        per_device=True, per_rank=per_rank,
+    )  # fmt: skip
+
+
+FIGURES: tuple[Figure, ...] = (
+    _time("ready_s", "time to ready", lambda summary: summary.time.ready_s),
+    _time("wall_s", "start-up, first to last line", _at("time", "wall_s")),
+    _time("engine_init_s", "engine initialisation", _at("time", "engine_init_s")),
+    _time("compile_s", "compilation", _at("compile", "seconds")),
+    _time("warmup_s", "warm-up", _at("time", "warmup_s")),
+    _time("graph_capture_s", "graph capture", _at("graphs", "duration_s")),
+    _time("sampler_s", "sampler warm-up", _at("sampler", "duration_s")),
+    _time("defrag_s", "defragmenter warm-up", _at("defrag", "duration_s")),
+    _time("gc_s", "garbage collection in steps", _at("gc", "seconds")),
+    _time("gc_warmup_s", "garbage collection in warm-up", _at("gc", "warmup_s")),
+    _time("gc_freeze_s", "freezing the collector", _at("gc", "freeze_s")),
+    _time("unlogged_s", "unlogged time", _at("time", "unlogged_s")),
+    _time("lazy_s", "captures while serving, time", _lazy_s),
+    _memory("total_bytes", "device memory", None, per_rank=False),
+    _memory("weights_bytes", "weights", "lower"),
+    _memory("profile_bytes", "profiling run", "lower"),
+    _memory("non_torch_bytes", "outside of PyTorch", "lower"),
+    _memory("free_bytes", "free before the division", "higher"),
+    _memory("usable_bytes", "usable", None),
+    _memory("margin_bytes", "margin, never used", None, read=_part_bytes("margin")),
+    _memory("graph_reserved_bytes", "reserved for graphs", None),
+    _memory("graph_memory_bytes", "taken by graphs", "lower", read=graph_memory_bytes),
+    _memory(
+        "graph_unused_bytes", "reserved for graphs, unused", None,
+        read=graph_unused_bytes,
+    ),
+    _memory("kv_cache_bytes", "KV cache", "higher"),
+    _memory("kv_cache_allocated_bytes", "KV cache, as allocated", None),
+    _memory("warmup_allocated_bytes", "taken by warm-up", "lower"),
+    _memory("other_bytes", "not accounted for", "lower", read=_part_bytes("other")),
+    _memory(
+        "graph_estimated_bytes", "graphs, as estimated", None,
+        read=_at("graphs", "estimated_bytes"),
+    ),
+    Figure(
+        "num_kv_blocks", "KV blocks", "count", "capacity", "higher",
+        _at("memory", "num_kv_blocks"), per_device=True, per_rank=True,
+    ),
+    Figure(
+        "block_bytes", "bytes of a KV block", "bytes", "capacity", None,
+        _at("memory", "block_bytes"), per_device=True, per_rank=True,
+    ),
+    Figure(
+        "graph_unused_blocks", "KV blocks in the unused reserve", "count", "capacity",
+        None, unused_blocks, per_device=True, per_rank=True,
+    ),
+    Figure(
+        "kv_cache_tokens", "KV cache tokens", "count", "capacity", "higher",
+        _at("memory", "kv_cache_tokens"), per_device=True,
+    ),
+    Figure(
+        "max_concurrency", "requests at full length", "number", "capacity", "higher",
+        _at("memory", "max_concurrency"), per_device=True,
+    ),
+    Figure(
+        "captured_percent", "share of buckets with a graph", "percent", "buckets",
+        "higher", captured_percent,
+    ),
+    *_phase_figures("prompt"),
+    *_phase_figures("decode"),
+    Figure(
+        "graphs_captured", "CUDA graphs captured", "count", "buckets", None,
+        _at("graphs", "captured"),
+    ),
+    Figure(
+        "lazy_captures", "captures while serving", "count", "buckets", "lower",
+        lambda summary: None if summary.graphs is None else len(summary.graphs.lazy),
+    ),
+    Figure(
+        "runtime_compiles", "compilations while serving", "count", "buckets", "lower",
+        lambda summary: None if summary.serving is None else len(summary.serving.jit),
+    ),
+    Figure("misses", "bucket misses", "count", "buckets", "lower", num_misses),
+    Figure("gc_percent", "collector's share of steps", "percent", "buckets", "lower",
+           _gc_percent),
+)  # fmt: skip
+"""Every figure, in the order in which tables show them."""
+
+BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+
+def phase_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
+    """One figure per phase of the start-up that any of the runs has."""
+    names = dict.fromkeys(n for s in summaries for n in s.time.seconds_by_phase())
+    return [phase_figure(name) for name in names]
+
+
+def phase_figure(phase: str) -> Figure:
+    """The seconds of one phase of the start-up."""
+    return Figure(
+        phase, phase.replace("_", " "), "s", "phases", "lower",
+        lambda summary: summary.time.seconds_by_phase().get(phase), per_device=True,
+    )  # fmt: skip
+
+
+def serving_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
+    """One figure per number that a benchmark of any run gives.
+
+    The first result of one run stands against the first of the other, and so on. Keys
+    are those of `vllm bench serve --save-result`; `..._throughput` is better higher,
+    `..._ms` better lower, anything else has no direction.
+    """
+    count = max((len(summary.benchmarks) for summary in summaries), default=0)
+    figures = []
+    for index in range(count):
+        keys = dict.fromkeys(
+            key
+            for summary in summaries
+            for key, value in _result(summary, index).items()
+            if number(value) is not None
+        )
+        figures += [_serving_figure(key, index, count) for key in keys]
+    return figures
+
+
+def _serving_figure(key: str, index: int, count: int) -> Figure:
+    prefix = f"benchmark {index + 1}: " if count > 1 else ""
+    name = f"bench{index + 1}_{key}" if count > 1 else f"bench_{key}"
+    better: Better | None = "lower" if key.endswith("_ms") else None
+    if key.endswith("throughput") or key == "request_goodput":
+        better = "higher"
+    return Figure(
+        name, f"{prefix}{key.replace('_', ' ')}", "number", "serving", better,
+        lambda summary: number(_result(summary, index).get(key)), per_device=True,
+    )  # fmt: skip
+
+
+def _result(summary: RunSummary, index: int) -> dict[str, Any]:
+    results = summary.benchmarks
+    return results[index] if index < len(results) else {}
+
+
+def all_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
+    """The table, then what the benchmarks of these runs give."""
+    return [*FIGURES, *serving_figures(summaries)]
+
+
+def format_figure(value: float | None, unit: Unit) -> str:
+    """A value for people; `?` for None."""
+    if value is None:
+        return "?"
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit == "s":
+        return format_duration(value)
+    if unit == "percent":
+        return format_percent(value)
+    if unit == "count":
+        return format_count(int(value) if float(value).is_integer() else value)
+    return f"{value:,.4g}"
+
+
+def resolution(summary: RunSummary, value: float, unit: Unit) -> float:
+    """The step between two neighbouring values that this run could have stated.
+
+    Times of logs have whole seconds unless the value itself has a fraction. Recorded
+    sizes are exact, recorded times are sums of clock readings.
+    """
+    if unit == "s":
+        return 1.0 if summary.is_log and float(value).is_integer() else CLOCK_STEP_S
+    if not summary.is_log or unit != "bytes":
+        return 0.0
+    return bytes_step(summary.engine.name, value)
+
+
+def bytes_step(engine: str | None, value: float) -> float:
+    """The step of a size in a log of an engine.
+
+    HPU engines print four significant digits (vllm-gaudi `extension/utils.py`,
+    `format_bytes`), upstream vLLM GiB with two decimals.
+    """
+    if value == 0:
+        return 0.0
+    if engine == "vllm":
+        return 0.01 * GIB
+    scale = next((s for s in (TIB, GIB, MIB, KIB) if abs(value) > s), 1)
+    return float(scale * 10.0 ** (math.floor(math.log10(abs(value) / scale)) - 3))

@@ -1,0 +1,815 @@
+"""What is known about a run, folded from its events: typed, immutable, JSON as it is.
+
+`RunSummary` is public and versioned: `show RUN --json`, the dashboard, exports, plan,
+advice and checks all read it. Sizes are bytes, durations seconds, times ISO 8601 in UTC;
+what is unknown is None. `BucketRow` holds what became of one bucket; both are stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from warmup_insights.model.events import Bucket
+from warmup_insights.units import parse_isoformat
+
+SCHEMA = 1
+"""Version of the public keys; keys are added, never renamed or removed."""
+FOLD = 4
+"""Version of the fold: a stored summary of another one is made anew from the events."""
+PHASES = ("prompt", "decode")
+"""The phases of a warm-up whose buckets are counted against each other."""
+
+Setting = Any
+"""A JSON value that somebody set or an engine printed."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the sections: immutable, every key written, null where unknown."""
+
+
+class SourceName(Part):
+    """Where the events come from."""
+
+    kind: str
+    """`log` or `recorder`."""
+    name: str | None = None
+    """Of the log, without its folder; else of the program that was recorded."""
+
+
+class EngineName(Part):
+    """Which engine ran."""
+
+    name: str | None = None
+    """`vllm`, `vllm-gaudi`, `vllm-fork` or `reference`."""
+    version: str | None = None
+    """As the engine prints it."""
+
+
+class DeviceName(Part):
+    """On what it ran."""
+
+    kind: str | None = None
+    """`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`."""
+    name: str | None = None
+    """As its driver reports it."""
+    total_bytes: int | None = None
+    """Memory of one device."""
+
+
+class FailureFacts(Part):
+    """What ended the start-up."""
+
+    kind: str
+    """`out_of_memory`, `no_kv_cache`, `killed` or `error`."""
+    phase: str | None = None
+    """Of the bucket that was running."""
+    bucket: Bucket | None = None
+    """The bucket that was running."""
+    free_bytes: int | None = None
+    """Free on the device when it failed, or before the step that failed."""
+    needed_bytes: int | None = None
+    """Size of the allocation that failed."""
+    message: str = ""
+    """The error as the engine printed it."""
+    line: int | None = None
+    """In the log, from 1."""
+
+
+class TimePhase(Part):
+    """A stretch of the start-up; seconds from its start."""
+
+    name: str
+    """`load_model`, `profile_run`, `prompt_warmup`, `prompt_graphs`, ..."""
+    start_s: float
+    """Seconds from the start of the run."""
+    duration_s: float
+    """Seconds that count for it: no other phase has them."""
+
+
+class Gap(Part):
+    """Time between two log lines that no phase explains."""
+
+    start_s: float
+    """Seconds from the start of the run."""
+    duration_s: float
+    """From the one line to the other."""
+    unlogged_s: float
+    """The part of it that no phase covers."""
+    line: int | None
+    """The earlier line, from 1."""
+    next_line: int
+    """The later line."""
+    before: str
+    """Beginning of the text of the earlier line."""
+    after: str
+    """Beginning of the text of the later line."""
+
+
+class RankPhases(Part):
+    """The phases of one rank, seconds from the start of the run."""
+
+    rank: int | None
+    """None for processes that state none."""
+    phases: list[TimePhase]
+    """Seconds from the start of the run; they may overlap those of other ranks."""
+
+
+class Times(Part):
+    """The start-up on the clock; `phases` and `unlogged_s` add up to `wall_s`."""
+
+    started_at: str | None = None
+    """Time of the first event."""
+    ready_at: str | None = None
+    """When the server was ready for requests."""
+    timezone: str | None = None
+    """In which time stamps were read; null where unknown, and taken as UTC."""
+    wall_s: float | None = None
+    """From the first event to ready, or to the last event of the start-up."""
+    warmup_s: float | None = None
+    """As the engine states it."""
+    engine_init_s: float | None = None
+    """`init engine (profile, create kv cache, warmup model)`, as the engine states it."""
+    phases: list[TimePhase] = []
+    """In order; no moment is in two of them."""
+    unlogged_s: float | None = None
+    """Time that no phase explains."""
+    residual_s: float | None = None
+    """What `phases` and `unlogged_s` miss `wall_s` by; 0 when they add up."""
+    gaps: list[Gap] = []
+    """The lines between which unlogged time lies."""
+    ranks: list[RankPhases] = []
+    """The phases of each rank, where more than one states any."""
+
+    @property
+    def started(self) -> float | None:
+        """`started_at` in seconds since the epoch."""
+        return parse_isoformat(self.started_at)
+
+    @property
+    def ready_s(self) -> float | None:
+        """From the first event to the first request that could be answered."""
+        start, ready = parse_isoformat(self.started_at), parse_isoformat(self.ready_at)
+        return None if start is None or ready is None else ready - start
+
+    def seconds_by_phase(self) -> dict[str, float]:
+        """Phase to seconds, stretches of one name together, in order of appearance."""
+        total: dict[str, float] = {}
+        for phase in self.phases:
+            total[phase.name] = total.get(phase.name, 0.0) + phase.duration_s
+        return total
+
+
+class MemoryPart(Part):
+    """One stretch of the memory budget. The parts of a run add up to its device."""
+
+    name: str
+    """`weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or `other`."""
+    label: str
+    """The name for people."""
+    bytes: int
+    """Size of the part."""
+
+
+class MemoryReading(Part):
+    """Memory at one moment of the start-up, or what a stage took."""
+
+    stage: str
+    """`weights`, `profile_run`, `kv_cache`, `init_cache_engine`, `wrap_graphs`, ..."""
+    time: float | None = None
+    """Seconds since the epoch."""
+    used_bytes: int | None = None
+    """In use on the device."""
+    free_bytes: int | None = None
+    """Free on the device."""
+    delta_bytes: int | None = None
+    """What the stage took on the device; negative when it released."""
+    host_delta_bytes: int | None = None
+    """What the stage took of host memory."""
+    line: int | None = None
+    """In the log, from 1."""
+
+
+class GraphBudgetFacts(Part):
+    """Memory set aside for graphs when the captures began, and its division."""
+
+    total_bytes: int | None = None
+    """What graphs may take."""
+    free_bytes: int | None = None
+    """Free on the device before the captures."""
+    prompt_bytes: int | None = None
+    """The share of prompts."""
+    decode_bytes: int | None = None
+    """The share of decodes."""
+    prompt_ratio: float | None = None
+    """`prompt_bytes` of `total_bytes`, as set; 0 to 1."""
+
+
+class MemoryFacts(Part):
+    """The memory of one rank, from the whole device to the blocks of the KV cache."""
+
+    total_bytes: int | None = None
+    """Memory of the device."""
+    weights_bytes: int | None = None
+    """Weights, those of a draft model included."""
+    profile_bytes: int | None = None
+    """Peak of the profiling run: activations."""
+    non_torch_bytes: int | None = None
+    """Taken outside of the framework's allocator during profiling."""
+    consumed_bytes: int | None = None
+    """Weights and that together, where only the sum is stated (vLLM 0.27)."""
+    free_bytes: int | None = None
+    """HPU: after the profiling run. CUDA: when the worker started."""
+    usable_bytes: int | None = None
+    """What the engine allows itself: a share of what is free (HPU) or of all (CUDA)."""
+    gpu_memory_utilization: float | None = None
+    """That share; 0 to 1."""
+    graph_reserved_bytes: int | None = None
+    """HPU: set aside for graphs before the KV cache is made."""
+    graph_reserved_fraction: float | None = None
+    """That, as a share of `usable_bytes`; 0 to 1."""
+    kv_cache_bytes: int | None = None
+    """The budget as the engine states it; negative when nothing is left."""
+    kv_cache_allocated_bytes: int | None = None
+    """What allocating took, padding block included."""
+    num_kv_blocks: int | None = None
+    """Blocks of the KV cache."""
+    block_size: int | None = None
+    """Tokens of a block."""
+    block_bytes: int | None = None
+    """Bytes of a block, all layers; None unless the evidence allows one value."""
+    block_bytes_range: tuple[float, float] | None = None
+    """The bytes of a block that the rounding of the evidence allows."""
+    num_padding_blocks: int | None = None
+    """Blocks that are allocated and not counted in `num_kv_blocks`."""
+    kv_cache_tokens: int | None = None
+    """Tokens of all blocks."""
+    max_concurrency: float | None = None
+    """Requests of the full length that fit at once."""
+    warmup_allocated_bytes: int | None = None
+    """What the whole warm-up took, as the engine states it."""
+    free_after_kv_cache_bytes: int | None = None
+    """Free on the device when the KV cache was allocated."""
+    graph_budget: GraphBudgetFacts | None = None
+    """Null where the engine sets none."""
+    parts: list[MemoryPart] = []
+    """Empty where too little is known."""
+    readings: list[MemoryReading] = []
+    """In the order of the run, at most 1,000."""
+
+
+class PhaseBuckets(Part):
+    """The buckets of one phase. Counts are those of the rank with the fewest."""
+
+    generated: int | None = None
+    """Buckets that the configuration gives."""
+    omitted: int | None = None
+    """Candidates that the engine left out."""
+    warmed: int | None = None
+    """Buckets that ran during the warm-up."""
+    captured: int | None = None
+    """What the evidence supports."""
+    captured_reported: int | None = None
+    """As the log states it."""
+    capture_percent: float | None = None
+    """`captured` of `generated`, 0 to 100; else as the log states it."""
+    graph_budget_bytes: int | None = None
+    """What graphs of the phase may take."""
+    graph_used_bytes: int | None = None
+    """What graphs of the phase took."""
+    buckets: list[Bucket] = []
+    """The generated ones, where they are listed."""
+    captured_buckets: list[Bucket] | None = None
+    """Null where the log does not list them."""
+    missed: int = 0
+    """Distinct shapes that no bucket covered."""
+    strategy: str | None = None
+    """How buckets were generated, as the engine names it."""
+    dimensions: list[str] = []
+    """Names of the dimensions as the engine gives them."""
+    steps_s: float | None = None
+    """All steps and captures that have a time."""
+    gc_s: float | None = None
+    """Of that, host time in the garbage collector."""
+    compiled: int | None = None
+    """Recipes or graphs compiled during the steps."""
+    compile_s: float | None = None
+    """What compiling them took."""
+
+
+class OtherPhase(Part):
+    """A rarer kind of warm-up: multimodal, unified, pooler, ..."""
+
+    generated: int | None = None
+    """Buckets that the configuration gives."""
+    warmed: int | None = None
+    """Buckets that ran during the warm-up."""
+
+
+class SamplerStepFacts(Part):
+    """One sampling configuration at one batch size."""
+
+    batch_size: int
+    """Sequences of the step."""
+    temperature: float
+    """0 is greedy."""
+    top_p: float
+    """0 to 1."""
+    top_k: int
+    """Tokens; 0 or less for all."""
+    batch_changed: bool
+    """Whether the batch was marked as changed."""
+    duration_s: float | None = None
+    """Seconds."""
+
+
+class SamplerConfigFacts(Part):
+    """One of the sampling configurations."""
+
+    temperature: float
+    """0 is greedy."""
+    top_p: float
+    """0 to 1."""
+    top_k: int
+    """Tokens; 0 or less for all."""
+    batch_changed: bool
+    """Whether the batch was marked as changed."""
+
+
+class SamplerFacts(Part):
+    """The sampler warm-up."""
+
+    status: str
+    """`completed`, `started` or `skipped`."""
+    batch_sizes: list[int] | None = None
+    """As the engine lists them."""
+    configs: int | None = None
+    """Number of distinct configurations."""
+    duration_s: float | None = None
+    """Seconds of the whole sampler warm-up."""
+    steps: list[SamplerStepFacts] = []
+    """At most 10,000."""
+    configurations: list[SamplerConfigFacts] = []
+    """The distinct ones."""
+
+
+class DefragStepFacts(Part):
+    """One padded swap size."""
+
+    threshold: int
+    """Blocks that one swap is padded to."""
+    duration_s: float | None = None
+    """Seconds."""
+
+
+class DefragRunFacts(Part):
+    """One defragmentation while serving."""
+
+    swapped: int | None = None
+    """Blocks that were swapped."""
+    padded: int | None = None
+    """The size that the swap was padded to."""
+    max_id_before: int | None = None
+    """Highest block id in use before it."""
+    max_id_after: int | None = None
+    """Highest block id in use after it."""
+    duration_s: float | None = None
+    """Seconds."""
+    time: float | None = None
+    """Seconds since the epoch."""
+
+
+class DefragFacts(Part):
+    """The defragmenter: its warm-up, and what it did while serving."""
+
+    status: str | None = None
+    """`completed`, `started` or `skipped`."""
+    thresholds: list[int] | None = None
+    """Padded swap sizes, in blocks."""
+    duration_s: float | None = None
+    """Seconds of the whole defragmenter warm-up."""
+    reason: str | None = None
+    """Why it was skipped."""
+    steps: list[DefragStepFacts] = []
+    """At most 10,000."""
+    runs: list[DefragRunFacts] = []
+    """At most 10,000."""
+
+
+class LazyCaptureFacts(Part):
+    """A CUDA graph captured while serving."""
+
+    num_tokens: int
+    """The size that the graph is for."""
+    duration_s: float | None = None
+    """Seconds of the capture."""
+    memory_bytes: int | None = None
+    """What the graph took."""
+    time: float | None = None
+    """Seconds since the epoch."""
+
+
+class CaptureFacts(Part):
+    """One CUDA graph captured at start."""
+
+    bucket: Bucket
+    """One number, the tokens, on CUDA."""
+    mode: str | None = None
+    """Kind of graph, as the engine names it."""
+    duration_s: float | None = None
+    """Seconds of the capture."""
+    memory_bytes: int | None = None
+    """What the graph took."""
+    line: int | None = None
+    """In the log, from 1."""
+
+
+class CaptureBar(Part):
+    """The last state of a progress bar over captures."""
+
+    mode: str
+    """Kind of graph, as the bar names it."""
+    captured: int
+    """Graphs so far."""
+    total: int
+    """Graphs in all."""
+    duration_s: float | None = None
+    """Seconds on the clock of the bar."""
+
+
+class GraphFacts(Part):
+    """CUDA graphs, at start and while serving."""
+
+    captured: int | None = None
+    """Graphs that were captured at start."""
+    duration_s: float | None = None
+    """Seconds of all captures at start."""
+    memory_bytes: int | None = None
+    """What they took."""
+    estimated_bytes: int | None = None
+    """What the engine expected them to take."""
+    is_reserved: bool | None = None
+    """Whether the estimate was taken off the KV cache; None when not stated."""
+    lazy: list[LazyCaptureFacts] = []
+    """At most 10,000."""
+    captures: list[CaptureFacts] = []
+    """Those that have an event of their own."""
+    bars: list[CaptureBar] = []
+    """One for each mode."""
+
+
+class Miss(Part):
+    """A shape at run time that no bucket covered."""
+
+    phase: str
+    """`prompt` or `decode`."""
+    shape: Bucket
+    """What the step needed."""
+    fallback: Bucket | None = None
+    """The bucket that was made for it."""
+    count: int = 1
+    """How often; the lowest of any rank."""
+
+
+class NoteFacts(Part):
+    """Something worth knowing that has no field of its own."""
+
+    topic: str
+    """`gc_freeze`, `recompile`, `capped`, ..."""
+    text: str
+    """As the engine printed it, or one sentence of a recorder."""
+    count: int = 1
+    """How often."""
+
+
+class GcFacts(Part):
+    """Python's garbage collector during the bucket steps."""
+
+    seconds: float | None = None
+    """In the collector during these steps."""
+    share: float | None = None
+    """Of the steps whose share is known; 0 to 1."""
+    steps_s: float | None = None
+    """The time of these steps."""
+    warmup_s: float | None = None
+    """In the collector during the whole warm-up, between steps as well."""
+    frozen: bool = False
+    """Whether the objects alive before warm-up were taken out of its reach."""
+    freeze_s: float | None = None
+    """What that took, once."""
+
+
+class CompilePart(Part):
+    """One compilation, or one load from a cache."""
+
+    what: str
+    """`dynamo`, `graph`, `total`, `recipe`, ..."""
+    duration_s: float | None = None
+    """Seconds."""
+    from_cache: bool = False
+    """Whether it was loaded, not compiled."""
+    detail: str | None = None
+    """Such as the range of sizes that it is for."""
+    part: str | None = None
+    """Which model of several, such as `backbone` or `eagle_head`."""
+
+
+class CompileFacts(Part):
+    """Compilations of the start-up."""
+
+    seconds: float | None = None
+    """As the engine sums them up, else the sum of the parts."""
+    cache: str | None = None
+    """`hit` when all came from a cache, `miss` when none did, `partial` between."""
+    parts: list[CompilePart] = []
+    """In order; totals of the engine are among them."""
+
+
+class UsedShape(Part):
+    """Steps while serving that needed one shape and ran in one bucket."""
+
+    phase: str
+    """`prompt` or `decode`."""
+    shape: Bucket
+    """What the steps needed."""
+    bucket: Bucket
+    """The bucket that the engine looked up."""
+    executed: Bucket | None = None
+    """The shape that ran, where it was another than the bucket."""
+    count: int = 1
+    """Steps of the leading rank."""
+    duration_s: float | None = None
+    """Seconds of these steps."""
+
+
+class SleepFacts(Part):
+    """The engine fell asleep, woke up or discarded memory while serving."""
+
+    action: str
+    """`sleep`, `wake_up` or `discard`."""
+    tags: list[str] = []
+    """`weights`, `kv_cache`, ...; empty for all."""
+    time: float | None = None
+    """Seconds since the epoch."""
+    duration_s: float | None = None
+    """Seconds that it took."""
+    freed_bytes: int | None = None
+    """Freed on the device."""
+    host_bytes: int | None = None
+    """Kept in host memory, to be moved back."""
+
+
+class RuntimeCompileFacts(Part):
+    """A kernel that was compiled while serving, in one configuration."""
+
+    what: str
+    """Which runtime did what, such as `Triton kernel JIT compilation`."""
+    kernel: str
+    """Name of the kernel."""
+    detail: str | None = None
+    """The configuration that had not been compiled before."""
+    time: float | None = None
+    """Of the first, in seconds since the epoch."""
+    count: int = 1
+    """How often, in all processes."""
+
+
+class ServingEnd(Part):
+    """How serving ended."""
+
+    kind: str
+    """`shutdown`, or the kind of a failure."""
+    message: str = ""
+    """As the engine printed it."""
+    line: int | None = None
+    """In the log, from 1."""
+    free_bytes: int | None = None
+    """Free on the device when it failed."""
+    needed_bytes: int | None = None
+    """Size of the allocation that failed."""
+
+
+class Serving(Part):
+    """What happened after the server was ready; it never changes the start-up."""
+
+    ready_at: str | None = None
+    """When the server was ready for requests."""
+    ended_at: str | None = None
+    """When serving ended."""
+    duration_s: float | None = None
+    """From ready to that end, or to the last event."""
+    end: ServingEnd | None = None
+    """Null while nothing states an end."""
+    sleeps: list[SleepFacts] = []
+    """At most 10,000."""
+    jit: list[RuntimeCompileFacts] = []
+    """Kernels compiled while serving: each kept a request waiting."""
+    uses: list[UsedShape] = []
+    """Distinct shapes, with how often each came."""
+    num_uncounted: int = 0
+    """Steps whose shape is not among `uses`: there were too many distinct ones."""
+
+
+class Progress(Part):
+    """How far the start-up is, or how far it came."""
+
+    stage: str = "starting"
+    """What was going on at the last event: `prompt warm-up`, `load model`, `ready`."""
+    phase: str | None = None
+    """Of the last step."""
+    mode: str | None = None
+    """Of the last step: `eager` or `graph`."""
+    bucket: Bucket | None = None
+    """Of the last step."""
+    is_in_step: bool = False
+    """Whether a step has begun and no event of its end came."""
+    index: int | None = None
+    """Number of the last step in its phase, from 1."""
+    total: int | None = None
+    """Steps of that phase."""
+    free_bytes: int | None = None
+    """What was free before the last step."""
+    used_bytes: int | None = None
+    """In use on the device, as last stated."""
+    last_at: float | None = None
+    """Time of the last event, seconds since the epoch."""
+    finished_at: float | None = None
+    """When warm-up ended, in seconds since the epoch."""
+    longest_silence_s: float = 0.0
+    """The longest time without an event so far."""
+
+
+class Contradiction(Part):
+    """Evidence that breaks a law of every run."""
+
+    law: str
+    """What always holds."""
+    figures: list[str]
+    """Names of the figures concerned; nothing is built on them."""
+    evidence: list[str]
+    """Both sides, with the lines of the log where there are any."""
+
+
+class RunSummary(Part, frozen=True, kw_only=True):
+    """One run. A section whose subject no event mentions is None."""
+
+    schema: int = SCHEMA
+    """Version of these keys."""
+    run_id: str
+    """12 hexadecimal digits."""
+    label: str | None = None
+    """Given by the user."""
+    source: SourceName
+    """Where the events come from."""
+    engine: EngineName = EngineName()
+    """Which engine ran."""
+    device: DeviceName = DeviceName()
+    """On what it ran."""
+    synthetic: bool = False
+    """True when the figures come from a simulation or a synthetic log."""
+    model: str | None = None
+    """As the engine names it."""
+    ranks: int = 1
+    """As stated, else as many as have events."""
+    config: dict[str, Setting] = {}
+    """Settings and environment of the engine, flat."""
+    status: str = "unknown"
+    """`finished`, `running`, `failed`, `skipped` or `unknown`."""
+    failure: FailureFacts | None = None
+    """Null unless the start-up failed."""
+    time: Times = Times()
+    """Where the time of the start-up went."""
+    memory: MemoryFacts | None = None
+    """Null where no event states any."""
+    buckets: dict[str, PhaseBuckets] | None = None
+    """`prompt` and `decode`, as far as there are any."""
+    multimodal: OtherPhase | None = None
+    """Warm-up of multimodal inputs."""
+    other_phases: dict[str, OtherPhase] = {}
+    """Further kinds of warm-up, by the engine's word for them."""
+    sampler: SamplerFacts | None = None
+    """Null where no event mentions it."""
+    defrag: DefragFacts | None = None
+    """Null where no event mentions it."""
+    graphs: GraphFacts | None = None
+    """CUDA graphs; null where no event mentions any."""
+    misses: list[Miss] = []
+    """Distinct shapes that no bucket covered."""
+    benchmarks: list[dict[str, Any]] = []
+    """Results of `vllm bench`, with its keys."""
+    notes: list[NoteFacts] = []
+    """At most 100 distinct ones."""
+    gc: GcFacts | None = None
+    """Null where nothing is known of the collector."""
+    compile: CompileFacts | None = None
+    """Null where no event mentions a compilation."""
+    serving: Serving | None = None
+    """Null where nothing came after the start-up."""
+    progress: Progress = Progress()
+    """Where the start-up is, or ended."""
+    contradictions: list[Contradiction] = []
+    """Laws of every run that its evidence breaks."""
+    guessed: list[str] = []
+    """Figures that rest on a guess, such as the year of time stamps without one."""
+    lines: dict[str, int] = {}
+    """Figures of `memory` and `time` to the line of the log that states them."""
+    fold: int = 0
+    """Version of the fold that made it."""
+
+    @property
+    def is_log(self) -> bool:
+        """Whether figures are as rounded as a log prints them."""
+        return self.source.kind == "log"
+
+    def setting(self, *names: str) -> float | None:
+        """The first of these settings that is a number, also one written as text."""
+        for name in names:
+            value = self.config.get(name)
+            if isinstance(value, bool) or value is None:
+                continue
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                continue
+        return None
+
+    def phase(self, name: str) -> PhaseBuckets:
+        """The section of a phase; all unknown when there is none."""
+        return (self.buckets or {}).get(name) or _NO_PHASE
+
+    @property
+    def memory_or_none(self) -> MemoryFacts:
+        """The memory section; all unknown when there is none."""
+        return self.memory or _NO_MEMORY
+
+
+_NO_PHASE = PhaseBuckets()
+_NO_MEMORY = MemoryFacts()
+
+
+class StepCost(Part):
+    """One execution of a bucket: a run, or the capture of its graph."""
+
+    position: int
+    """Place among all steps of the rank, from 0."""
+    index: int | None = None
+    """Number in the phase, from 1, as the engine counts."""
+    time: float | None = None
+    """When it began, in seconds since the epoch."""
+    duration_s: float | None = None
+    """Seconds."""
+    memory_bytes: int | None = None
+    """What it took on the device."""
+    free_before_bytes: int | None = None
+    """Free on the device before it."""
+    free_after_bytes: int | None = None
+    """Free on the device after it."""
+    estimate_bytes: int | None = None
+    """What the engine expected a capture to take."""
+
+
+class BucketRow(Part):
+    """What became of one bucket, as the rank with the lowest number has it."""
+
+    phase: str
+    """`prompt`, `decode`, or the engine's word for another."""
+    bucket: Bucket
+    """The declared shape."""
+    generated: bool = False
+    """Whether the list of the engine has it."""
+    warmed: bool = False
+    """Whether it ran during the warm-up."""
+    captured: bool = False
+    """Whether there is evidence that its graph was captured."""
+    skipped: bool = False
+    """A candidate for a graph that got none."""
+    missed: int = 0
+    """How often the shape came while serving without a bucket."""
+    duration_s: float | None = None
+    """Run and capture together, each counted once; a capture while serving is no cost of
+    the warm-up and counts in `capture` alone."""
+    resolution_s: float | None = None
+    """`duration_s` is at most so far off, where it follows from a progress bar."""
+    memory_bytes: int | None = None
+    """What they took, with the same exception."""
+    executed: Bucket | None = None
+    """The shape that ran; None when not observed."""
+    state: str = "generated"
+    """The most telling word: `missed`, `executed_differently`, `captured`, `skipped`,
+    `warmed` or `generated`."""
+    gc_s: float | None = None
+    """Of `duration_s`, in the garbage collector."""
+    compiled: int | None = None
+    """Recipes or graphs compiled in its steps."""
+    compile_s: float | None = None
+    """Seconds that compiling them took."""
+    run: StepCost | None = None
+    """The run without a capture."""
+    capture: StepCost | None = None
+    """The capture of its graph."""
+
+    @property
+    def ran_as(self) -> Bucket:
+        """The shape that ran, as far as it is known."""
+        return self.bucket if self.executed is None else self.executed

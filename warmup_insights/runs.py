@@ -1,0 +1,95 @@
+"""The summary of a stored run as it is now: stored, or folded anew from its events."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from warmup_insights.analysis.summary import Folded, summarize
+from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import FailureFacts, RunSummary, ServingEnd
+
+if TYPE_CHECKING:
+    from warmup_insights.storage import EventStore
+
+MAX_HISTORY = 200
+"""Runs like another one that advice rests on, at most."""
+_NO_END = "recording process died: no heartbeat, and no end was recorded"
+
+
+def refresh(store: EventStore, run_id: str) -> Folded:
+    """Fold a run from its events, store the result and return it."""
+    folded = summarize(store.run(run_id), store.events(run_id))
+    with store.begin() as transaction:
+        transaction.put_summary(folded.summary, folded.rows)
+    return folded
+
+
+def refresh_stale(store: EventStore) -> int:
+    """Fold anew the runs without a summary of this version; how many those were.
+
+    Runs that are being recorded stay as they are.
+    """
+    stale = [
+        run_id for run_id in store.stale_runs() if store.run(run_id).status != "running"
+    ]
+    for run_id in stale:
+        refresh(store, run_id)
+    return len(stale)
+
+
+def current(store: EventStore, run: RunRecord) -> Folded:
+    """The summary and the bucket rows of a run, made anew when events came after them.
+
+    A recorded start-up without a sign of its process shows as failed, killed.
+    """
+    summary = store.summary(run.run_id)
+    if summary is not None and run.run_id not in store.stale_runs():
+        summary = msgspec.structs.replace(summary, label=run.label)
+        folded = Folded(summary, store.bucket_summaries(run.run_id))
+    else:
+        folded = summarize(run, store.events(run.run_id))
+    if run.is_interrupted(time.time()):
+        return Folded(_interrupted(folded.summary), folded.rows)
+    return folded
+
+
+def _interrupted(summary: RunSummary) -> RunSummary:
+    """The summary of a run whose process is gone and recorded no end."""
+    if summary.serving is not None and summary.serving.end is None:
+        end = ServingEnd(kind="killed", message=_NO_END)
+        serving = msgspec.structs.replace(summary.serving, end=end)
+        return msgspec.structs.replace(summary, serving=serving)
+    if summary.status != "running":
+        return summary
+    step = summary.progress
+    at = "" if step.bucket is None else f"; last bucket {step.bucket} ({step.phase})"
+    failure = FailureFacts(
+        kind="killed",
+        phase=step.phase,
+        bucket=step.bucket,
+        free_bytes=step.free_bytes,
+        message=_NO_END + at,
+    )
+    return msgspec.structs.replace(summary, status="failed", failure=failure)
+
+
+def history(store: EventStore, run: RunRecord) -> list[RunSummary]:
+    """Summaries of the newest other runs of the same engine, model and device."""
+    if run.model is None or run.device_kind is None:
+        return []
+    others = store.runs(
+        limit=MAX_HISTORY,
+        model=run.model,
+        device_kind=run.device_kind,
+        engine=run.engine,
+        synthetic=run.synthetic,
+    )
+    ids = [
+        other.run_id
+        for other in others
+        if other.run_id != run.run_id and other.device_name == run.device_name
+    ]
+    return list(store.summaries(ids).values())

@@ -1,3 +1,0 @@
-"""One module per schema version."""
-
-from __future__ import annotations

@@ -1,0 +1,59 @@
+"""A watched call of an engine: its arguments and how it ended."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a watched call ended: with a result, or with the error it raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Call:
+    """The arguments of a watched call, by name; nothing is copied or formatted."""
+
+    __slots__ = ("_args", "_kwargs", "_names")
+
+    def __init__(
+        self, names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._names = names
+        self._args = args
+        self._kwargs = kwargs
+
+    @property
+    def owner(self) -> Any:
+        """The object whose method is called."""
+        return self._args[0]
+
+    def arg(self, *names: str, default: Any = None) -> Any:
+        """The first argument of one of these names: names change between versions."""
+        for name in names:
+            if name in self._kwargs:
+                return self._kwargs[name]
+            if name in self._names:
+                index = self._names.index(name)
+                if index < len(self._args):
+                    return self._args[index]
+        return default
+
+
+Watch = Generator[None, Outcome, None]
+"""What a probe is: it runs to its `yield` before the call, and on after it."""
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the positional parameters of a function, `self` included."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(p.name for p in parameters if p.kind in kinds)
