@@ -10,7 +10,7 @@ from dashboard import data, widgets
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.advice import Finding
-from warmup_insights.export.findings import findings_markdown, number_text
+from warmup_insights.export.findings import findings_markdown, gain_text, number_text
 from warmup_insights.model.summary import RunSummary
 
 TITLE = "Advice"
@@ -55,6 +55,12 @@ def _card(finding: Finding, view: View) -> None:
             head.badge(view.simulated, color="gray")
         st.markdown(f"**Change** {markdown(finding.suggestion, 1000)}")
         st.markdown(f"**Effect** {markdown(finding.effect, 1000)}")
+        if finding.gain_s:
+            st.markdown(f"**Gain** {gain_text(finding)}")
+        if finding.price:
+            st.markdown(f"**Price** {markdown(finding.price, 1000)}")
+        for way in finding.ways:
+            st.markdown(f"**Or** {markdown(f'{way.suggestion}: {way.price}', 1000)}")
         numbers = ", ".join(
             f"{name} {number_text(name, value)}"
             for name, value in finding.numbers.items()

@@ -34,9 +34,22 @@ def finding_lines(finding: Finding) -> list[str]:
         f"{finding.severity.upper()}  {plain(finding.title)}",
         f"  change  {plain(finding.suggestion)}",
         f"  effect  {plain(finding.effect)}",
-        f"  based on  {numbers}  [{finding.rule}]",
     ]
+    lines += [f"  gain    {gain_text(finding)}"] if finding.gain_s else []
+    lines += [f"  price   {plain(finding.price)}"] if finding.price else []
+    lines += [
+        f"  or      {plain(way.suggestion)}: {plain(way.price)}" for way in finding.ways
+    ]
+    lines.append(f"  based on  {numbers}  [{finding.rule}]")
     return lines + [f"    {_detail(line)}" for line in finding.details]
+
+
+def gain_text(finding: Finding) -> str:
+    """The range that the next start saves; empty where it is not known."""
+    if finding.gain_s is None:
+        return ""
+    least, most = (format_duration(seconds) for seconds in finding.gain_s)
+    return f"{most} less" if least == most else f"{least} to {most} less"
 
 
 def _detail(line: str) -> str:
@@ -55,6 +68,14 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
             f"- **{escape_markdown(finding.title)}** ({finding.severity})",
             f"  - Change: {escape_markdown(finding.suggestion)}",
             f"  - Effect: {escape_markdown(finding.effect)}",
+        ]
+        parts += [f"  - Gain: {gain_text(finding)}"] if finding.gain_s else []
+        parts += (
+            [f"  - Price: {escape_markdown(finding.price)}"] if finding.price else []
+        )
+        parts += [
+            f"  - Or: {escape_markdown(f'{way.suggestion}: {way.price}')}"
+            for way in finding.ways
         ]
         if finding.details:
             block = "\n".join(f"    {_detail(line)}" for line in finding.details)

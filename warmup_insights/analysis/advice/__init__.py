@@ -24,20 +24,23 @@ from warmup_insights.model.summary import SCHEMA
 
 __all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
 
-RULES: tuple[Rule, ...] = (
-    *rules_failure.RULES[:2],
+FAILURE_RULES = rules_failure.RULES
+"""The only rules for a start that failed: none tunes what does not run."""
+TUNING_RULES: tuple[Rule, ...] = (
+    *rules_time.RULES,
     *rules_memory.RULES,
     *rules_buckets.RULES,
-    *rules_time.RULES,
     *rules_settings.RULES,
-    *rules_failure.RULES[2:],
 )
+RULES: tuple[Rule, ...] = (*FAILURE_RULES, *TUNING_RULES)
 """Every rule, in the order in which findings of equal weight are shown."""
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 
 
 def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     """All findings about a run, the most important first."""
+    if facts.summary.status == "failed":
+        rules = [rule for rule in rules if rule not in TUNING_RULES]
     found = [finding for rule in rules for finding in rule.decide(facts)]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])
 

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from warmup_insights.analysis.advice.facts import RunFacts
 
 Severity = Literal["high", "medium", "low"]
+Value = float | int | str
+
+HIGH_SHARE, MEDIUM_SHARE = 0.25, 0.10
+"""From which share of the start-up or of the KV cache a finding is high or medium."""
+
+
+def severity_of(share: float) -> Severity:
+    """The weight of a finding that concerns this share (0 to 1) of a start or a cache."""
+    if share >= HIGH_SHARE:
+        return "high"
+    return "medium" if share >= MEDIUM_SHARE else "low"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of several changes, each of which is enough by itself."""
+
+    suggestion: str
+    """The change in words."""
+    price: str
+    """What it costs, or why it does not help."""
+    changes: Mapping[str, Value] = field(default_factory=dict)
+    """Setting to value, by the engine's own name; empty when the way does not help."""
 
 
 @dataclass(frozen=True)
@@ -16,17 +39,24 @@ class Finding:
     """One advice: what was found, what to change, and the expected effect.
 
     `numbers` holds the figures that it rests on, by name, in bytes and seconds; it is
-    never empty. `details` are further lines: buckets, or YAML.
+    never empty. `details` are further lines: buckets, or YAML. `changes` is the
+    suggestion as setting to value, by the engine's own names: no two findings of a run
+    give one setting two values. `gain_s` is the least and the most that the next start
+    saves, in seconds; `price` is what the change costs; `ways` are alternatives.
     """
 
     rule: str
     severity: Severity
     title: str
-    numbers: dict[str, float | int | str]
+    numbers: Mapping[str, Value]
     setting: str
     suggestion: str
     effect: str
-    details: tuple[str, ...] = field(default=())
+    details: tuple[str, ...] = ()
+    changes: Mapping[str, Value] = field(default_factory=dict)
+    gain_s: tuple[float, float] | None = None
+    price: str = ""
+    ways: tuple[Way, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.numbers, f"{self.rule} gives advice without a number"
@@ -34,12 +64,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, when it applies, which figures it needs, and how it decides."""
+    """A rule: when it applies, which figures it needs, and how it decides.
+
+    `formula` is how the numbers of the effect are computed, `margin` what keeps the
+    change safe, `source` the engine's document or file behind it, `example` a log for
+    which it applies and what it finds there.
+    """
 
     name: str
     applies_when: str
     needs: str
     decide: Callable[[RunFacts], Iterable[Finding]]
+    formula: str = ""
+    margin: str = ""
+    source: str = ""
+    example: str = ""
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Advice after a start that failed, and on how long a start may take."""
+"""Advice after a start that failed."""
 
 from __future__ import annotations
 
@@ -156,27 +156,6 @@ def killed_in_warmup(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def probe_values(facts: RunFacts) -> Iterator[Finding]:
-    """How long a startup probe has to wait, over the runs seen."""
-    probe = startup_probe([facts.summary, *facts.history])
-    if probe is None:
-        return
-    yield Finding(
-        "startup_probe",
-        "low",
-        f"{count_of(probe.num_runs, 'start')} became ready after {probe.median_s:.0f} s "
-        f"(median) and {probe.longest_s:.0f} s (longest).",
-        {
-            "num_runs": probe.num_runs, "median_s": probe.median_s,
-            "longest_s": probe.longest_s,
-        },
-        "startupProbe",
-        f"periodSeconds: {probe.period_s}, failureThreshold: {probe.failure_threshold}",
-        f"a start may take {probe.allowed_s} s before Kubernetes restarts it",
-        tuple(probe.yaml().splitlines()),
-    )  # fmt: skip
-
-
 RULES = (
     Rule(
         "out_of_memory",
@@ -189,11 +168,5 @@ RULES = (
         "the process was killed before it was ready",
         "the failure, time of the lines",
         killed_in_warmup,
-    ),
-    Rule(
-        "startup_probe",
-        "a start became ready",
-        "time to ready, of this run and of others of the same model and device",
-        probe_values,
     ),
 )

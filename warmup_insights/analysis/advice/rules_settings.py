@@ -1,4 +1,4 @@
-"""Advice on settings that this engine version ignores, renamed or overrules."""
+"""Advice on settings that this engine version ignores or overrules, and on probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule
+from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
+from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.notes import override_notes
 from warmup_insights.bucketing.versions import version_of_run
@@ -209,6 +210,27 @@ def _whole(value: Any) -> int | None:
         return None
 
 
+def probe_values(facts: RunFacts) -> Iterator[Finding]:
+    """How long a startup probe has to wait, over the runs seen."""
+    probe = startup_probe([facts.summary, *facts.history])
+    if probe is None:
+        return
+    yield Finding(
+        "startup_probe",
+        "low",
+        f"{count_of(probe.num_runs, 'start')} became ready after {probe.median_s:.0f} s "
+        f"(median) and {probe.longest_s:.0f} s (longest).",
+        {
+            "num_runs": probe.num_runs, "median_s": probe.median_s,
+            "longest_s": probe.longest_s,
+        },
+        "startupProbe",
+        f"periodSeconds: {probe.period_s}, failureThreshold: {probe.failure_threshold}",
+        f"a start may take {probe.allowed_s} s before Kubernetes restarts it",
+        tuple(probe.yaml().splitlines()),
+    )  # fmt: skip
+
+
 RULES = (
     Rule(
         "dead_setting",
@@ -227,5 +249,11 @@ RULES = (
         "VLLM_DECODE_BLOCK_BUCKET_MAX is above the number of KV blocks",
         "settings, number of KV blocks",
         blocks_overwritten,
+    ),
+    Rule(
+        "startup_probe",
+        "a start became ready",
+        "time to ready, of this run and of others of the same model and device",
+        probe_values,
     ),
 )
