@@ -26,6 +26,7 @@ from tests.ingest.builders import (
 )
 from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.ingest import Options, ingest_files, log, parallel, worker
+from warmup_insights.ingest.single import find_stored
 from warmup_insights.model.events import Note
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore, Spool
@@ -324,6 +325,27 @@ def test_failing_database_ends_the_work_at_once(tmp_path, threads, monkeypatch):
         with pytest.raises(StoreError, match="the database is gone"):
             ingest_files(store, files, jobs=2)
     assert len(asked) == 1
+
+
+def test_source_removed_while_it_is_looked_up_is_read_as_new(tmp_path):
+    class Shrinking(EventStore):
+        """A store from which a source goes between two queries."""
+
+        def beginnings(self, head):
+            found = super().beginnings(head)
+            with self.begin() as transaction:
+                for _, _, source_id in found:
+                    transaction.delete_source(source_id)
+            return found
+
+    (file,) = write_logs(tmp_path / "logs", 1)
+    ingest(tmp_path / "a.db", [file], 1)
+    longer = tmp_path / "longer.log"
+    longer.write_bytes(Path(file).read_bytes() + b"one line more\n")
+    with Shrinking(tmp_path / "a.db") as store, longer.open("rb") as stream:
+        stored = find_stored(store, stream, "longer.log")
+    assert stored.candidates
+    assert stored.source is None
 
 
 def test_source_that_is_removed_meanwhile_is_read_again(tmp_path, threads, monkeypatch):

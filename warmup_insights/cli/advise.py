@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from warmup_insights.analysis import advice
+from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.drainer import open_store
 from warmup_insights.export.findings import (
     finding_lines,
     findings_markdown,
@@ -25,7 +25,7 @@ from warmup_insights.runs import current, history
 def advise(
     run: str | None, list_rules: bool, markdown: bool, db: str, as_json: bool
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, or `latest`.
+    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     How long a start takes is also read from other runs of the same model on the same
     device.
@@ -37,8 +37,7 @@ def advise(
         raise click.UsageError("Name a RUN, or use --rules")
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")
-    with open_store(db) as store:
-        record = store.find_run(run)
+    with open_run(db, run) as (store, record):
         loaded = current(store, record)
         facts = advice.RunFacts(loaded.summary, loaded.rows, history(store, record))
     findings = advice.advise(facts)

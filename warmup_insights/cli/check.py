@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -16,6 +15,7 @@ from warmup_insights.analysis.check import (
     check_run,
     parse_limit,
 )
+from warmup_insights.cli.loading import is_log, load_runs
 from warmup_insights.cli.options import (
     Command,
     db_option,
@@ -27,7 +27,7 @@ from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.cli.writing import write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
-from warmup_insights.export.baseline import read_run_json
+from warmup_insights.export.baseline import is_run_json, read_run_json
 from warmup_insights.export.checks import check_markdown, check_table, end_sentence
 from warmup_insights.export.junit import junit_text
 from warmup_insights.export.tables import plain
@@ -54,7 +54,8 @@ def limit_options(command: Command) -> Command:
 @click.argument("run", default="latest")
 @click.option(
     "--baseline", metavar="RUN|FILE",
-    help="What +10% is relative to: a run, a label (its latest run), or an exported file.",
+    help="What +10% is relative to: a run, a label (its latest run), a log, or an exported "
+    "file.",
 )  # fmt: skip
 @limit_options
 @click.option(
@@ -82,7 +83,7 @@ def check(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, or `latest`.
+    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     A LIMIT is a value
     (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s). A
@@ -124,25 +125,26 @@ def _limits(
 def _load(
     db: str, run: str, baseline: str | None
 ) -> tuple[RunSummary, RunSummary | None]:
+    summary = load_runs(db, [run])[0].summary
+    if baseline is None:
+        return summary, None
+    if is_run_json(baseline):
+        return summary, read_run_json(baseline)[0]
+    if is_log(baseline):
+        return summary, load_runs(db, [baseline])[0].summary
     with open_store(db) as store:
-        record = store.find_run(run)
-        summary = current(store, record).summary
-        if baseline is None:
-            return summary, None
-        return summary, find_baseline(store, baseline, except_run=record.run_id)
+        return summary, find_baseline(store, baseline, except_run=summary.run_id)
 
 
 def find_baseline(
     store: storage.EventStore, text: str, *, except_run: str
 ) -> RunSummary:
-    """The summary that a user means: a file, the latest run of a label, or a run.
+    """The summary that a user means: the latest run of a label, or a run.
 
     Raises:
-        InputError: the file is no exported run, or the run is its own baseline.
+        InputError: the run is its own baseline.
         StoreError: there is no such run.
     """
-    if text.endswith(".json") or Path(text).is_file():
-        return read_run_json(text)[0]
     labelled = [r for r in store.runs(label=text, limit=2) if r.run_id != except_run]
     record = labelled[0] if labelled else store.find_run(text)
     if record.run_id == except_run:

@@ -22,7 +22,7 @@ def compare(
 ) -> None:
     """The first RUN is the baseline.
 
-    A RUN is a run id, the unique start of one, a label, or `latest`.
+    A RUN is a run id, the unique start of one, a label, `latest`, or a log.
     """
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")

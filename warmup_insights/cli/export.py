@@ -28,7 +28,7 @@ FORMATS = ("json", "csv", "buckets-csv", "markdown")
 @force_option
 @db_option
 def export(run: str, form: str, output: str, force: bool, db: str) -> None:
-    """RUN is a run id, the unique start of one, a label, or `latest`."""
+    """RUN is a run id, the unique start of one, a label, `latest`, or a log."""
     loaded = load_runs(db, [run])[0]
     write_result(output, _text(form, loaded), force=force)
 

@@ -1,12 +1,23 @@
-"""Runs from the store, as commands that only read need them."""
+"""Runs as commands that only read need them: from the database, or straight from a log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
 
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.drainer import open_store
+from warmup_insights.errors import InputError
+from warmup_insights.export.tables import plain
+from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import current
+from warmup_insights.storage import EventStore
+
+_START = re.compile(r"(.+)#([0-9]{1,6})", re.DOTALL)
 
 
 def load_runs(db: str, names: Sequence[str]) -> list[Folded]:
@@ -14,6 +25,76 @@ def load_runs(db: str, names: Sequence[str]) -> list[Folded]:
 
     Raises:
         StoreError: there is no such run, or more than one, or no database.
+        InputError: a file of that name cannot be read, or no start-up is in it.
     """
-    with open_store(db) as store:
-        return [current(store, store.find_run(name)) for name in names]
+    loaded = []
+    for name in names:
+        with open_run(db, name) as (store, record):
+            loaded.append(current(store, record))
+    return loaded
+
+
+@contextmanager
+def open_run(db: str, name: str) -> Iterator[tuple[EventStore, RunRecord]]:
+    """The run that a user named, and the store that holds it.
+
+    A path, or `-` for standard input, is read into memory; nothing of it is kept.
+    """
+    log, number = _log_named(name)
+    if log is None:
+        with open_store(db) as store:
+            yield store, store.find_run(name)
+        return
+    with EventStore("sqlite://") as store:
+        yield store, _read_log(store, log, number)
+
+
+def is_log(name: str) -> bool:
+    """Whether a user named a log in place of a run."""
+    return _log_named(name)[0] is not None
+
+
+def _log_named(name: str) -> tuple[str | None, int | None]:
+    """The path of a log and the number of a start in it, from 1; None for other names.
+
+    A name with a slash is a path, so that a missing file is reported as that.
+    """
+    if name == "-" or Path(name).exists():
+        return name, None
+    numbered = _START.fullmatch(name)
+    if numbered is not None and (numbered[1] == "-" or Path(numbered[1]).exists()):
+        return numbered[1], int(numbered[2])
+    return (name, None) if "/" in name else (None, None)
+
+
+def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
+    # Loads the parsers, which a run of the database does not need.
+    from warmup_insights.ingest import ingest_path
+
+    if Path(path).is_dir():
+        raise InputError(
+            f"{path} is a folder; name one log, or use ingest for all of it"
+        )
+    outcome = ingest_path(store, path)
+    shown = "standard input" if path == "-" else path
+    count = len(outcome.run_ids)
+    if not count:
+        raise InputError(
+            f"No start-up was found in {shown} ({outcome.report['lines']:,} lines); "
+            "name a log of vLLM, or use ingest to see what is not understood"
+        )
+    number = count if number is None else number
+    if not 1 <= number <= count:
+        raise InputError(f"{shown} holds {count} start-ups; name one of #1 to #{count}")
+    if count > 1:
+        note = (
+            f"{shown} holds {count} start-ups; this is #{number}, {path}#1 is the first"
+        )
+        click.echo(plain(note), err=True)
+    if outcome.report.get("unknown"):
+        note = (
+            f"{shown}: {outcome.report['unknown']:,} lines look relevant but are not "
+            "known; use ingest to list them"
+        )
+        click.echo(plain(note), err=True)
+    return store.run(outcome.run_ids[number - 1])

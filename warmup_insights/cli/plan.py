@@ -97,7 +97,7 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, or `latest`.
+    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     Without settings the reserve and the utilisation are recommended. Several values, separated by
     commas, are all combined.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 from msgspec import to_builtins
 
-from warmup_insights.cli.loading import load_runs
+from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.cli.show_text import buckets_table, print_summary
-from warmup_insights.drainer import open_store
 from warmup_insights.model.events import encode
+from warmup_insights.runs import current
 
 
 @click.command()
@@ -24,13 +24,13 @@ from warmup_insights.model.events import encode
     "--buckets", is_flag=True, help="List every bucket and what became of it."
 )
 def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
-    """RUN is a run id, the unique start of one, a label, or `latest`."""
-    if events:
-        with open_store(db) as store:
-            for event in store.events(store.find_run(run).run_id):
+    """RUN is a run id, the unique start of one, a label, `latest`, or a log."""
+    with open_run(db, run) as (store, record):
+        if events:
+            for event in store.events(record.run_id):
                 click.echo(encode(event).decode())
-        return
-    (folded,) = load_runs(db, [run])
+            return
+        folded = current(store, record)
     if as_json:
         extra = {"bucket_rows": to_builtins(folded.rows)} if buckets else {}
         print_json({**to_builtins(folded.summary), **extra})

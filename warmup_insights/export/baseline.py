@@ -40,6 +40,18 @@ def run_json(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
 
 
+def is_run_json(path: str | Path) -> bool:
+    """Whether a file has the name or the beginning of an exported run."""
+    if Path(path).suffix == ".json":
+        return True
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(4096)
+    except OSError:
+        return False
+    return head.lstrip().startswith(b"{") and b'"schema"' in head
+
+
 def read_run_json(path: str | Path) -> tuple[RunSummary, list[BucketRow]]:
     """The summary and the bucket rows in a file that `run_json` or `show --json` made.
 

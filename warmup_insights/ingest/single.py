@@ -6,11 +6,13 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
+from warmup_insights.errors import StoreError
 from warmup_insights.ingest.log import Part, read_log, source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.ingest.write import AlreadyStoredError, digests_in, write_log
@@ -158,5 +160,6 @@ def find_stored(store: EventStore, file: BinaryIO, name: str) -> Stored:
             return Stored(head, candidates, source, is_whole=True)
     for size, digest, source_id in candidates:
         if parts.get(size) == digest:
-            return Stored(head, candidates, store.source(source_id))
+            with suppress(StoreError):  # another process has just removed it
+                return Stored(head, candidates, store.source(source_id))
     return Stored(head, candidates)
