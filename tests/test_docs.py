@@ -123,4 +123,5 @@ def test_readme_commands_run(readme, tmp_path):
             capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        assert done.stdout.strip(), f"{command} printed nothing"
+        shown = done.stdout + done.stderr
+        assert shown.strip(), f"{command} printed nothing"

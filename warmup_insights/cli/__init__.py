@@ -28,6 +28,7 @@ COMMANDS = {
     "advise": "Find what to change about a run, with the numbers behind it.",
     "check": "Check a run against limits; exit code 1 when one does not hold.",
     "export": "Write one run as JSON, CSV or Markdown.",
+    "report": "Write runs as one HTML file that opens anywhere.",
     "buckets": "Generate, look up, lint and compare buckets without an engine.",
     "prune": "Remove old runs, or the runs named, and give their space back.",
 }

@@ -1,0 +1,115 @@
+"""A run, or several side by side, as one HTML file that needs no server and no network.
+
+What the run page and the compare page hold, in their order; every chart has its table.
+Text from logs is escaped by the template, and the file's own policy lets no script run
+but the two that it contains, by their hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from dashboard import shown
+from dashboard.report.parts import ReportRun
+from dashboard.report.sections import compared_sections, provenance, run_sections
+from dashboard.text import visible
+from warmup_insights.analysis.sentences import (
+    contradiction_sentence,
+    failure_sentence,
+    serving_end_sentence,
+)
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_time
+from warmup_insights.version import __version__
+
+__all__ = ["ReportRun", "report_html"]
+
+_HEADLINE = (
+    "wall_s",
+    "warmup_s",
+    "prompt_capture_percent",
+    "decode_capture_percent",
+    "graphs_captured",
+    "num_kv_blocks",
+    "kv_cache_bytes",
+    "graph_memory_bytes",
+    "misses",
+)
+
+
+def report_html(runs: Sequence[ReportRun]) -> str:
+    """The report on one run, or the comparison of several, as HTML."""
+    summaries = [run.folded.summary for run in runs]
+    title = " against ".join(run_title(summary) for summary in summaries)
+    sections = run_sections(runs[0]) if len(runs) == 1 else compared_sections(runs)
+    page = files(__package__) / "page.html"
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    source = page.read_text(encoding="utf-8")
+    draw = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)[-1]
+    library = get_plotlyjs()
+    return environment.from_string(source).render(
+        title=title,
+        heads=[_head(summary) for summary in summaries],
+        sections=[section for section in sections if section.has_content],
+        version=__version__,
+        library=Markup(library),
+        policy=" ".join(_source_hash(script) for script in (library, draw)),
+    )
+
+
+def _source_hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def run_title(summary: RunSummary) -> str:
+    """The name of a run: its label, else its source."""
+    return visible(summary.label or summary.source.name or summary.run_id, 80)
+
+
+def _head(summary: RunSummary) -> dict[str, object]:
+    """Name, badges, facts and headline figures of a run."""
+    engine, device = summary.engine, summary.device
+    zone = "UTC" if summary.time.timezone else "time zone unknown"
+    if "time.started_at" in summary.guessed:
+        zone += ", year taken from the date of the file"
+    started = summary.time.started
+    facts = [
+        f"run {summary.run_id}",
+        summary.model,
+        f"started {format_time(started)} ({zone})" if started is not None else None,
+        f"from {summary.source.kind} {summary.source.name or ''}".strip(),
+    ]
+    badges = [
+        " ".join(part for part in (engine.name, engine.version) if part),
+        device.name or device.kind,
+        f"{summary.ranks} ranks" if summary.ranks > 1 else None,
+    ]
+    headline = [
+        (shown.label(name), shown.text(summary, name))
+        for name in _HEADLINE
+        if BY_NAME[name].read(summary) is not None
+    ]
+    alerts = [contradiction_sentence(broken) for broken in summary.contradictions]
+    if summary.failure is not None:
+        alerts.insert(0, failure_sentence(summary.failure))
+    if summary.serving is not None and summary.serving.end is not None:
+        alerts.append(serving_end_sentence(summary.serving.end))
+    return {
+        "title": run_title(summary), "status": summary.status,
+        "made_up": provenance(summary), "badges": [text for text in badges if text],
+        "facts": " · ".join(visible(text) for text in facts if text),
+        "headline": headline, "alerts": [visible(text, 600) for text in alerts],
+    }  # fmt: skip

@@ -1,0 +1,127 @@
+"""What a report is made of: sections of text, findings, charts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+from markupsafe import Markup
+
+from dashboard.charts import Figure, mark_synthetic
+from dashboard.charts_buckets import bucket_text
+from dashboard.text import visible
+from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.summary import Folded
+
+MOST_ROWS = 2000
+"""Rows of a table that are in the file; what is left out is counted below it."""
+LEGEND_PX = 12
+"""More height for each entry of a legend beyond the first four."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column heads; `left_out` were too many for the file."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture for a light and for a dark page, and its data."""
+
+    title: str
+    hint: str
+    light: Markup
+    dark: Markup
+    height: int
+    table: Table
+
+
+@dataclass(frozen=True)
+class ReportRun:
+    """What a report shows of a run: its fold, its findings, the lines kept of its log."""
+
+    folded: Folded
+    findings: Sequence[Finding] = ()
+    lines: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Section:
+    """A part of the report; what is empty is left out."""
+
+    title: str
+    made_up: str | None = None
+    """What stands on its charts when no real device gave their figures."""
+    paragraphs: list[str] = field(default_factory=list)
+    findings: list[Mapping[str, object]] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    tables: list[tuple[str, Table]] = field(default_factory=list)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.paragraphs or self.findings or self.charts or self.tables)
+
+    def chart(
+        self, title: str, hint: str, frame: pd.DataFrame, draw: Callable[..., Figure]
+    ) -> None:
+        """Draw a frame for both kinds of page, if it has rows."""
+        if frame.empty:
+            return
+        figures = [draw(frame, dark=dark) for dark in (False, True)]
+        for figure in figures:
+            _make_room(figure)
+        if self.made_up is not None:
+            for figure, dark in zip(figures, (False, True), strict=True):
+                mark_synthetic(figure, self.made_up, dark=dark)
+        light, dark_json = map(_json, figures)
+        height = int(figures[0].layout.height)
+        table = table_of(frame)
+        self.charts.append(Chart(title, hint, light, dark_json, height, table))
+
+    def table(
+        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+    ) -> None:
+        """Add a table, if it has rows."""
+        if rows:
+            left_out = max(0, len(rows) - MOST_ROWS)
+            self.tables.append((title, Table(header, rows[:MOST_ROWS], left_out)))
+
+
+def _make_room(figure: Figure) -> None:
+    """Room for a legend of many entries, which lies above the plot."""
+    entries = sum(
+        1 for trace in figure.data if trace.name and trace.showlegend is not False
+    )
+    figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
+
+
+def _json(figure: Figure) -> Markup:
+    """A figure as JSON that cannot end the script element in which it stands."""
+    figure.update_layout(template="none")
+    text = figure.to_json().replace("<", "\\u003c")
+    return Markup(text)
+
+
+def table_of(frame: pd.DataFrame) -> Table:
+    """A frame as a table of text."""
+    rows = [
+        tuple(_cell(value) for value in row)
+        for row in frame.head(MOST_ROWS).itertuples(index=False, name=None)
+    ]
+    return Table(list(map(str, frame.columns)), rows, max(0, len(frame) - MOST_ROWS))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, tuple):
+        return bucket_text(value)
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return visible(value, 400)

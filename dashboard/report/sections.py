@@ -1,0 +1,307 @@
+"""The sections of a report, from the same frames and chart functions as the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from dashboard import comparing, frames, frames_memory, frames_steps, shown
+from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
+from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
+from dashboard.charts_runs import part_stacks, phase_stacks
+from dashboard.charts_steps import (
+    capture_bars,
+    defrag_runs,
+    graphs_by_size,
+    sampler_grid,
+    stage_bars,
+    stages_frame,
+)
+from dashboard.charts_time import phase_bars, rank_timeline, step_bars, timeline
+from dashboard.report.parts import ReportRun, Section, table_of
+from dashboard.text import visible
+from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.misses import diagnose
+from warmup_insights.analysis.sentences import contradiction_sentence, oddities
+from warmup_insights.export.findings import gain_text, number_text
+from warmup_insights.model.figures import all_figures
+from warmup_insights.model.summary import BucketRow, RunSummary
+from warmup_insights.units import format_bytes, format_duration
+
+MOST_PANELS = 4
+"""Maps of a phase whose third dimension varies; the table has all buckets."""
+COSTLIEST = 15
+
+
+def provenance(summary: RunSummary) -> str | None:
+    """What stands beside figures that no real device gave; None for real ones."""
+    if summary.device.kind == "simulated":
+        return "simulated device"
+    return "synthetic data" if summary.synthetic else None
+
+
+def run_sections(run: ReportRun) -> list[Section]:
+    """The parts of a run, in the order of its page."""
+    summary, rows = run.folded.summary, run.folded.rows
+    made_up = provenance(summary)
+    known = {contradiction_sentence(broken) for broken in summary.contradictions}
+    odd = [visible(text, 500) for text in oddities(summary) if text not in known]
+    sections = [
+        Section("What stands out", paragraphs=odd),
+        Section("Advice", findings=[_finding(finding) for finding in run.findings]),
+    ]
+    for title, add in (
+        ("Where the time went", _time),
+        ("Memory", _memory),
+        ("Buckets and captures", _buckets),
+        ("CUDA graphs", _graphs),
+        ("Sampler and defragmenter", _stages),
+        ("Bucket misses", _misses),
+        ("Settings", _settings),
+    ):
+        section = Section(title, made_up)
+        add(section, summary, rows)
+        sections.append(section)
+    return [*sections[:-1], _figures(run), sections[-1]]
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    numbers = ", ".join(f"{k} {number_text(k, v)}" for k, v in finding.numbers.items())
+    pairs = [
+        ("Change", finding.suggestion), ("Effect", finding.effect),
+        ("Gain", gain_text(finding)), ("Price", finding.price),
+        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
+        ("Rests on", numbers),
+    ]  # fmt: skip
+    return {
+        "severity": finding.severity, "title": visible(finding.title, 600),
+        "pairs": [(name, visible(text, 1000)) for name, text in pairs if text],
+        "details": [visible(line, 300) for line in finding.details],
+    }  # fmt: skip
+
+
+def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    wall = summary.time.wall_s
+    if wall is None:
+        return
+    phases = frames.phases_frame(summary)
+    hint = f"{shown.text(summary, 'wall_s')} in all; unlogged time is hatched."
+    section.chart("By phase", hint, frames.phase_totals(phases), phase_bars)
+    hint = "Phases from the first line to ready."
+    section.chart("On the clock", hint, phases, timeline)
+    section.chart(
+        "Each rank",
+        "Ranks above 0 often print little.",
+        frames.rank_phases(summary),
+        lambda frame, dark: rank_timeline(frame, wall, dark=dark),
+    )
+    timed = [(row.duration_s, row) for row in rows if row.duration_s is not None]
+    timed = sorted(timed, key=lambda pair: -pair[0])[:COSTLIEST]
+    steps = [
+        (
+            f"{row.phase} {bucket_text(row.bucket)}",
+            "captured" if row.capture else "warmed",
+            seconds,
+            format_duration(seconds),
+        )
+        for seconds, row in timed
+    ]
+    section.chart(
+        f"The {len(steps)} costliest buckets",
+        "All steps of a bucket together.",
+        pd.DataFrame(steps, columns=["name", "meaning", "duration_s", "text"]),
+        step_bars,
+    )
+    gaps = [
+        (
+            f"{gap.start_s:.1f} s",
+            format_duration(gap.unlogged_s),
+            str(gap.line or ""),
+            visible(gap.before),
+            visible(gap.after),
+        )
+        for gap in summary.time.gaps
+    ]
+    header = ("from", "gap", "line", "last line before it", "first line after it")
+    section.table("Unlogged time", header, gaps)
+
+
+def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    memory = summary.memory_or_none
+    hint = frames_memory.BUDGET_HINTS[bool(memory.parts)]
+    budget = frames_memory.budget_frame(summary)
+    section.chart("Memory budget", hint, budget, budget_waterfall)
+    section.chart(
+        "Graph memory: reserved against used",
+        "What was set aside for graphs, and what they took.",
+        frames_memory.graph_shares(summary),
+        reserved_used,
+    )
+    points, is_warmup = frames_memory.capture_curve(rows)
+    limit = memory.graph_budget.total_bytes if memory.graph_budget else None
+    section.chart(
+        "Memory in the order of warm-up" if is_warmup else "Captures",
+        "Step by step, as far as single steps are known.",
+        points,
+        lambda frame, dark: capture_curve(frame, limit, dark=dark),
+    )
+
+
+def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    captures = frames.capture_frame(summary)
+    hint = "Shares of the generated buckets."
+    section.chart("Warmed and captured", hint, captures, capture_bars)
+    buckets = frames.buckets_frame(rows)
+    for phase in frames.phases_in_order(buckets):
+        part = summary.phase(phase)
+        of_phase = frames.filled_in(frames.of_phase(buckets, phase), part)
+        if of_phase.empty:
+            continue
+        names = frames.names_for(len(of_phase["bucket"].iloc[0]), part)
+        axes = choose_axes(list(of_phase["bucket"]), names)
+        for where, panel in _panels(of_phase, axes.panel, names):
+            section.chart(
+                f"{phase.capitalize()} buckets{where}",
+                "One cell per bucket.",
+                panel,
+                lambda frame, dark, axes=axes: bucket_map(
+                    frame, axes, by="state", dark=dark
+                ),
+            )
+    cells = [
+        (
+            row.phase,
+            bucket_text(row.bucket),
+            row.state.replace("_", " "),
+            format_duration(row.duration_s),
+            format_bytes(row.memory_bytes),
+        )
+        for row in rows
+    ]
+    header = ("phase", "bucket", "state", "time", "memory")
+    section.table(f"All {len(cells):,} buckets", header, cells)
+
+
+def _panels(
+    rows: pd.DataFrame, dimension: int | None, names: Sequence[str]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each value of the third dimension, the first few values."""
+    if dimension is None:
+        yield "", rows
+        return
+    values = sorted({bucket[dimension] for bucket in rows["bucket"]})
+    for value in values[:MOST_PANELS]:
+        chosen = rows[[bucket[dimension] == value for bucket in rows["bucket"]]]
+        yield f" with {names[dimension]} {value}", chosen
+
+
+def _graphs(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    if summary.graphs is None:
+        return
+    captures = frames_steps.graph_captures(summary)
+    for by, words in (("duration_s", "Time"), ("memory_bytes", "Memory")):
+        section.chart(
+            f"{words} by graph size",
+            "One bar per captured graph.",
+            captures[captures[by].notna()],
+            lambda frame, dark, by=by: graphs_by_size(frame, by=by, dark=dark),
+        )
+
+
+def _stages(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    hint = "As far as the run states it."
+    section.chart("Warm-up of both", hint, stages_frame(summary), stage_bars)
+    if summary.sampler is not None:
+        cells = frames_steps.sampler_cells(summary.sampler)
+        section.chart(
+            "Sampler grid", "Batch size by configuration.", cells, sampler_grid
+        )
+    section.chart(
+        "Defragmentations while serving",
+        "From the highest block in use before to after.",
+        frames_steps.defrag_runs(summary),
+        defrag_runs,
+    )
+
+
+def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    found = [
+        (
+            item.phase,
+            bucket_text(item.shape),
+            str(item.count),
+            item.reason(frames.names_for(len(item.shape), summary.phase(item.phase))),
+            " ".join(item.settings),
+        )
+        for item in diagnose(summary)
+    ]
+    header = ("phase", "shape", "times", "why", "setting")
+    section.table("Shapes without a bucket", header, found)
+    late = summary.serving.jit if summary.serving is not None else []
+    section.table(
+        "Kernels compiled while serving",
+        ("kernel", "times", "configuration"),
+        [(visible(k.kernel), str(k.count), visible(k.detail or "")) for k in late],
+    )
+
+
+def _settings(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
+    pairs = sorted((visible(k), visible(v, 400)) for k, v in summary.config.items())
+    section.table(f"{len(pairs):,} settings", ("setting", "value"), pairs)
+    notes = [
+        (visible(n.topic), str(n.count), visible(n.text, 400)) for n in summary.notes
+    ]
+    section.table("Remarks", ("topic", "times", "text"), notes)
+
+
+def _figures(run: ReportRun) -> Section:
+    """Every known figure, with the line of the log that states it."""
+    summary, section = run.folded.summary, Section("Every figure")
+    numbers = {key.rpartition(".")[2]: line for key, line in summary.lines.items()}
+    rows = []
+    for figure in all_figures([summary]):
+        if figure.read(summary) is not None:
+            line = numbers.get(figure.name)
+            text = visible(run.lines.get(line or 0, ""), 200)
+            value = figure.text(summary) + shown.mark(summary, figure.name)
+            rows.append((figure.title, value, str(line or ""), text))
+    header = ("figure", "value", "line", "text of the line")
+    section.table("Figures and their evidence", header, rows)
+    return section
+
+
+def compared_sections(runs: Sequence[ReportRun]) -> list[Section]:
+    """Several runs side by side; the first is the baseline."""
+    summaries = [run.folded.summary for run in runs]
+    result = compare(summaries, [run.folded.rows for run in runs])
+    names = comparing.run_names(result)
+    made_up = "some figures are synthetic" if any(map(provenance, summaries)) else None
+    section = Section("Comparison", made_up)
+    section.paragraphs += [visible(note, 400) for note in result.notes]
+    section.chart(
+        "Where the time went",
+        "Each bar is one start-up; unlogged time is hatched.",
+        comparing.phases_table(result, summaries),
+        lambda frame, dark: phase_stacks(frame, names, dark=dark),
+    )
+    section.chart(
+        "Memory budgets",
+        "Each bar is one device, from weights to KV cache.",
+        comparing.memory_table(result),
+        lambda frame, dark: part_stacks(frame, names, dark=dark),
+    )
+    figures, _ = comparing.figures_table(result, summaries, full=True)
+    partly = comparing.settings_table(result, partly=True)
+    for title, frame in (
+        ("Figures", figures),
+        ("Settings that differ", comparing.settings_table(result)),
+        ("Settings that only some runs state", partly),
+        ("Bucket sets", comparing.bucket_counts(result)),
+        ("Buckets that changed", comparing.bucket_changes(result)),
+        ("Bucket misses", comparing.misses_table(result)),
+    ):
+        if len(frame):
+            section.tables.append((title, table_of(frame)))
+    return [section]

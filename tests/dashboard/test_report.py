@@ -1,0 +1,201 @@
+"""Reports: the figures of the table, text that stays text, nothing from the network."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from dashboard import shown
+from dashboard.report import ReportRun, report_html
+from tests.analysis.builders import config
+from tests.cli.decisions import invoke
+from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT
+from tests.helpers import REAL_LOGS, folded
+from tests.safety.hostile import MARKUP
+from warmup_insights.analysis.advice import RunFacts, advise
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.export.redact import Redactor
+from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.model.figures import all_figures
+from warmup_insights.runs import current
+from warmup_insights.storage import EventStore
+
+SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+OTHER = ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log"
+
+
+class Cells(HTMLParser):
+    """Rows of the tables under a heading."""
+
+    def __init__(self, text: str, heading: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.scripts = 0
+        self._heading, self._found, self._tag = heading, False, ""
+        # The library behind the page is large, and no table is in it.
+        self.feed(text.split("<script>")[0])
+
+    def handle_starttag(self, tag, attrs):
+        self._tag = tag
+        self.scripts += tag == "script"
+        if tag == "tr" and self._found:
+            self.rows.append([])
+        if tag == "td" and self._found:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        self._found &= tag != "table"
+        self._tag = ""
+
+    def handle_data(self, data):
+        if self._tag == "h3":
+            self._found = data == self._heading
+        elif self._tag == "td" and self._found:
+            self.rows[-1][-1] += data
+
+
+def report_of(*folds: Folded) -> str:
+    runs = []
+    for fold in folds:
+        findings = advise(RunFacts(fold.summary, fold.rows))
+        runs.append(ReportRun(fold, findings))
+    return report_html(runs)
+
+
+@pytest.fixture(scope="module")
+def folds(tmp_path_factory):
+    """Every sample and every real log."""
+    folders = [
+        str(folder) for folder in (ROOT / "sample_logs", REAL_LOGS) if folder.is_dir()
+    ]
+    with EventStore(tmp_path_factory.mktemp("report") / "runs.db") as store:
+        for log in find_files(folders):
+            ingest_path(store, log, Options(synthetic="made_" in log))
+        return [current(store, run) for run in store.runs(limit=None)]
+
+
+def test_every_figure_is_that_of_the_table_and_made_up_ones_are_marked(folds):
+    """A report of each is made, with the same numbers as everywhere."""
+    for fold in folds:
+        summary, text = fold.summary, report_of(fold)
+        assert len(text) < 6_000_000
+        rows = Cells(text, "Figures and their evidence").rows
+        found = {row[0]: row[1] for row in rows if row}
+        for figure in all_figures([summary]):
+            if figure.read(summary) is not None:
+                value = figure.text(summary) + shown.mark(summary, figure.name)
+                assert found[figure.title] == value, summary.source.name
+        page = text.split("<script>")[0]
+        is_marked = "synthetic data" in page or "simulated device" in page
+        is_made_up = summary.synthetic or summary.device.kind == "simulated"
+        assert is_marked == is_made_up, summary.source.name
+
+
+def test_a_comparison_has_the_figures_of_all(folds):
+    pair = [f for f in folds if f.summary.source.name in (SAMPLE.name, OTHER.name)]
+    rows = Cells(report_of(*pair), "Figures").rows
+    found = {row[0]: row[1:] for row in rows if row}
+    for figure in all_figures([fold.summary for fold in pair]):
+        for fold, cell in zip(pair, found.get(figure.title, []), strict=False):
+            assert cell.split("  ")[0].startswith(figure.text(fold.summary).split()[0])
+
+
+def hostile() -> Folded:
+    fold = folded([config(**{MARKUP: MARKUP, "</script>": "1"})])
+    summary = structs.replace(
+        fold.summary, label=MARKUP[:70], model=MARKUP, status="failed"
+    )
+    return Folded(summary, fold.rows)
+
+
+def test_text_of_logs_stays_text():
+    text = report_of(hostile())
+    assert Cells(text, "").scripts == Cells(report_of(folded([])), "").scripts
+    assert "<img" not in text.split("<script>")[0]
+    assert html.escape("<script>alert(1)")[:20] in text
+
+
+def test_redaction_is_consistent_and_whole():
+    texts = {
+        "model": "/home/alice/models/llama", "host": "gpu-node-7", "user": "alice",
+        "url": "http://10.1.2.3:8000/v1", "line": "alice on gpu-node-7 wrote to bob@corp.com",
+        "cache": "/home/alice/.cache/vllm/torch_compile_cache/ab12", "pod": "vllm-0-xyz",
+        "six": "tcp://[fe80::1:2:3]:29500", "name": "node3.cluster.local listens",
+        "version": "0.26.0", "time": "12:30:05", "module": "vllm.v1.engine.core",
+    }  # fmt: skip
+    fold = folded([config(**texts)])
+    settings = Redactor().folded(fold).summary.config
+    everything = " ".join(map(str, settings.values()))
+    for word in (
+        "alice",
+        "gpu-node-7",
+        "10.1.2.3",
+        "bob@",
+        "vllm-0-xyz",
+        "fe80",
+        "cluster.",
+    ):
+        assert word not in everything, (word, settings)
+    assert settings["user"] in settings["line"]
+    assert settings["host"] in settings["line"]
+    assert settings["version"] == "0.26.0"
+    assert settings["time"] == "12:30:05"
+    assert settings["module"] == "vllm.v1.engine.core"
+
+
+def test_the_command(tmp_path):
+    out, absent = tmp_path / "report.html", tmp_path / "absent.db"
+    made = invoke("report", SAMPLE, "-o", out, "--redact", "--db", absent)
+    assert made.exit_code == 0, made.output
+    assert "62.5 %" in out.read_text(encoding="utf-8")
+    assert not absent.exists()
+    again = invoke("report", SAMPLE, "-o", out, "--db", absent)
+    assert "--force" in str(again.exception)
+    both = invoke("report", SAMPLE, OTHER, "-o", out, "--force", "--db", absent)
+    assert both.exit_code == 0, both.output
+    assert "Comparison" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_opens_without_a_network(tmp_path, folds, scheme):
+    """Charts are drawn, nothing is requested, nothing is complained about."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    sample = next(f for f in folds if f.summary.source.name == SAMPLE.name)
+    other = next(f for f in folds if f.summary.source.name == OTHER.name)
+    reports = [report_of(sample), report_of(sample, other), report_of(hostile())]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for number, text in enumerate(reports):
+            path = tmp_path / f"{number}.html"
+            path.write_text(text, encoding="utf-8")
+            context = browser.new_context(
+                offline=True,
+                color_scheme=scheme,
+                viewport={"width": 420, "height": 800},
+            )
+            page = context.new_page()
+            troubles, requests = [], []
+            page.on("console", lambda message, t=troubles: t.append(message.text))
+            page.on("pageerror", lambda error, t=troubles: t.append(str(error)))
+            page.on("dialog", lambda dialog, t=troubles: t.append(dialog.message))
+            page.on("request", lambda request, r=requests: r.append(request.url))
+            page.goto(path.as_uri())
+            page.wait_for_selector("body[data-drawn=all]")
+            assert troubles == []
+            assert requests == [path.as_uri()]
+            assert page.evaluate("document.documentElement.scrollWidth") <= 420
+            drawn = page.locator(".plot .main-svg").count()
+            assert (drawn > 0) == (page.locator(".plot").count() > 0)
+            if number == 0:
+                assert drawn > 8
+                pdf = page.pdf(format="A4")
+                assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 2
+            context.close()
+        browser.close()

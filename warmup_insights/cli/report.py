@@ -1,0 +1,62 @@
+"""`report`: runs as one HTML file."""
+
+from __future__ import annotations
+
+import click
+
+from warmup_insights.analysis import advice
+from warmup_insights.cli.loading import open_run
+from warmup_insights.cli.options import db_option, force_option
+from warmup_insights.cli.writing import refuse_existing, write_result
+from warmup_insights.errors import InputError
+from warmup_insights.export.redact import Redactor
+from warmup_insights.runs import current, history
+
+MOST_RUNS = 12
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", default="report.html", show_default=True, metavar="FILE",
+    help="Where to; - is standard output.",
+)  # fmt: skip
+@click.option(
+    "--redact", is_flag=True,
+    help="Replace names of hosts and users, paths and addresses, the same one by the "
+    "same word.",
+)  # fmt: skip
+@force_option
+@db_option
+def report(
+    runs: tuple[str, ...], output: str, redact: bool, force: bool, db: str
+) -> None:
+    """A RUN is a run id, the unique start of one, a label, `latest`, or a log.
+
+    The file opens without a server and without the network, and can be attached to a mail
+    or an issue. Several runs are compared; the first is the baseline.
+    """
+    if len(runs) > MOST_RUNS:
+        raise InputError(f"A report compares at most {MOST_RUNS} runs; name fewer")
+    if output != "-":
+        refuse_existing(output, force=force)
+    try:
+        from dashboard.report import ReportRun, report_html
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"A report needs the package {error.name}; install warmup-insights[dashboard]"
+        ) from error
+    redactor = Redactor() if redact else None
+    loaded = []
+    for name in runs:
+        with open_run(db, name) as (store, record):
+            folded = current(store, record)
+            facts = advice.RunFacts(folded.summary, folded.rows, history(store, record))
+            kept = store.source_lines(record.source_id) if record.source_id else []
+            lines = {number: text for number, _, text in kept}
+        if redactor is not None:
+            folded = redactor.folded(folded)
+            facts = advice.RunFacts(folded.summary, folded.rows, facts.history)
+            lines = {number: redactor.text(text) for number, text in lines.items()}
+        loaded.append(ReportRun(folded, advice.advise(facts), lines))
+    write_result(output, report_html(loaded), force=force)

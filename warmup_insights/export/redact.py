@@ -1,0 +1,103 @@
+"""Names of hosts and users, paths and addresses replaced, the same one by the same word.
+
+Secrets are masked before anything is stored (`warmup_insights.secrets`); this is for
+results that leave the house.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.model.summary import RunSummary
+
+# Every repetition has a bound, so no text takes more than linear time.
+_ADDRESS = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>,;)\]}]{1,400}"
+    r"|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){0,6}"
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b"
+    r"|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{1,4}(?![\w:])",
+    re.I,
+)
+_HOST = re.compile(
+    r"\b(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,6}"
+    r"(?:com|net|org|edu|gov|io|dev|cloud|local|localdomain|internal|intra|lan|corp|home"
+    r"|svc|cluster|arpa|de|uk|fr|il|pl|cn|jp|in|us|eu)\b(?!\()",
+    re.I,
+)
+_HOME = re.compile(r"/(?:home|Users)/([A-Za-z0-9._-]{1,64})")
+_PATH = re.compile(
+    r"(?<![\w./:-])~?(?:/[\w.@%+=~-]{1,255}){2,40}/?"
+    r"|\b[A-Za-z]:\\[^\s'\"<>|]{1,400}"
+)
+_HOST_KEYS = frozenset(
+    {"host", "hostname", "node", "nodename", "node_name", "pod", "pod_name", "namespace",
+     "vllm_host_ip", "master_addr", "data_parallel_address"}
+)  # fmt: skip
+_USER_KEYS = frozenset({"user", "username", "logname"})
+_NO_NAMES = frozenset(
+    {"", "localhost", "root", "none", "true", "false", "null", "auto"}
+)
+_LEAST = 3
+"""A shorter name of a host or a user would be found inside other words."""
+
+
+class Redactor:
+    """Replacements that are the same in every text that it is given."""
+
+    def __init__(self) -> None:
+        self._words: dict[tuple[str, str], str] = {}
+        self._names: dict[str, str] = {}
+
+    def folded(self, folded: Folded) -> Folded:
+        """A run without names of hosts and users, paths and addresses."""
+        content = msgspec.to_builtins(folded.summary)
+        self._learn(content)
+        summary = msgspec.convert(self._replace(content), RunSummary)
+        return Folded(summary, folded.rows)
+
+    def text(self, text: str) -> str:
+        """One text, with the names of hosts and users that were seen so far."""
+        for user in _HOME.findall(text):
+            self._name("user", user)
+        text = _ADDRESS.sub(lambda m: self._word("address", m[0]), text)
+        text = _PATH.sub(lambda m: self._word("path", m[0].rstrip("/")), text)
+        text = _HOST.sub(lambda m: self._word("host", m[0]), text)
+        for name, word in self._names.items():
+            if name in text:
+                text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, text)
+        return text
+
+    def _learn(self, value: Any, key: str = "") -> None:
+        """Find the names of hosts and users that settings state."""
+        if isinstance(value, dict):
+            for inner, item in value.items():
+                self._learn(item, str(inner).lower())
+        elif isinstance(value, list):
+            for item in value:
+                self._learn(item, key)
+        elif isinstance(value, str):
+            if key in _HOST_KEYS:
+                self._name("host", value)
+            if key in _USER_KEYS:
+                self._name("user", value)
+            for user in _HOME.findall(value):
+                self._name("user", user)
+
+    def _name(self, kind: str, name: str) -> None:
+        if len(name) >= _LEAST and name.lower() not in _NO_NAMES:
+            self._names.setdefault(name, self._word(kind, name))
+
+    def _word(self, kind: str, text: str) -> str:
+        count = sum(1 for other, _ in self._words if other == kind)
+        return self._words.setdefault((kind, text), f"{kind}-{count + 1}")
+
+    def _replace(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self.text(str(k)): self._replace(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._replace(item) for item in value]
+        return self.text(value) if isinstance(value, str) else value
