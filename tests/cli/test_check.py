@@ -153,3 +153,20 @@ def test_broken_baseline_files_are_refused(db, tmp_path, content, sentence):
         "check", "new1", "--db", db, "--baseline", path, "--max-warmup", "+1%"
     )
     assert sentence in str(error.exception)
+
+
+def test_in_github_actions_the_job_gets_a_summary_and_annotations(
+    db, tmp_path, monkeypatch
+):
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    bad = invoke("check", "new1", "--db", db, "--max-warmup", "65s")
+    assert bad.exit_code == 1
+    (line,) = [text for text in bad.stderr.splitlines() if text.startswith("::")]
+    assert line == "::error title=Warm-up check::warm-up broken: 1 min 06 s, max 65s"
+    assert "1 of 1 limits do not hold" in summary.read_text()
+    assert invoke("check", "new1", "--db", db, "--max-warmup", "70s").exit_code == 0
+    assert summary.read_text().count("## Warm-up check") == 2
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    assert "::" not in invoke("check", "new1", "--db", db, "--max-warmup", "65s").stderr

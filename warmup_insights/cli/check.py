@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from typing import Any, Literal
 
 import click
@@ -28,7 +30,12 @@ from warmup_insights.cli.writing import write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
 from warmup_insights.export.baseline import is_run_json, read_run_json
-from warmup_insights.export.checks import check_markdown, check_table, end_sentence
+from warmup_insights.export.checks import (
+    check_markdown,
+    check_table,
+    end_sentence,
+    github_annotations,
+)
 from warmup_insights.export.junit import junit_text
 from warmup_insights.export.tables import plain
 from warmup_insights.model.figures import BY_NAME
@@ -100,8 +107,20 @@ def check(
         print_json(result.as_dict())
     elif "-" not in (junit, markdown):
         _print(result)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        _report_to_github(result)
     if not result.passed:
         sys.exit(1)
+
+
+def _report_to_github(result: CheckResult) -> None:
+    """Annotations on standard error, and the table in the summary of the job."""
+    for line in github_annotations(result):
+        click.echo(line, err=True)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with suppress(OSError), open(summary, "a", encoding="utf-8") as stream:
+            stream.write(check_markdown(result) + "\n")
 
 
 def _limits(

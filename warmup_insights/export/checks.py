@@ -45,6 +45,22 @@ def check_markdown(result: CheckResult) -> str:
     return head + markdown_table(check_table(result)) + end
 
 
+def github_annotations(result: CheckResult) -> list[str]:
+    """Workflow commands of GitHub Actions, one error for each limit that does not hold."""
+    return [
+        f"::error title=Warm-up check::{_command_text(item.title)} {item.outcome}: "
+        f"{_command_text(format_figure(item.value, item.unit))}, "
+        f"{_command_text(item.limit)}"
+        for item in result.results
+        if item.outcome != "passed"
+    ]
+
+
+def _command_text(text: str) -> str:
+    """Text that cannot end a workflow command (docs.github.com, "Workflow commands")."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
 def end_sentence(result: CheckResult) -> str:
     """How serving ended, which no limit is about."""
     return f"Serving ended later, which is not checked: {result.serving_end}"
