@@ -58,9 +58,12 @@ def _estimated(match: re.Match[str]) -> list[Made]:
 
 def _reserved(match: re.Match[str]) -> list[Made]:
     used = match["used"] or match["without"] or match["disabled"]
-    text = match[0].rstrip(" to")
+    rest, text = match["rest"], match[0].rstrip(" to")
     return [
-        GraphMemoryEstimated(is_reserved=match["enabled"] is not None),
+        GraphMemoryEstimated(
+            is_reserved=match["enabled"] is not None,
+            utilization_without=float(rest) if rest else None,
+        ),
         MemoryBudgetSet(gpu_memory_utilization=float(used)),
         Note(topic="cuda_graphs", text=text[:300]),
     ]
@@ -270,7 +273,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "graph_estimate_reserved",
         "CUDA graph memory profiling",
         r"(?:(?P<enabled>CUDA graph memory profiling is enabled) .{1,120}?"
-        rf"current --gpu-memory-utilization=(?P<used>{_NUM}) |"
+        rf"current --gpu-memory-utilization=(?P<used>{_NUM}) "
+        rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{_NUM}) )?|"
         r"In v[\d.]{1,8}, CUDA graph memory profiling will .{1,260}?from "
         rf"(?P<without>{_NUM}) to |"
         r"CUDA graph memory profiling is disabled .{1,360}?from "
@@ -285,7 +289,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "--gpu-memory-utilization=0.8048 without CUDA graph memory profiling. To "
                 "maintain the same effective KV cache size as before, increase "
                 "--gpu-memory-utilization to 0.8352.",
-                {"is_reserved": True},
+                {"is_reserved": True, "utilization_without": 0.8048},
             ),
             Sample(
                 "INFO 03-08 14:07:22 [gpu_worker.py:470] In v0.19, CUDA graph memory "

@@ -34,6 +34,8 @@ _NO_CACHE_WORDS = (
     "Cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
     "of CPU memory reserved for it",
 )  # fmt: skip
+_REFUSED = re.compile(r'"aten::(?:new_)?empty\w{0,20}".{0,200} API call failed')
+"""torch's stable ABI drops the text of the allocator (`stable/ops.h`)."""
 _WRAPPER = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|"
     r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
@@ -43,30 +45,55 @@ _WRAPPER = re.compile(
 MAX_CAUSES = 64
 
 _SIZE = r"-?[\d.]{1,16} ?[KMGT]?i?[Bb](?:ytes)?"
-_NUM = r"-?[\d.]{1,16}"
-_TORCH = re.compile(
-    rf"Tried to allocate (?P<needed>{_SIZE})"
-    rf"(?:.{{0,120}}? of which (?P<free>{_SIZE}) is free|.{{0,160}}?; (?P<old>{_SIZE}) free)?"
-)
-_BRIDGE = re.compile(r"Allocation failed for size::(?P<needed>\d{1,16})")
-_JAX = re.compile(
-    r"Attempting to allocate (?P<needed>[\d.]{1,16}[KMGT])"
-    r"(?:.{0,60}? There are (?P<free>[\d.]{1,16}[KMGT]) free)?"
-)
-_XLA = re.compile(
-    r"Used (?P<needed>[\d.]{1,16}[KMGT]) of (?P<free>[\d.]{1,16}[KMGT]) hbm"
-)
-_STARTUP = re.compile(
-    rf"Free memory on device(?: \S{{1,20}})? \((?P<free>{_NUM})/{_NUM} GiB\)[^(]{{0,120}}"
-    rf"\({_NUM}, (?P<needed>{_NUM}) GiB\)"
-)
-_CACHE = re.compile(
-    rf"\((?P<needed>{_NUM}) GiB KV cache is needed[^(]{{0,80}}\((?P<free>{_NUM}) GiB\)"
-)
-_CPU = re.compile(
-    rf"Available memory on node \d{{1,5}} \((?P<free>{_NUM})/{_NUM} GiB\)[^(]{{0,80}}"
-    rf"\((?P<needed>{_NUM})[ /]"
-)
+_BARE = r"[\d.]{1,16}[KMGT]"
+_GIB = r"(-?[\d.]{1,16})"
+_TEXTS: dict[str, tuple[str, ...]] = {
+    # torch `CUDACachingAllocator.cpp` (CUDA, HIP, XPU), the HPU bridge, jax and XLA.
+    "needed_bytes": (
+        rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})",
+        rf"Attempting to (?:allocate|reserve) ({_BARE})",
+        rf"Used ({_BARE}) of {_BARE} hbm",
+    ),
+    "free_bytes": (
+        rf"of which ({_SIZE}) is free", rf"already allocated; ({_SIZE}) free",
+        rf"There are ({_BARE}) free",
+    ),
+    "total_bytes": (
+        rf"total capacity of ({_SIZE})", rf"; ({_SIZE}) total capacity",
+        rf"\(GPU \d{{1,4}}; ({_SIZE}) total", rf"Used {_BARE} of ({_BARE}) hbm",
+    ),
+    "process_bytes": (rf"this process has ({_SIZE}) memory in use",),
+    "allocated_bytes": (
+        rf"Of the allocated memory ({_SIZE}) is allocated", rf"; ({_SIZE}) already allocated",
+    ),
+    "unallocated_bytes": (rf"and ({_SIZE}) is reserved by PyTorch but unallocated",),
+}  # fmt: skip
+_IN_GIB: dict[str, tuple[str, ...]] = {
+    # vLLM `v1/worker/utils.py request_memory`, `v1/core/kv_cache_utils.py
+    # check_enough_kv_cache_memory`, `v1/worker/cpu_worker.py`.
+    "needed_bytes": (
+        rf"GPU memory utilization \([\d.]{{1,8}}, {_GIB} GiB\)",
+        rf"\({_GIB} Gi?B KV cache is needed",
+        rf"requested memory for kv \({_GIB}[ /]",
+    ),
+    "free_bytes": (
+        rf"Free memory on device(?: \S{{1,20}})? \({_GIB}/",
+        rf"available KV cache memory \({_GIB} Gi?B",
+        rf"Available memory on node \d{{1,5}} \({_GIB}/",
+    ),
+    "total_bytes": (
+        rf"Free memory on device(?: \S{{1,20}})? \([\d.]{{1,16}}/{_GIB} GiB",
+    ),
+}  # fmt: skip
+_PLAIN: dict[str, tuple[str, ...]] = {
+    "wanted_utilization": (r"GPU memory utilization \((\d\.?\d{0,6}), ",),
+    # The V0 engine compares tokens: `worker/worker.py raise_if_cache_size_invalid`.
+    "max_model_len": (r"max seq len \((\d{1,12})\)",),
+    "estimated_model_len": (
+        r"estimated maximum model length is (\d{1,12})",
+        r"that can be stored in (?:the )?KV cache \((\d{1,12})\)",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -150,12 +177,10 @@ class Failures:
         cause = self._best()
         if cause is None or (self._is_ready and not self._is_certain()):
             return []
-        needed, free = sizes_of(cause.message)
         fields: dict[str, Any] = {
             "failure": cause.kind,
             "message": mask_text(cause.message)[:2000],
-            "needed_bytes": needed,
-            "free_bytes": free,
+            **figures_of(cause.message),
             "time": cause.origin.time,
             "rank": cause.origin.rank,
             "line": cause.origin.line,
@@ -189,24 +214,31 @@ def kind_of_message(message: str) -> str:
     """Which kind of failure a message tells of."""
     if any(word in message for word in _NO_CACHE_WORDS):
         return "no_kv_cache"
-    if any(word in message for word in _MEMORY_WORDS):
+    if any(word in message for word in _MEMORY_WORDS) or _REFUSED.search(message):
         return "out_of_memory"
     return "error"
 
 
-def sizes_of(message: str) -> tuple[int | None, int | None]:
-    """What was needed and what was free, in bytes, as a message states them."""
+def figures_of(message: str) -> dict[str, float]:
+    """The figures that a message states, by the fields of a failure."""
     message = message[:3000]
-    for pattern, scale in (
-        (_TORCH, 1), (_BRIDGE, 1), (_JAX, 1), (_XLA, 1),
-        (_STARTUP, GIB), (_CACHE, GIB), (_CPU, GIB),
-    ):  # fmt: skip
-        match = pattern.search(message)
-        if match is not None:
-            groups = match.groupdict()
-            free = groups.get("free") or groups.get("old")
-            return _size(groups["needed"], scale), _size(free, scale)
-    return None, None
+    found: dict[str, float] = {}
+    for texts, scale in ((_TEXTS, 1), (_IN_GIB, GIB)):
+        for name, patterns in texts.items():
+            size = _size(_first(patterns, message), scale)
+            if size is not None:
+                found.setdefault(name, size)
+    for name, patterns in _PLAIN.items():
+        text = _first(patterns, message)
+        if text is not None:
+            is_share = name == "wanted_utilization"
+            found[name] = float(text) if is_share else int(text)
+    return found
+
+
+def _first(patterns: tuple[str, ...], message: str) -> str | None:
+    matches = (re.search(pattern, message) for pattern in patterns)
+    return next((match[1] for match in matches if match), None)
 
 
 def _size(text: str | None, scale: int) -> int | None:

@@ -9,7 +9,6 @@ import pytest
 from tests.analysis.builders import (
     DECODES,
     PROMPTS,
-    budget,
     cache,
     changed,
     config,
@@ -23,81 +22,26 @@ from tests.analysis.builders import (
     step,
     summary_of,
 )
+from tests.analysis.room_cases import ROOM_CASES, graphs_took, idle, killed
 from warmup_insights.analysis.advice import RULES, Finding, RunFacts, advise
 from warmup_insights.analysis.advice.rules_settings import DEAD_SETTINGS, read_version
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
-    CaptureSummary,
     CompileFinished,
     EngineInitialized,
-    Failure,
     GraphCaptured,
-    GraphMemoryEstimated,
     GraphsCaptured,
-    KVCacheAllocated,
     LazyCapture,
-    MemoryBudgetSet,
     MemoryMeasured,
     Note,
     RunStarted,
     ServerReady,
     WarmupFinished,
 )
-from warmup_insights.model.figures import contradictory
-from warmup_insights.units import GIB, MIB
+from warmup_insights.units import MIB
 
 MANY = [(1, 128 * n, 0) for n in range(1, 13)]
-
-
-def used(num_bytes, phase="prompt"):
-    return CaptureSummary(phase=phase, captured_reported=3, used_bytes=int(num_bytes))
-
-
-def graphs_took(prompt_gib, decode_gib=0.1, missing=False):
-    prompt = used(prompt_gib * GIB)
-    if missing:
-        prompt = CaptureSummary(
-            phase="prompt", captured_reported=1, used_bytes=int(prompt_gib * GIB),
-            buckets=PROMPTS[:1],
-        )  # fmt: skip
-    decode = CaptureSummary(
-        phase="decode", captured_reported=3, used_bytes=int(decode_gib * GIB),
-        buckets=DECODES if missing else None,
-    )  # fmt: skip
-    return start_up(prompt, decode)
-
-
-def idle(free_gib, utilization):
-    usable = free_gib * utilization
-    memory = budget(
-        free_bytes=int(free_gib * GIB), usable_bytes=int(usable * GIB),
-        graph_reserved_bytes=int(0.1 * usable * GIB),
-        kv_cache_bytes=int(0.9 * usable * GIB), gpu_memory_utilization=utilization,
-    )  # fmt: skip
-    return [
-        started(), memory, cache(1000, allocated_bytes=int(0.9 * usable * GIB)),
-        *finished(allocated_bytes=GIB),
-    ]  # fmt: skip
-
-
-def cuda(*extra, **memory):
-    values = {"total_bytes": 80 * GIB, "kv_cache_bytes": 40 * GIB, **memory}
-    return [
-        started("vllm", device_kind="cuda"),
-        MemoryBudgetSet(gpu_memory_utilization=0.9, **values),
-        KVCacheAllocated(num_tokens=400_000),
-        *extra,
-        *finished(),
-    ]
-
-
-def estimated(expected_gib, actual_gib):
-    return cuda(
-        GraphMemoryEstimated(
-            estimated_bytes=int(expected_gib * GIB), actual_bytes=int(actual_gib * GIB)
-        )
-    )
 
 
 def timed(count, seconds=2.0, **more):
@@ -123,18 +67,6 @@ def serving(*shapes, warmed=MANY, captured=()):
 
 def miss(*shape, fallback=None):
     return BucketMiss(phase="prompt", shape=shape, fallback=fallback, count=2)
-
-
-def out_of_memory(**more):
-    free = [10, 9, 8, 7]
-    steps = [
-        step("prompt", bucket, free_before_bytes=gib * GIB, index=n)
-        for n, (bucket, gib) in enumerate(zip(MANY, free, strict=False), start=1)
-    ]
-    failure = Failure(
-        failure="out_of_memory", message="no", phase="prompt", bucket=MANY[4], **more
-    )
-    return [started(), budget(), cache(), generated("prompt", MANY), *steps, failure]
 
 
 def recipes(value, seconds=60.0):
@@ -169,37 +101,7 @@ def set_to(engine, version, name, value="1"):
     return [started(engine, version=version), config(**{name: value})]
 
 
-def killed(seconds=50.0, is_ready=False):
-    end = 1_000_000.0 + seconds
-    ready = [ServerReady(time=end - 1)] if is_ready else []
-    return [
-        started(), generated("prompt", PROMPTS), step("prompt", PROMPTS[0]), *ready,
-        Failure(failure="killed", message="signal 9", time=end),
-    ]  # fmt: skip
-
-
 CASES = {
-    "reserve_too_large": (
-        [graphs_took(0.5)],
-        [graphs_took(5), start_up(), graphs_took(0, 0), graphs_took(0.5, missing=True)],
-    ),
-    "reserve_too_small": (
-        [graphs_took(9), simulate()[1]],
-        [graphs_took(5), start_up(), simulate(gpu_memory_utilization=0.95,
-                                               graph_reserved_mem=0.7)[1]],
-    ),
-    "memory_idle": (
-        [idle(80, 0.5)],
-        [idle(80, 0.95), idle(10, 0.5), start_up()],
-    ),
-    "graph_estimate_off": (
-        [estimated(5, 1), estimated(1, 5)],
-        [estimated(1.2, 1.1), estimated(0.1, 0.3), cuda()],
-    ),
-    "no_room_for_cache": (
-        [cuda(kv_cache_bytes=-GIB), cuda(kv_cache_bytes=-30 * GIB)],
-        [cuda(), [started(), MemoryBudgetSet(kv_cache_bytes=-GIB)]],
-    ),
     "blocks_beyond_cache": (
         [[started(), cache(10), generated("decode", DECODES)]],
         [
@@ -294,22 +196,11 @@ CASES = {
             [started(), config(VLLM_DECODE_BLOCK_BUCKET_MAX="9000")],
         ],
     ),
-    "out_of_memory": (
-        [out_of_memory(), out_of_memory(free_bytes=GIB, needed_bytes=3 * GIB)],
-        [
-            start_up(),
-            [started(), Failure(failure="out_of_memory", message="no")],
-            [started(), Failure(failure="error", message="no", free_bytes=1)],
-        ],
-    ),
-    "killed_in_warmup": (
-        [killed()],
-        [killed(is_ready=True), start_up(), out_of_memory()],
-    ),
     "startup_probe": (
         [start_up()],
         [[started()], killed()],
     ),
+    **ROOM_CASES,
 }  # fmt: skip
 
 
@@ -370,28 +261,6 @@ def test_the_most_important_comes_first():
     assert order == ["high", "medium", "low"]
 
 
-def test_a_smaller_reserve_has_its_gain_in_blocks():
-    """0.6 of 72 GiB usable are taken; 0.01 of it is 0.72 GiB, of 16 MiB blocks."""
-    (finding,) = found(graphs_took(0.5), "reserve_too_large")
-    assert finding.suggestion == "VLLM_GRAPH_RESERVED_MEM=0.01"
-    block = 65 * GIB / 4160
-    assert f"{int((7 - 0.72) * GIB / block):,} KV blocks more" in finding.effect
-
-
-def test_missing_graphs_get_the_planned_reserve():
-    (finding,) = found(simulate()[1], "reserve_too_small")
-    assert finding.numbers["missing_graphs"] == 9
-    assert (
-        "gpu_memory_utilization=0.98 VLLM_GRAPH_RESERVED_MEM=0.59" in finding.suggestion
-    )
-
-
-def test_what_is_idle_is_counted():
-    (finding,) = found(idle(80, 0.5), "memory_idle")
-    assert finding.numbers["idle_bytes"] == 80 * GIB - 36 * GIB - GIB
-    assert "--gpu-memory-utilization 0.97" in finding.suggestion
-
-
 def test_misses_name_the_dimension_that_was_too_small():
     events = [*start_up(), miss(1, 999, 0), miss(1, 700, 0), miss(2, 256, 0)]
     (finding,) = found(events, "missed_shapes")
@@ -415,16 +284,6 @@ def test_a_missed_shape_that_has_a_bucket_was_not_warmed():
     assert "1 have a bucket that was not warmed up" in finding.title
 
 
-def test_the_post_mortem_projects_what_was_missing():
-    """10, 9, 8, 7 GiB were free: 1 GiB a bucket, and 8 of 12 were never reached."""
-    (finding,) = found(out_of_memory(free_bytes=6 * GIB), "out_of_memory")
-    assert finding.numbers["bytes_per_bucket"] == GIB
-    assert finding.numbers["never_reached"] == 8
-    assert finding.numbers["shortfall_bytes"] == 3 * GIB
-    assert finding.details[0] == "prompt (1, 640, 0)"
-    assert finding.suggestion == "VLLM_GRAPH_RESERVED_MEM=0.15"
-
-
 def test_the_probe_looks_at_the_runs_before():
     history = [summary_of(start_up(seconds=279.0), "bbb")]
     facts = facts_of(start_up(seconds=79.0), history)
@@ -437,10 +296,10 @@ def test_the_probe_looks_at_the_runs_before():
 @pytest.mark.parametrize(
     ("name", "events", "figures"),
     [
-        ("reserve_too_large", graphs_took(0.5), ("graph_reserved_bytes",)),
-        ("reserve_too_large", graphs_took(0.5), ("decode_captured",)),
+        ("memory_plan", graphs_took(0.5), ("graph_reserved_bytes",)),
+        ("memory_plan", graphs_took(0.5), ("decode_captured",)),
         ("blocks_beyond_cache", CASES["blocks_beyond_cache"][0][0], ("num_kv_blocks",)),
-        ("memory_idle", idle(80, 0.5), ("total_bytes",)),
+        ("memory_plan", idle(80, 0.5), ("total_bytes",)),
         ("recipe_cache", recipes(",false,1024"), ("warmup_s",)),
         ("costly_buckets", timed(11), ("steps_s", "warmup_s")),
         ("startup_probe", start_up(), ("ready_s",)),
@@ -451,24 +310,6 @@ def test_nothing_is_built_on_contradictory_figures(name, events, figures):
     assert name in rules_of(facts)
     broken = contradicting(facts.summary, *figures)
     assert name not in rules_of(RunFacts(broken, facts.rows))
-
-
-def test_a_block_size_that_the_cache_does_not_allow_gives_no_number_of_blocks():
-    """64 KiB by the padding block's line, 16 MiB by what 4160 blocks took."""
-    events = graphs_took(0.5)
-    assert "reserve_too_large" in rules_of(facts_of(events))
-    events[1:3] = [budget(padding_bytes=64 * 1024), cache(allocated_bytes=65 * GIB)]
-    facts = facts_of(events, source_kind="log")
-    assert "block_bytes" in contradictory(facts.summary)
-    assert "reserve_too_large" not in rules_of(facts)
-
-
-def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
-    """The bucket that was running when the process ended is not one of the warmed."""
-    events = killed()
-    events[-1:-1] = [step("prompt", PROMPTS[1], is_finished=False)]
-    (finding,) = found(events, "killed_in_warmup")
-    assert "after 1 of 3 buckets" in finding.title
 
 
 def test_lazy_capture_has_a_break_even():
@@ -525,34 +366,3 @@ def test_dead_settings_say_what_they_became():
     events = set_to("vllm-gaudi", "0.26.0", "VLLM_PROMPT_SEQ_BUCKET_STEP", "64")
     (finding,) = found(events, "dead_setting")
     assert "VLLM_PROMPT_QUERY_BUCKET_STEP" in finding.suggestion
-
-
-def test_a_post_mortem_without_a_budget_lowers_the_utilisation():
-    events = [
-        started("vllm"), MemoryBudgetSet(total_bytes=80 * GIB, gpu_memory_utilization=0.9),
-        Failure(failure="out_of_memory", message="no", free_bytes=GIB, needed_bytes=3 * GIB),
-    ]  # fmt: skip
-    (finding,) = found(events, "out_of_memory")
-    assert finding.suggestion == "--gpu-memory-utilization 0.87"
-    (finding,) = found([started(), *events[2:]], "out_of_memory")
-    assert finding.setting == "VLLM_BUCKETING_FROM_FILE"
-
-
-def test_a_post_mortem_without_a_shortfall_says_so():
-    events = [started(), Failure(failure="out_of_memory", message="no", free_bytes=GIB)]
-    (finding,) = found(events, "out_of_memory")
-    assert "not known" in finding.effect
-    assert finding.numbers == {"free_bytes": GIB}
-
-
-def test_graphs_that_fit_nowhere_ask_for_fewer_buckets():
-    (finding,) = found(simulate(total_bytes=40 * GIB)[1], "reserve_too_small")
-    assert finding.setting == "VLLM_BUCKETING_FROM_FILE"
-    assert finding.numbers["needed_bytes"] > 40 * GIB
-
-
-def test_a_cache_that_no_utilisation_makes_room_for():
-    (finding,) = found(cuda(kv_cache_bytes=-30 * GIB), "no_room_for_cache")
-    assert finding.setting == "tensor_parallel_size"
-    (finding,) = found(cuda(kv_cache_bytes=-GIB), "no_room_for_cache")
-    assert finding.suggestion == "--gpu-memory-utilization above 0.92"

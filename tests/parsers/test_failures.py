@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.failures import kind_of_message, sizes_of
+from parsers.failures import figures_of, kind_of_message
 from tests.helpers import events, of
 from warmup_insights.model.events import (
     Failure,
@@ -115,50 +115,103 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
 
 
 @pytest.mark.parametrize(
-    ("message", "kind", "needed", "free"),
+    ("message", "kind", "figures"),
     [
         (
             "HIP out of memory. Tried to allocate 80.00 MiB. GPU 0 has a total capacity "
-            "of 15.92 GiB of which 0 bytes is free.",
-            "out_of_memory", 80 * MIB, 0,
+            "of 15.92 GiB of which 0 bytes is free. Of the allocated memory 15.63 GiB is "
+            "allocated by PyTorch, and 19.68 MiB is reserved by PyTorch but unallocated.",
+            "out_of_memory",
+            {"needed_bytes": 80 * MIB, "free_bytes": 0,
+             "total_bytes": round(15.92 * GIB), "allocated_bytes": round(15.63 * GIB),
+             "unallocated_bytes": round(19.68 * MIB)},
+        ),
+        (
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+            "15.47 GiB of which 115.31 MiB is free. Including non-PyTorch memory, this "
+            "process has 15.35 GiB memory in use. Of the allocated memory 15.06 GiB is "
+            "allocated by PyTorch, with 20.00 MiB allocated in private pools (e.g., CUDA "
+            "Graphs), and 9.00 MiB is reserved by PyTorch but unallocated.",
+            "out_of_memory",
+            {"needed_bytes": 2 * GIB, "free_bytes": round(115.31 * MIB),
+             "total_bytes": round(15.47 * GIB), "process_bytes": round(15.35 * GIB),
+             "allocated_bytes": round(15.06 * GIB), "unallocated_bytes": 9 * MIB},
         ),
         (
             "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.10 GiB total "
             "capacity; 76.00 GiB already allocated; 1.50 GiB free; 77.00 GiB reserved)",
-            "out_of_memory", 2 * GIB, round(1.5 * GIB),
+            "out_of_memory",
+            {"needed_bytes": 2 * GIB, "free_bytes": round(1.5 * GIB),
+             "total_bytes": round(79.1 * GIB), "allocated_bytes": 76 * GIB},
         ),
         (
             "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
             "(256)MB",
-            "out_of_memory", 256 * MIB, None,
+            "out_of_memory", {"needed_bytes": 256 * MIB},
         ),
         (
             "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate "
             "2.64G. That was not possible. There are 1.50G free.; (0x0x0_HBM0)",
-            "out_of_memory", round(2.64 * GIB), round(1.5 * GIB),
+            "out_of_memory",
+            {"needed_bytes": round(2.64 * GIB), "free_bytes": round(1.5 * GIB)},
+        ),
+        (
+            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
+            "memory space hbm. Used 18.25G of 15.75G hbm. Exceeded hbm capacity by 2.50G.",
+            "out_of_memory",
+            {"needed_bytes": round(18.25 * GIB), "total_bytes": round(15.75 * GIB)},
+        ),
+        (
+            'RuntimeError: torch_call_dispatcher( "aten::new_empty", "", stack.data(), '
+            "TORCH_ABI_VERSION) API call failed at a.h, line 933",
+            "out_of_memory", {},
         ),
         (
             "ValueError: Free memory on device cuda:0 (13.58/15.99 GiB) on startup is "
             "less than desired GPU memory utilization (0.85, 13.59 GiB). Decrease",
-            "out_of_memory", round(13.59 * GIB), round(13.58 * GIB),
+            "out_of_memory",
+            {"needed_bytes": round(13.59 * GIB), "free_bytes": round(13.58 * GIB),
+             "total_bytes": round(15.99 * GIB), "wanted_utilization": 0.85},
         ),
         (
             "ValueError: To serve at least one request with the model's max seq len "
             "(262144), (18.35 GiB KV cache is needed, which is larger than the available "
-            "KV cache memory (8.72 GiB).",
-            "no_kv_cache", round(18.35 * GIB), round(8.72 * GIB),
+            "KV cache memory (8.72 GiB). Based on the available memory, the estimated "
+            "maximum model length is 121840. Try increasing",
+            "no_kv_cache",
+            {"needed_bytes": round(18.35 * GIB), "free_bytes": round(8.72 * GIB),
+             "max_model_len": 262144, "estimated_model_len": 121840},
+        ),
+        (
+            "ValueError: To serve at least one request with the models's max seq len "
+            "(32768), (4.00 GB KV cache is needed, which is larger than the available KV "
+            "cache memory (3.50 GB). Try increasing `gpu_memory_utilization`",
+            "no_kv_cache",
+            {"needed_bytes": 4 * GIB, "free_bytes": round(3.5 * GIB),
+             "max_model_len": 32768},
+        ),
+        (
+            "ValueError: The model's max seq len (32768) is larger than the maximum number "
+            "of tokens that can be stored in KV cache (15360). Try increasing",
+            "no_kv_cache", {"max_model_len": 32768, "estimated_model_len": 15360},
         ),
         (
             "ValueError: Cannot auto-fit max_model_len: not enough GPU memory available",
-            "no_kv_cache", None, None,
+            "no_kv_cache", {},
         ),
         (
             "ValueError: Available memory on node 0 (10.0/64.0 GiB) on kv cache "
             "allocation is less than requested memory for kv (20.0 GiB).",
-            "no_kv_cache", 20 * GIB, 10 * GIB,
+            "no_kv_cache", {"needed_bytes": 20 * GIB, "free_bytes": 10 * GIB},
         ),
     ],
 )  # fmt: skip
-def test_sizes_are_read_in_every_wording(message, kind, needed, free):
+def test_figures_are_read_in_every_wording(message, kind, figures):
     assert kind_of_message(message) == kind
-    assert sizes_of(message) == (needed, free)
+    assert figures_of(message) == figures
+
+
+def test_a_shell_that_reports_a_kill_ends_serving():
+    text = "./serve.sh: line 19: 4711 Killed                  vllm serve a/b\n"
+    (failure,) = of(ServingFailure, events(START + READY + text))
+    assert failure.failure == "killed"

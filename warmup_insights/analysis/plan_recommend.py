@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from warmup_insights.analysis.plan_memory import divide_memory
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes
 
 RESERVE_STEP = 0.01
 UTILIZATION_STEP = 0.005
 MARGIN_SHARE = 0.02
 """Of the memory that is free after profiling, when no margin is given."""
+
+SHARE_STEP = 0.01
+"""Of a utilisation that somebody sets by hand."""
 
 Wanted = Mapping[str, set[Bucket]]
 
@@ -138,3 +143,46 @@ def _reason(planner: Planner, settings: PlanSettings, wanted: Wanted | None) -> 
         f"the graphs take about {format_bytes(total)}, and {format_bytes(usable)} are "
         "usable for them and the KV cache together; fewer or smaller buckets are needed"
     )
+
+
+@dataclass(frozen=True)
+class MemoryPair:
+    """A utilisation with the reserve for graphs that goes with it.
+
+    `left_bytes` is what stays free when the KV cache and the graphs are there.
+    """
+
+    utilization: float
+    reserve: float
+    num_kv_blocks: int
+    left_bytes: float
+
+
+def memory_pair(
+    summary: RunSummary,
+    *,
+    graph_bytes: float,
+    headroom: float,
+    margin_bytes: float,
+    highest: float,
+) -> MemoryPair | None:
+    """The highest utilisation, in hundredths, that leaves a margin beside its graphs.
+
+    The reserve is the smallest, in hundredths, that holds `headroom` times the graphs.
+    None where no utilisation above 0 does; the run needs no lists of buckets.
+
+    Raises:
+        InputError: the run lacks how its memory was divided.
+    """
+    free = summary.memory_or_none.free_bytes or 0
+    for index in range(math.floor(highest / SHARE_STEP + 1e-9), 0, -1):
+        share = round(index * SHARE_STEP, 4)
+        wanted = headroom * graph_bytes / (share * free) if free else 1.0
+        reserve = max(RESERVE_STEP, math.ceil(wanted / RESERVE_STEP - 1e-9) / 100)
+        if reserve >= 1:
+            continue
+        plan = divide_memory(summary, utilization=share, reserve=reserve)
+        left = free - plan.cache_bytes - graph_bytes
+        if left >= margin_bytes:
+            return MemoryPair(share, round(reserve, 4), plan.num_blocks, left)
+    return None

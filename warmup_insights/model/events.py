@@ -341,6 +341,9 @@ class GraphMemoryEstimated(Event):
     is_reserved: bool | None = None
     """Whether the estimate was taken off the KV cache
     (`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`); None when the line does not state it."""
+    utilization_without: float | None = None
+    """The utilisation that would give the same KV cache without the estimate, as the
+    engine prints it: four digits, 0 to 1."""
 
 
 class CaptureSummary(Event):
@@ -512,7 +515,30 @@ class ServerReady(Event):
     """Requests are accepted from now on."""
 
 
-class Failure(Event):
+class FailureFigures(Event, kw_only=True):
+    """What the text of a failure states in figures; None for what it does not."""
+
+    free_bytes: int | None = None
+    """Free when it failed: on the device, or for the KV cache (`no_kv_cache`)."""
+    needed_bytes: int | None = None
+    """What could not be had."""
+    total_bytes: int | None = None
+    """Memory of the device."""
+    process_bytes: int | None = None
+    """What the process that failed had taken of it."""
+    allocated_bytes: int | None = None
+    """What tensors of that process took."""
+    unallocated_bytes: int | None = None
+    """What its allocator held and no tensor used."""
+    wanted_utilization: float | None = None
+    """The `gpu_memory_utilization` that could not be had; 0 to 1."""
+    max_model_len: int | None = None
+    """The length of a request that did not fit, in tokens."""
+    estimated_model_len: int | None = None
+    """The length that fits, in tokens, as the engine estimates it."""
+
+
+class Failure(FailureFigures):
     """The start-up failed: the engine never became ready.
 
     From a log there is at most one, with the innermost cause: of a traceback that is
@@ -527,10 +553,6 @@ class Failure(Event):
     """`prompt`, `decode` or another phase whose bar had begun, else the stage
     (`PhaseMarked.name`) that had begun; None when neither had."""
     bucket: Bucket | None = None
-    free_bytes: int | None = None
-    """Free when it failed: on the device, or for the KV cache (`no_kv_cache`)."""
-    needed_bytes: int | None = None
-    """What could not be had."""
 
 
 class ShutdownRequested(Event):
@@ -542,14 +564,12 @@ class ShutdownRequested(Event):
     message: str
 
 
-class ServingFailure(Event):
+class ServingFailure(FailureFigures):
     """The engine failed after it had been ready; the start-up itself succeeded."""
 
     failure: str
     """`out_of_memory`, `no_kv_cache`, `killed` or `error`."""
     message: str
-    free_bytes: int | None = None
-    needed_bytes: int | None = None
 
 
 class RunFinished(Event):

@@ -58,6 +58,25 @@ class DeviceName(Part):
     """Memory of one device."""
 
 
+class FailureFigures(Part):
+    """What the text of an error states in figures."""
+
+    total_bytes: int | None = None
+    """Memory of the device."""
+    process_bytes: int | None = None
+    """What the process that failed had taken of it."""
+    allocated_bytes: int | None = None
+    """What tensors of that process took."""
+    unallocated_bytes: int | None = None
+    """What its allocator held and no tensor used."""
+    wanted_utilization: float | None = None
+    """The share of the device that could not be had; 0 to 1."""
+    max_model_len: int | None = None
+    """The length of a request that did not fit, in tokens."""
+    estimated_model_len: int | None = None
+    """The length that fits, in tokens, as the engine estimates it."""
+
+
 class FailureFacts(Part):
     """What ended the start-up."""
 
@@ -68,13 +87,16 @@ class FailureFacts(Part):
     bucket: Bucket | None = None
     """The bucket that was running."""
     free_bytes: int | None = None
-    """Free on the device when it failed, or before the step that failed."""
+    """Free when it failed: on the device, before the step that failed, or for the KV
+    cache where that has no room."""
     needed_bytes: int | None = None
-    """Size of the allocation that failed."""
+    """What could not be had: an allocation, a share of the device or a KV cache."""
     message: str = ""
     """The error as the engine printed it."""
     line: int | None = None
     """In the log, from 1."""
+    stated: FailureFigures = FailureFigures()
+    """What the text of the error states besides."""
 
 
 class TimePhase(Part):
@@ -231,6 +253,8 @@ class MemoryFacts(Part):
     """That, as a share of `usable_bytes`; 0 to 1."""
     kv_cache_bytes: int | None = None
     """The budget as the engine states it; negative when nothing is left."""
+    suggested_kv_cache_bytes: int | None = None
+    """The size that the engine names to fit into `usable_bytes`, graphs taken off."""
     kv_cache_allocated_bytes: int | None = None
     """What allocating took, padding block included."""
     num_kv_blocks: int | None = None
@@ -451,6 +475,9 @@ class GraphFacts(Part):
     """What the engine expected them to take."""
     is_reserved: bool | None = None
     """Whether the estimate was taken off the KV cache; None when not stated."""
+    utilization_without: float | None = None
+    """The utilisation that would give the same KV cache without the estimate: four
+    digits, 0 to 1."""
     lazy: list[LazyCaptureFacts] = []
     """At most 10,000."""
     captures: list[CaptureFacts] = []
@@ -556,6 +583,8 @@ class SleepFacts(Part):
     """Seconds that it took."""
     freed_bytes: int | None = None
     """Freed on the device."""
+    used_bytes: int | None = None
+    """Still in use on the device after it."""
     host_bytes: int | None = None
     """Kept in host memory, to be moved back."""
 
@@ -588,6 +617,8 @@ class ServingEnd(Part):
     """Free on the device when it failed."""
     needed_bytes: int | None = None
     """Size of the allocation that failed."""
+    stated: FailureFigures = FailureFigures()
+    """What the text of the error states besides."""
 
 
 class Serving(Part):

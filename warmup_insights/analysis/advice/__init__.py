@@ -15,6 +15,9 @@ from warmup_insights.analysis.advice import (
     rules_buckets,
     rules_failure,
     rules_memory,
+    rules_out_of_memory,
+    rules_room,
+    rules_serving,
     rules_settings,
     rules_time,
 )
@@ -24,7 +27,12 @@ from warmup_insights.model.summary import SCHEMA
 
 __all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
 
-FAILURE_RULES = rules_failure.RULES
+FAILURE_RULES: tuple[Rule, ...] = (
+    *rules_room.RULES,
+    *rules_out_of_memory.RULES,
+    *rules_serving.RULES,
+    *rules_failure.RULES,
+)
 """The only rules for a start that failed: none tunes what does not run."""
 TUNING_RULES: tuple[Rule, ...] = (
     *rules_time.RULES,

@@ -1,172 +1,267 @@
-"""Advice after a start that failed."""
+"""Advice after a failure that no lack of memory explains, or that no line explains."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from warmup_insights.analysis.advice.cause import Failed, explained
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
+from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
+from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.probe import startup_probe
-from warmup_insights.model.summary import PHASES, StepCost
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.model.summary import PHASES
+from warmup_insights.units import format_duration
 
-MAX_LISTED = 20
+MAX_MESSAGE = 160
+_KERNEL = "dmesg -T | grep -i 'killed process' on the host"
+_WITHOUT = (
+    ("flashinfer", "VLLM_USE_FLASHINFER_SAMPLER", "0"),
+    ("nvcc", "VLLM_USE_FLASHINFER_SAMPLER", "0"),
+    ("deep_gemm", "VLLM_USE_DEEP_GEMM", "0"),
+    ("C compiler", "enforce_eager", "True"),
+)
+"""What a message names, and the switch that avoids it."""
 
 
-def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
-    """The start ran out of memory: where, how much was free, and what was missing."""
-    failure = facts.summary.failure
-    if failure is None or failure.kind != "out_of_memory":
+def _told(found: Failed) -> str:
+    text = " ".join(found.message.split())
+    return text.rstrip(".") if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]} ..."
+
+
+def _numbers(facts: RunFacts, found: Failed) -> dict[str, Value]:
+    """Where it failed and after how long, as far as it is known."""
+    numbers: dict[str, Value] = {} if found.line is None else {"line": found.line}
+    serving = facts.summary.serving
+    seconds = facts.figure("wall_s")
+    if found.is_serving:
+        seconds = serving.duration_s if serving is not None else None
+    if seconds is not None:
+        numbers["served_s" if found.is_serving else "wall_s"] = seconds
+    return numbers or {"failure": found.kind}
+
+
+def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:
+    """Somebody's change to the engine ended the start on purpose."""
+    found = explained(facts, "deliberate_stop")
+    if found is None:
         return
-    free, needed = failure.free_bytes, failure.needed_bytes
-    trend = memory_per_step(facts.steps)
-    missing = never_reached(facts)
-    if free is None and needed is None and trend is None:
-        return
-    numbers: dict[str, float | int | str] = {}
-    parts = ["The start ran out of memory"]
-    if failure.bucket is not None:
-        parts[0] += f" in {failure.phase} {failure.bucket}"
-        numbers["bucket"] = str(failure.bucket)
-    for name, value, text in (
-        ("free_bytes", free, "{} were free"),
-        ("needed_bytes", needed, "{} were needed"),
-        ("bytes_per_bucket", trend, "{} went with each bucket before it"),
-    ):
-        if value is not None:
-            numbers[name] = value
-            parts.append(text.format(format_bytes(value)))
-    if missing:
-        numbers["never_reached"] = len(missing)
-        parts.append(f"{count_of(len(missing), 'bucket')} never reached")
-    shortfall = _shortfall(free, needed, trend, len(missing))
-    if shortfall is not None:
-        numbers["shortfall_bytes"] = shortfall
-    setting, change, effect = _more_room(facts, shortfall)
-    yield Finding(
-        "out_of_memory",
-        "high",
-        ", ".join(parts) + ".",
-        numbers,
-        setting,
-        change,
-        effect,
-        tuple(missing[:MAX_LISTED])
-        + (
-            (f"and {len(missing) - MAX_LISTED} more",)
-            if len(missing) > MAX_LISTED
-            else ()
-        ),
-    )
-
-
-def memory_per_step(steps: Sequence[StepCost]) -> float | None:
-    """How much free memory went with each step lately, in bytes; None if it did not.
-
-    The mean over the last ten steps that state what was free, which is not less than what
-    one of them alone can show in a rounded log.
-    """
-    free = [s.free_before_bytes for s in steps if s.free_before_bytes is not None][-11:]
-    if len(free) < 3:
-        return None
-    lost = (free[0] - free[-1]) / (len(free) - 1)
-    return lost if lost > 0 else None
-
-
-def never_reached(facts: RunFacts) -> list[str]:
-    """Generated buckets that never ran; empty when the lists or the steps are unknown."""
-    ran = {(row.phase, row.bucket) for row in facts.rows if row.run or row.capture}
-    if not ran:
-        return []
-    return [
-        f"{phase} {bucket}"
-        for phase in PHASES
-        for bucket in facts.summary.phase(phase).buckets
-        if (phase, bucket) not in ran
-    ]
-
-
-def _shortfall(
-    free: float | None, needed: float | None, trend: float | None, num_missing: int
-) -> float | None:
-    """What was missing to go on: for this bucket, and for the rest at the same pace."""
-    known = [
-        needed - free if needed is not None and free is not None else None,
-        trend * (num_missing + 1) - (free or 0) if trend is not None else None,
-    ]
-    positive = [value for value in known if value is not None and value > 0]
-    return max(positive) if positive else None
-
-
-def _more_room(facts: RunFacts, shortfall: float | None) -> tuple[str, str, str]:
-    """The setting that makes room, and by how much."""
-    memory, usable = facts.summary.memory_or_none, facts.figure("usable_bytes")
-    utilization, reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
-    if shortfall is None:
-        return (
-            "gpu_memory_utilization",
-            "a lower --gpu-memory-utilization, or fewer buckets",
-            "the shortfall is not known, so neither is how much lower",
-        )
-    blocks = facts.blocks_in(shortfall)
-    cost = f"; {blocks:,} KV blocks fewer" if blocks else ""
-    if usable and reserve is not None:
-        share = math.ceil(100 * (reserve + 1.05 * shortfall / usable)) / 100
-        if share < 1:
-            name = "VLLM_GRAPH_RESERVED_MEM"
-            return name, f"{name}={share:g}", f"{format_bytes(shortfall)} of room{cost}"
-    total = facts.figure("free_bytes") or facts.figure("total_bytes")
-    if total and utilization:
-        lower = math.floor(100 * (utilization - 1.05 * shortfall / total)) / 100
-        if lower > 0:
-            return (
-                "gpu_memory_utilization",
-                f"--gpu-memory-utilization {lower:g}",
-                f"{format_bytes(shortfall)} of room{cost}",
+    yield finding_of(
+        "deliberate_stop",
+        f"The start was ended on purpose: {_told(found)}{found.where}.",
+        _numbers(facts, found),
+        [
+            Way(
+                "remove the statement that raises it, when a whole start is wanted",
+                "no setting of the engine raises it: somebody put it in to profile",
             )
-    return (
-        "VLLM_BUCKETING_FROM_FILE",
-        "fewer or smaller buckets",
-        f"{format_bytes(shortfall)} must be saved",
+        ],
+        "the start goes on where it was ended",
     )
 
 
-def killed_in_warmup(facts: RunFacts) -> Iterator[Finding]:
-    """The process was killed before it was ready."""
-    failure, seconds = facts.summary.failure, facts.figure("wall_s")
-    if failure is None or failure.kind != "killed" or seconds is None:
+def missing_tool(facts: RunFacts) -> Iterator[Finding]:
+    """A compiler, a library or a package that the engine needs is not there."""
+    found = explained(facts, "missing_tool")
+    if found is None:
         return
-    done = sum(row.warmed for row in facts.rows)
-    total = sum(facts.count(f"{phase}_generated") for phase in PHASES)
-    progress = f" after {done} of {total} buckets" if total else ""
-    probe = startup_probe(facts.history)
-    longest = f"; {probe.longest_s:.0f} s is the longest start seen" if probe else ""
-    yield Finding(
-        "killed_in_warmup",
-        "high",
-        f"The process was killed {format_duration(seconds)} after its first line"
-        f"{progress}, before it was ready.",
-        {"wall_s": seconds, "num_warmed": done},
-        "startupProbe.failureThreshold",
-        "a startupProbe that allows a whole start"
-        + (f": {probe.allowed_s} s" if probe else ""),
-        f"it is not restarted in the middle{longest}",
+    ways = [
+        Way(
+            f"--{name.replace('_', '-')}" if name.islower() else f"{name}={value}",
+            "what it switches off is slower or missing",
+            {name: value},
+        )
+        for word, name, value in _WITHOUT
+        if word in found.message
+    ][:1]
+    install = Way(
+        "install what the message names, in the image or environment of the engine",
+        "a larger image; its version must fit that of torch and the driver",
+    )
+    yield finding_of(
+        "missing_tool",
+        f"Something that the engine needs is missing: {_told(found)}{found.where}.",
+        _numbers(facts, found),
+        [install, *ways],
+        "the engine starts",
+    )
+
+
+def program_error(facts: RunFacts) -> Iterator[Finding]:
+    """An error of a program: no setting of memory or buckets changes it."""
+    found = explained(facts, "program_error")
+    if found is None:
+        return
+    engine = facts.summary.engine
+    who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
+    plugin = "vllm-gaudi of this version names the vLLM that it was made for"
+    yield finding_of(
+        "program_error",
+        f"A program failed, not its memory: {_told(found)}{found.where}, {who}.",
+        _numbers(facts, found),
+        [
+            Way(
+                "versions that were released together: of vLLM, its plugins and connectors"
+                + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
+                "the log holds no proof; the last frames above the line name the package "
+                "whose call failed",
+            )
+        ],
+        "the call finds what it expects",
+    )
+
+
+def killed(facts: RunFacts) -> Iterator[Finding]:
+    """The process was killed from outside, in its start or while it served."""
+    found = explained(facts, "killed")
+    if found is None:
+        return
+    seconds = facts.figure("wall_s")
+    numbers = _numbers(facts, found)
+    when = " while it served" if found.is_serving else ", before it was ready"
+    if not found.is_serving:
+        done = sum(row.warmed for row in facts.rows)
+        total = sum(facts.count(f"{phase}_generated") for phase in PHASES)
+        numbers["num_warmed"] = done
+        if seconds is not None:
+            when = f" {format_duration(seconds)} after its first line"
+            when += f" after {done} of {total} buckets" if total else ""
+            when += ", before it was ready"
+    look = Way(
+        f"look for who did it: {_KERNEL}, `kubectl describe pod` (OOMKilled, a probe)",
+        "the log does not hold the cause; a recorder would not either: nothing runs after "
+        "the signal",
+    )
+    probe = None if found.is_serving else startup_probe(facts.history)
+    allowed = [] if probe is None else [
+        Way(
+            f"a startupProbe that allows {probe.allowed_s} s",
+            f"a hanging start is found later; {probe.longest_s:.0f} s is the longest seen",
+        )
+    ]  # fmt: skip
+    yield finding_of(
+        "killed",
+        f"The process was killed{when}{found.where}.",
+        numbers,
+        [look, *allowed],
+        "tells a lack of host memory from a probe or a person",
         tuple(probe.yaml().splitlines()) if probe else (),
     )
 
 
+def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
+    """A failure whose line is known and whose cause no rule names."""
+    found = explained(facts, "failure_unexplained")
+    if found is None:
+        return
+    is_hpu = facts.summary.device.kind == "hpu"
+    more = (
+        "ENABLE_CONSOLE=true LOG_LEVEL_ALL=3 prints what the driver and the bridge do"
+        if is_hpu
+        else "VLLM_LOGGING_LEVEL=DEBUG prints the steps before it"
+    )
+    where = " while it served" if found.is_serving else ""
+    is_heading = ":" not in found.message
+    price = "the log names the error and not its cause, as far as rules know it"
+    if is_heading:
+        more = (
+            "a formatter that writes the exception (exc_info) with the line, or stderr"
+        )
+        price = "the log does not hold the cause: this line only announces it"
+    yield finding_of(
+        "failure_unexplained",
+        f"The engine failed{where}{found.where}: {_told(found)}.",
+        _numbers(facts, found),
+        [Way(f"read the traceback around that line; {more}", price)],
+        "shows which call failed, and with what",
+    )
+
+
+def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
+    """A whole log of a start that ends before it is ready, without any error."""
+    summary, seconds = facts.summary, facts.figure("wall_s")
+    weights = facts.figure("weights_bytes")
+    is_whole = summary.engine.version is not None and "max_model_len" in summary.config
+    is_cut = any(note.topic == "elided" for note in summary.notes)
+    is_loading = summary.progress.stage.startswith(("load", "start"))
+    if summary.status != "unknown" or summary.serving is not None or is_loading:
+        return
+    if seconds is None or weights is None or not is_whole or is_cut:
+        return
+    host = [
+        n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
+    ]
+    yield finding_of(
+        "ended_without_trace",
+        f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
+        "ready, without an error or a stop.",
+        {"wall_s": seconds, "weights_bytes": weights},
+        [
+            Way(
+                f"look whether the kernel ended it: {_KERNEL}; a lower "
+                "--gpu-memory-utilization leaves the host more where both share memory",
+                "the log does not hold the cause: it may be cut, or the start still runs",
+            )
+        ],
+        "tells a killed process from a log that was cut",
+        tuple(host[-2:]),
+    )
+
+
+_DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
 RULES = (
     Rule(
-        "out_of_memory",
-        "the start ran out of memory",
-        "the failure, and free memory, memory needed, or free memory per bucket",
-        out_of_memory,
+        "deliberate_stop",
+        "the text of the error shows that a person ended the start",
+        "the failure",
+        deliberate_stop,
+        source="`AssertionError: Finished profiling`, put into a copy of the engine",
+        example="`AssertionError: Finished profiling` 70 s after the first line",
     ),
     Rule(
-        "killed_in_warmup",
-        "the process was killed before it was ready",
-        "the failure, time of the lines",
-        killed_in_warmup,
+        "missing_tool",
+        "a compiler, library or package was not found",
+        "the failure",
+        missing_tool,
+        margin="no setting is named that the message does not concern",
+        source="vLLM `envs.py`; torch `utils/cpp_extension.py`; Triton `runtime/build.py`",
+        example="nvcc not found: install it, or VLLM_USE_FLASHINFER_SAMPLER=0",
+    ),
+    Rule(
+        "program_error",
+        "a KeyError, AttributeError, TypeError, ImportError or NameError ended the engine",
+        "the failure, engine and version",
+        program_error,
+        margin="the package is not named: a summary holds no frames",
+        source="vllm-gaudi README: the vLLM commit of each release",
+        example="`KeyError: 0` in a plugin on another day's vLLM",
+    ),
+    Rule(
+        "killed",
+        "the process was killed from outside",
+        "the failure; time of the lines",
+        killed,
+        formula="startupProbe = 1.5 x the longest start seen",
+        source=_DMESG,
+        example="`line 193: 124064 Killed` after 53 minutes of serving",
+    ),
+    Rule(
+        "failure_unexplained",
+        "a failure has a line and no other rule",
+        "the failure",
+        failure_unexplained,
+        source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
+        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL)",
+        example="`MODULE:PT_LAZY Error, ValidateSyncInputTensors` after the weights",
+    ),
+    Rule(
+        "ended_without_trace",
+        "a log of a whole start, with weights loaded, ends before readiness or an error",
+        "version, settings, weights, time of the lines",
+        ended_without_trace,
+        margin="silent where lines were cut out, a setting is missing or weights were the "
+        "last that was loaded",
+        source=_DMESG,
+        example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
+        "memory: the last line is that of torch.compile",
     ),
 )

@@ -1,303 +1,390 @@
-"""Advice on memory: the graph reserve, the utilisation, estimates, no room at all."""
+"""Advice on memory: one plan for the KV cache, the graphs and the margin.
+
+HPU engines divide what is free after the profiling run by two settings, so each answer
+is a pair of both. Upstream vLLM prints the size of the KV cache that fits.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.plan_recommend import graph_bytes_of_all, smallest_reserve
-from warmup_insights.analysis.planning import Plan, PlanSettings
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Severity,
+    Value,
+    severity_of,
+)
+from warmup_insights.analysis.plan_recommend import (
+    MemoryPair,
+    Wanted,
+    graph_bytes_of_all,
+    memory_pair,
+)
+from warmup_insights.analysis.planning import PlanSettings
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import PHASES
-from warmup_insights.units import GIB, MIB, format_bytes
+from warmup_insights.units import MIB, format_bytes
 
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
-HEADROOM = 1.1
-"""Graphs get a tenth more than they took: a later start may capture a little more."""
-TARGET_IDLE = 0.05
-"""Share of the device that may stay free for what comes at run time."""
+HEADROOM = 1.2
+"""Graphs get a fifth more than they took, where no budget ends their capture."""
+MAX_UTILIZATION, MAX_STEP = 0.95, 0.05
+MIN_MARGIN_SHARE = 0.05
+MIN_GAIN, KEPT = 0.02, 0.97
+"""Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
+OVERRUN_SHARE = 0.10
+"""Of the margin: graphs that take less of it than this do no harm."""
 
 
-def reserve_too_large(facts: RunFacts) -> Iterator[Finding]:
-    """Graphs took less than half of what is reserved for them."""
-    reserved, usable = (
-        facts.figure("graph_reserved_bytes"),
-        facts.figure("usable_bytes"),
-    )
-    used = facts.figure("graph_memory_bytes")
-    if not reserved or not usable or used is None or used <= 0:
-        return
-    if used >= 0.5 * reserved or reserved - used < 0.01 * usable:
-        return
-    if not _has_every_graph(facts):
-        return
-    share = max(0.01, math.ceil(100 * HEADROOM * used / usable) / 100)
-    gained = facts.blocks_in(reserved - share * usable)
-    blocks = facts.figure("num_kv_blocks")
-    if gained is None or gained < 1 or not blocks:
-        return
-    yield Finding(
-        "reserve_too_large",
-        "high" if gained > 0.1 * blocks else "medium",
-        f"Graphs took {format_bytes(used)} of the {format_bytes(reserved)} reserved for "
-        "them.",
-        {
-            "graph_used_bytes": used,
-            "graph_reserved_bytes": reserved,
-            "usable_bytes": usable,
-        },
-        RESERVE,
-        f"{RESERVE}={share:g}",
-        f"{gained:,} KV blocks more ({_percent(gained, blocks)}); graphs keep "
-        f"{format_bytes(share * usable)}",
-    )
+@dataclass(frozen=True)
+class _Division:
+    """How the memory of a run on HPU was divided, all of it trusted."""
+
+    free: float
+    total: float
+    share: float
+    reserve: float
+    reserved: float
+    num_blocks: float
+    graphs: float
+    margin: float
+    """What must stay free."""
 
 
-def _has_every_graph(facts: RunFacts) -> bool:
-    """Whether no graph is missing, so that a smaller reserve costs none."""
+def memory_plan(facts: RunFacts) -> Iterator[Finding]:
+    """Other shares of memory give the KV cache or the graphs more, and stay safe."""
+    if facts.summary.setting("num_gpu_blocks_override") is not None:
+        return  # the number of blocks is set: no share changes it
+    if failed(facts.summary) is not None:
+        return
+    division = _division(facts)
+    if division is None:
+        yield from _suggested_size(facts)
+        yield from _graphs_without_plan(facts)
+        return
     share = facts.figure("captured_percent")
-    if share is not None:
-        return share >= 100.0
-    if "captured_percent" in contradictory(facts.summary):
+    is_capped = facts.summary.memory_or_none.graph_budget is not None
+    if is_capped and share is not None and share < 100:
+        yield from _graphs_missing(facts, division, share)
+    elif not is_capped or share is not None:
+        yield from _other_shares(facts, division)
+
+
+def _division(facts: RunFacts) -> _Division | None:
+    memory = facts.summary.memory_or_none
+    names = ("free_bytes", "total_bytes", "usable_bytes", "graph_reserved_bytes",
+             "num_kv_blocks", "graph_memory_bytes", "block_bytes")  # fmt: skip
+    known = [facts.figure(name) for name in names]
+    share, reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
+    if (
+        share is None
+        or reserve is None
+        or "captured_percent" in contradictory(facts.summary)
+    ):
+        return None
+    if any(not value or value < 0 for value in known):
+        return None
+    free, total, _, reserved, blocks, graphs, _ = (value or 0.0 for value in known)
+    grown = max(graphs, facts.figure("warmup_allocated_bytes") or 0)
+    varied = [free, *(s.memory_or_none.free_bytes or free for s in facts.history)]
+    margin = max(
+        MIN_MARGIN_SHARE * total,
+        facts.figure("profile_bytes") or 0,
+        max(varied) - min(varied),
+    )
+    return _Division(free, total, share, reserve, reserved, blocks, grown, margin)
+
+
+def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
+    """One pair that gives the KV cache more, or the graphs what they take."""
+    overrun = now.graphs - now.reserved
+    is_over = overrun > OVERRUN_SHARE * (1 - now.share) * now.free
+    if not is_over and _is_enough(facts):
+        return
+    highest = now.share if is_over else _highest(now.share)
+    pair = _pair(facts, now, now.graphs, HEADROOM, highest)
+    if pair is None or not _is_safe(facts, now, pair):
+        return
+    gained = pair.num_kv_blocks - now.num_blocks
+    share = gained / now.num_blocks
+    title = (
+        f"Graphs took {format_bytes(now.graphs)} of {format_bytes(now.reserved)} reserved "
+        f"for them, and {format_bytes(_idle(now, facts))} of {format_bytes(now.total)} "
+        "stay free."
+    )
+    if is_over:
+        yield _finding(
+            facts, now, pair, title, gained, severity_of(overrun / now.total)
+        )
+    elif share >= MIN_GAIN:
+        yield _finding(facts, now, pair, title, gained, severity_of(share))
+
+
+def _is_enough(facts: RunFacts) -> bool:
+    """Whether as many requests of full length fit already as run at once."""
+    most = facts.summary.setting("max_num_seqs")
+    concurrency = facts.figure("max_concurrency")
+    return most is not None and concurrency is not None and concurrency >= most
+
+
+def _highest(share: float) -> float:
+    """One step up, and never a step down from what is set."""
+    return max(share, min(MAX_UTILIZATION, round(share + MAX_STEP, 4)))
+
+
+def _idle(now: _Division, facts: RunFacts) -> float:
+    cache = facts.figure("kv_cache_allocated_bytes") or facts.figure("kv_cache_bytes")
+    return now.free - (cache or 0) - now.graphs
+
+
+def _pair(
+    facts: RunFacts, now: _Division, graphs: float, headroom: float, highest: float
+) -> MemoryPair | None:
+    try:
+        return memory_pair(
+            facts.summary, graph_bytes=graphs, headroom=headroom,
+            margin_bytes=now.margin, highest=highest,
+        )  # fmt: skip
+    except (InputError, SettingError):
+        return None
+
+
+def _is_safe(facts: RunFacts, now: _Division, pair: MemoryPair) -> bool:
+    """Whether the planner, where the run has one, agrees: it replays the captures."""
+    if facts.planner is None:
+        return True
+    settings = PlanSettings(
+        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
+    )
+    try:
+        plan = facts.planner.plan(settings)
+    except (InputError, SettingError):
         return False
-    # Engines without a graph budget capture every bucket.
-    return facts.summary.memory_or_none.graph_budget is None
+    return plan.outcome == "fits" and plan.free_after_graphs_bytes >= now.margin
 
 
-def reserve_too_small(facts: RunFacts) -> Iterator[Finding]:
-    """Buckets got no graph for want of memory, or graphs took more than reserved."""
-    if facts.summary.memory_or_none.graph_budget is not None:
-        yield from _graphs_missing(facts)
-        return
-    reserved, usable = (
-        facts.figure("graph_reserved_bytes"),
-        facts.figure("usable_bytes"),
-    )
-    used = facts.figure("graph_memory_bytes")
-    if not reserved or not usable or used is None or used <= 1.02 * reserved:
-        return
-    share = math.ceil(100 * 1.05 * used / usable) / 100
-    lost = facts.blocks_in(share * usable - reserved)
-    if share >= 1 or lost is None:
-        return
-    yield Finding(
-        "reserve_too_small",
-        "high",
-        f"Graphs took {format_bytes(used)}, but only {format_bytes(reserved)} are "
-        f"reserved; {format_bytes(used - reserved)} came out of the margin.",
-        {"graph_used_bytes": used, "graph_reserved_bytes": reserved},
-        RESERVE,
-        f"{RESERVE}={share:g}",
-        f"the margin stays whole; {lost:,} KV blocks fewer",
-    )
-
-
-def _graphs_missing(facts: RunFacts) -> Iterator[Finding]:
-    share = facts.figure("captured_percent")
+def _graphs_missing(
+    facts: RunFacts, now: _Division, captured: float
+) -> Iterator[Finding]:
+    """Graphs got no room: the fewest batch sizes of prompts less that give the rest some."""
     planner = facts.planner
-    if share is None or share >= 100 or planner is None:
+    if planner is None:
         return
-    missing, total, now = 0, 0, planner.plan(PlanSettings())
-    for phase in PHASES:
-        generated = facts.count(f"{phase}_generated")
-        total += generated
-        missing += generated - facts.count(f"{phase}_captured")
-    plan = smallest_reserve(planner, PlanSettings(), None, 0)
-    where = ""
-    if plan is None:
-        utilization = 0.98
-        settings = PlanSettings(gpu_memory_utilization=utilization)
-        plan = smallest_reserve(planner, settings, None, 0)
-        where = f"gpu_memory_utilization={utilization:g} "
-    numbers: dict[str, float | int | str] = {
-        "captured_percent": share,
-        "missing_graphs": missing,
-        "graph_budget_bytes": now.graph_budget_bytes or 0,
-    }
-    title = f"{missing} of {total} buckets got no graph: the budget was used up."
-    if plan is None:
-        yield Finding(
-            "reserve_too_small",
-            "medium",
-            title,
-            {**numbers, "needed_bytes": round(graph_bytes_of_all(planner))},
-            "VLLM_BUCKETING_FROM_FILE",
-            "fewer buckets; no reserve holds all these graphs",
-            f"{missing} buckets run without a graph as it is",
+    counts = {p: facts.count(f"{p}_generated") for p in PHASES}
+    missing = sum(counts[p] - facts.count(f"{p}_captured") for p in PHASES)
+    everything = graph_bytes_of_all(planner)
+    title = (
+        f"{missing} of {sum(counts.values())} buckets got no graph: all of them need "
+        f"{format_bytes(everything)} (predicted), and {format_bytes(now.reserved)} are "
+        "reserved."
+    )
+    severity = severity_of(missing / sum(counts.values()))
+    prompts = facts.summary.phase("prompt").buckets
+    for limit in sorted({bucket[0] for bucket in prompts}, reverse=True):
+        wanted: Wanted = {
+            "prompt": {bucket for bucket in prompts if bucket[0] <= limit},
+            "decode": set(facts.summary.phase("decode").buckets),
+        }
+        graphs = graph_bytes_of_all(planner, wanted)
+        pair = _pair(facts, now, graphs, 1.0, _highest(now.share))
+        if pair is None or pair.num_kv_blocks < KEPT * now.num_blocks:
+            continue
+        gained = pair.num_kv_blocks - now.num_blocks
+        batches = None if limit == max(bucket[0] for bucket in prompts) else limit
+        yield _finding(
+            facts, now, pair, title, gained, severity, batches=batches, graphs=graphs
         )
         return
     yield Finding(
-        "reserve_too_small",
-        "medium",
+        "memory_plan", "low", title,
+        {"missing_graphs": missing, "needed_bytes": round(everything),
+         "graph_reserved_bytes": now.reserved},
+        RESERVE, "leave them without a graph, or make fewer buckets",
+        f"no reserve holds them and keeps {KEPT:.0%} of the KV blocks",
+    )  # fmt: skip
+
+
+def _finding(
+    facts: RunFacts,
+    now: _Division,
+    pair: MemoryPair,
+    title: str,
+    gained: float,
+    severity: Severity,
+    *,
+    batches: int | None = None,
+    graphs: float | None = None,
+) -> Finding:
+    """The pair as a finding, with what the next start is held against."""
+    changes: dict[str, Value] = {
+        "gpu_memory_utilization": pair.utilization, RESERVE: pair.reserve
+    }  # fmt: skip
+    price = ""
+    if batches is not None:
+        changes["VLLM_PROMPT_BS_BUCKET_MAX"] = batches
+        price = f"more than {batches} prompts at once compile when they come"
+    numbers: dict[str, Value] = {
+        "gpu_memory_utilization": now.share, "graph_reserved_fraction": now.reserve,
+        "graph_bytes": round(now.graphs if graphs is None else graphs),
+        "margin_bytes": round(now.margin), "left_bytes": round(pair.left_bytes),
+        "num_kv_blocks": int(now.num_blocks), "planned_kv_blocks": pair.num_kv_blocks,
+    }  # fmt: skip
+    word = "more" if gained >= 0 else "fewer"
+    reserved = pair.reserve * pair.utilization * now.free
+    check = (
+        f"then: warmup-insights check latest --min-kv-blocks {pair.num_kv_blocks} "
+        f"--max-graph-memory {reserved / MIB:.0f}MiB"
+    )
+    return Finding(
+        "memory_plan",
+        severity,
         title,
-        {**numbers, "needed_bytes": plan.graph_used_bytes},
-        RESERVE,
-        f"{where}{RESERVE}={plan.settings[RESERVE]:g}",
-        _plan_effect(now, plan, missing),
-    )
-
-
-def _plan_effect(now: Plan, plan: Plan, missing: int) -> str:
-    difference = plan.num_kv_blocks - now.num_kv_blocks
-    word = "more" if difference >= 0 else "fewer"
-    return (
-        f"all {missing} get a graph ({format_bytes(plan.graph_used_bytes)} in all, "
-        f"predicted); {abs(difference):,} KV blocks {word}"
-    )
-
-
-def memory_idle(facts: RunFacts) -> Iterator[Finding]:
-    """Much memory is free after start-up that the utilisation keeps from being used."""
-    free, usable = facts.figure("free_bytes"), facts.figure("usable_bytes")
-    utilization = facts.summary.memory_or_none.gpu_memory_utilization
-    total = facts.figure("total_bytes")
-    cache = facts.figure("kv_cache_allocated_bytes") or facts.figure("kv_cache_bytes")
-    grown = facts.figure("warmup_allocated_bytes")
-    known = (free, usable, utilization, total, cache, grown)
-    if any(value is None for value in known):
-        return
-    assert free is not None, "checked above"
-    assert total is not None, "checked above"
-    assert utilization is not None, "checked above"
-    idle = free - (cache or 0) - (grown or 0)
-    spare = idle - TARGET_IDLE * total
-    better = math.floor(100 * min(0.98, utilization + spare / free)) / 100
-    if idle < 0.15 * total or better <= utilization + 0.01:
-        return
-    reserve = facts.summary.memory_or_none.graph_reserved_fraction or 0.0
-    gained = facts.blocks_in((better - utilization) * free * (1 - reserve))
-    blocks = facts.figure("num_kv_blocks")
-    if gained is None or gained < 1 or not blocks:
-        return
-    yield Finding(
-        "memory_idle",
-        "high" if idle > 0.25 * total else "medium",
-        f"{format_bytes(idle)} of {format_bytes(total)} are free after start-up.",
-        {
-            "idle_bytes": idle,
-            "total_bytes": total,
-            "gpu_memory_utilization": utilization,
-        },
+        numbers,
         "gpu_memory_utilization",
-        f"--gpu-memory-utilization {better:g}",
-        f"{gained:,} KV blocks more ({_percent(gained, blocks)}), "
-        f"{format_bytes(free * (1 - better))} left unused",
+        " ".join(f"{name}={value}" for name, value in changes.items()),
+        f"{abs(int(gained)):,} KV blocks {word} ({gained / now.num_blocks:+.0%}), "
+        f"{format_bytes(pair.left_bytes)} left",
+        (check, *_next_step(facts, now, pair)),
+        changes=changes,
+        price=price,
     )
+
+
+def _next_step(facts: RunFacts, now: _Division, pair: MemoryPair) -> Iterator[str]:
+    """The utilisation after this one, for when the check passed under load."""
+    if pair.utilization <= now.share:
+        return
+    graphs = pair.reserve * pair.utilization * now.free / HEADROOM
+    further = _pair(facts, now, graphs, HEADROOM, MAX_UTILIZATION)
+    if further is not None and further.utilization > pair.utilization:
+        yield (
+            f"when it passes and under load {format_bytes(now.margin)} stay free: further, "
+            f"by {MAX_STEP:g} at most a step, to {further.utilization:g} at the most"
+        )
+
+
+def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
+    """The size of the KV cache that vLLM names to fit into what was asked for."""
+    size, cache = (
+        facts.summary.memory_or_none.suggested_kv_cache_bytes,
+        facts.figure("kv_cache_bytes"),
+    )
+    most = facts.summary.setting("max_num_seqs")
+    concurrency = facts.figure("max_concurrency")
+    tokens = facts.figure("kv_cache_tokens")
+    if not size or not cache or most is None or concurrency is None:
+        return
+    share = size / cache - 1
+    if concurrency >= most or share < MIN_GAIN:
+        return
+    more = f", about {int(tokens * share):,} tokens" if tokens else ""
+    yield Finding(
+        "memory_plan",
+        severity_of(share),
+        f"The KV cache has {format_bytes(cache)}, and the engine counts "
+        f"{format_bytes(size)} within the utilisation; {concurrency:.3g} requests of full "
+        f"length fit, and {most:.0f} may run.",
+        {"kv_cache_bytes": cache, "suggested_kv_cache_bytes": size,
+         "max_concurrency": concurrency, "max_num_seqs": most},
+        "kv_cache_memory_bytes",
+        f"--kv-cache-memory={size}",
+        f"{format_bytes(size - cache)} more KV cache ({share:+.0%}){more}",
+        changes={"kv_cache_memory_bytes": size},
+        price="the size is fixed: another model, device or length needs another one",
+    )  # fmt: skip
+
+
+def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
+    """Buckets without a graph where the log does not hold how memory was divided."""
+    for phase in PHASES:
+        part = facts.summary.phase(phase)
+        generated = facts.figure(f"{phase}_generated")
+        captured = facts.figure(f"{phase}_captured")
+        used = part.graph_used_bytes
+        if not generated or not captured or not used or captured >= generated:
+            continue
+        count, total = int(captured), int(generated)
+        each = used / count
+        yield Finding(
+            "memory_plan",
+            severity_of(1 - captured / generated),
+            f"{total - count} of {total} {phase} buckets got no graph: "
+            f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
+            {"missing_graphs": total - count, "graph_bytes": used,
+             "bytes_per_graph": round(each)},
+            f"VLLM_{phase.upper()}_BS_BUCKET_STEP",
+            f"fewer {phase} buckets: about {count} of this size fit (a smaller "
+            "--max-num-seqs, larger steps between batch sizes)",
+            f"the graphs of all others would need {format_bytes(each * (total - count))}",
+            price="more padding between the sizes that remain",
+        )  # fmt: skip
 
 
 def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
-    """CUDA graphs took noticeably more or less than was estimated for them."""
+    """CUDA graphs took noticeably more or less than was set aside for them."""
+    graphs, total = facts.summary.graphs, facts.figure("total_bytes")
     estimated = facts.figure("graph_estimated_bytes")
     actual = facts.figure("graph_memory_bytes")
-    total = facts.figure("total_bytes")
-    if estimated is None or actual is None or not total:
+    usable, cache = facts.figure("usable_bytes"), facts.figure("kv_cache_bytes")
+    if estimated is None or actual is None or not total or graphs is None:
         return
+    if graphs.is_reserved is False or failed(facts.summary) is not None:
+        return  # nothing is set aside: the estimate changes nothing
+    if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
+        return  # the engine's own size counts graphs as they were captured
     wrong = estimated - actual
-    if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)):
+    margin = total - usable if usable else None
+    of_what = cache if wrong > 0 else margin
+    if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
         return
-    tokens = _tokens_in(facts, abs(wrong))
-    more = "more" if wrong > 0 else "fewer"
-    effect = f"{format_bytes(abs(wrong))} {'for' if wrong > 0 else 'not taken from'} the KV cache"
-    if tokens is not None:
-        effect += f", about {tokens:,} tokens {more}"
+    where = "of the KV cache" if wrong > 0 else "of the margin"
     sign = "raise" if wrong > 0 else "lower"
     yield Finding(
         "graph_estimate_off",
-        "high" if wrong < 0 or wrong > 2 * GIB else "medium",
+        severity_of(abs(wrong) / of_what),
         f"Graphs were estimated at {format_bytes(estimated)} and took "
-        f"{format_bytes(actual)}.",
+        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {abs(wrong) / of_what:.0%} "
+        f"{where}.",
         {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
         "gpu_memory_utilization",
         f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
-        effect,
+        f"{format_bytes(abs(wrong))} "
+        + ("more for the KV cache" if wrong > 0 else "back to the margin"),
+        price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",
     )
-
-
-def _tokens_in(facts: RunFacts, num_bytes: float) -> int | None:
-    cache, tokens = facts.figure("kv_cache_bytes"), facts.figure("kv_cache_tokens")
-    if not cache or not tokens or cache <= 0:
-        return None
-    return int(num_bytes * tokens / cache)
-
-
-def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
-    """Nothing, or less than nothing, was left for the KV cache."""
-    cache, total = facts.figure("kv_cache_bytes"), facts.figure("total_bytes")
-    utilization = facts.summary.memory_or_none.gpu_memory_utilization
-    if cache is None or total is None or cache > 0 or utilization is None:
-        return
-    free, reserve = (
-        facts.figure("free_bytes"),
-        facts.summary.memory_or_none.graph_reserved_fraction,
-    )
-    # On HPU the utilisation is a share of what is free after profiling, on CUDA of all.
-    per_share = free * (1 - (reserve or 0.0)) if free and reserve is not None else total
-    needed = utilization + abs(cache) / per_share
-    numbers: dict[str, float | int | str] = {
-        "kv_cache_bytes": cache,
-        "gpu_memory_utilization": utilization,
-    }
-    title = f"{format_bytes(cache)} were left for the KV cache."
-    if needed < 1:
-        yield Finding(
-            "no_room_for_cache",
-            "high",
-            title,
-            numbers,
-            "gpu_memory_utilization",
-            f"--gpu-memory-utilization above {math.ceil(100 * needed) / 100:g}",
-            f"the first KV block fits; each 0.01 beyond adds "
-            f"{format_bytes(0.01 * per_share)}",
-        )
-        return
-    weights = facts.figure("weights_bytes")
-    more = f"; the weights take {format_bytes(weights)}" if weights else ""
-    yield Finding(
-        "no_room_for_cache",
-        "high",
-        title + f" Even all of {format_bytes(total)} would not do{more}.",
-        numbers,
-        "tensor_parallel_size",
-        "more devices, or a smaller model or data type",
-        f"at least {format_bytes(abs(cache))} must be freed on each device",
-    )
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"+{100 * part / whole:.0f} %"
 
 
 RULES = (
     Rule(
-        "reserve_too_large",
-        "graphs took less than half of the reserve, and none is missing",
-        "reserved, usable and graph memory; KV blocks",
-        reserve_too_large,
-    ),
-    Rule(
-        "reserve_too_small",
-        "buckets got no graph for want of memory, or graphs took more than the reserve",
-        "captured share or graph memory; KV blocks",
-        reserve_too_small,
-    ),
-    Rule(
-        "memory_idle",
-        "15 % of the device or more is free after start-up",
-        "free, usable and total memory, utilisation, KV cache, memory taken by warm-up",
-        memory_idle,
+        "memory_plan",
+        "other shares of memory bring 2 % of the KV blocks or missing graphs, and the "
+        "number of blocks is not set",
+        "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
+        "engine's --kv-cache-memory, requests that fit and that may run",
+        memory_plan,
+        formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
+        "budget ends the captures); KV blocks = usable x (1 - reserve) / block",
+        margin="what stays free is at least what the profiling run took, 5 % of the device "
+        "and how much free memory varied between runs; utilisation at most 0.95, and one "
+        "step of 0.05 at a time",
+        source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
+        "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
+        example="67.8 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
     ),
     Rule(
         "graph_estimate_off",
-        "CUDA graphs took a fifth (and 256 MiB) more or less than estimated",
-        "estimated and actual graph memory, total memory",
+        "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
+        "estimated and actual graph memory, total memory, KV cache or margin",
         graph_estimate_off,
-    ),
-    Rule(
-        "no_room_for_cache",
-        "the KV cache would have a size of zero or less",
-        "KV cache budget, utilisation, total memory",
-        no_room_for_cache,
+        formula="|estimated - actual| / device",
+        margin="silent where the estimate is not taken off the KV cache, or where the "
+        "engine names the size of the cache itself",
+        source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+        example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
     ),
 )

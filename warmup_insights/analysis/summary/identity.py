@@ -22,6 +22,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.summary import (
     FailureFacts,
+    FailureFigures,
     Progress,
     ServingEnd,
     Setting,
@@ -157,6 +158,7 @@ class Identity:
             needed_bytes=failure.needed_bytes,
             message=failure.message,
             line=failure.line,
+            stated=_stated(failure),
         )
 
     def _stopped(
@@ -175,11 +177,18 @@ class Identity:
             line=event.line,
             free_bytes=getattr(event, "free_bytes", None),
             needed_bytes=getattr(event, "needed_bytes", None),
+            stated=_stated(event),
         )
 
     def serving_end(self) -> ServingEnd | None:
         """What ended serving; None while nothing states an end."""
         return self._serving_end
+
+
+def _stated(event: Event) -> FailureFigures:
+    """The figures in the text of a failure; all unknown for an ordered end."""
+    names = FailureFigures.__struct_fields__
+    return FailureFigures(**{name: getattr(event, name, None) for name in names})
 
 
 def _better(old: Failure | None, new: Failure) -> Failure:

@@ -43,7 +43,7 @@ TOLERANCE = 0.005
 _BUDGET = (
     "total_bytes", "free_bytes", "usable_bytes", "graph_reserved_bytes",
     "kv_cache_bytes", "gpu_memory_utilization", "graph_reserved_fraction",
-    "non_torch_bytes", "consumed_bytes", "padding_bytes",
+    "non_torch_bytes", "consumed_bytes", "padding_bytes", "suggested_kv_cache_bytes",
 )  # fmt: skip
 _CACHE = {
     "num_blocks": "num_kv_blocks",
@@ -127,6 +127,11 @@ class Memory:
         value = first_known(self._by_rank, lambda facts: facts.get(name))
         return value if isinstance(value, int | float) else None
 
+    def _least(self, name: str) -> float | None:
+        """The smallest figure of any rank: one setting is for all of them."""
+        values = [facts[name] for facts in self._by_rank.values() if name in facts]
+        return min(values, default=None)
+
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
@@ -150,6 +155,7 @@ class Memory:
         """The section; None when no event states anything about memory."""
         names = [name for name in MemoryFacts.__struct_fields__ if name not in _DERIVED]
         known = {name: self._first(name) for name in names}
+        known["suggested_kv_cache_bytes"] = self._least("suggested_kv_cache_bytes")
         if all(value is None for value in known.values()):
             return None
         for name in ("gpu_memory_utilization", "block_size"):

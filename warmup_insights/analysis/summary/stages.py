@@ -188,6 +188,7 @@ class Graphs:
         self._estimated: dict[int, int] = {}
         self._actual: dict[int, int] = {}
         self._reserved: dict[int, bool] = {}
+        self._without: dict[int, float] = {}
         self._lazy: dict[int, list[LazyCaptureFacts]] = {}
 
     def add(self, event: Event) -> None:
@@ -211,6 +212,7 @@ class Graphs:
             case GraphMemoryEstimated():
                 _keep(self._estimated, rank, event.estimated_bytes)
                 _keep(self._reserved, rank, event.is_reserved)
+                _keep(self._without, rank, event.utilization_without)
                 _keep(self._actual, rank, event.actual_bytes)
             case MemoryBudgetSet():
                 _keep(self._actual, rank, self._actual.get(rank, event.graph_bytes))
@@ -233,6 +235,7 @@ class Graphs:
             memory_bytes=self._memory(done),
             estimated_bytes=leading(self._estimated),
             is_reserved=leading(self._reserved),
+            utilization_without=leading(self._without),
             lazy=leading(self._lazy) or [],
             captures=list((leading(self._single) or {}).values()),
             bars=[

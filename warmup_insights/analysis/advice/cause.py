@@ -1,0 +1,143 @@
+"""What ended a start-up or an engine that served: one cause, and the rule for it.
+
+The kind of the failure comes first, then the figures that its text states; no cause is
+taken from what is merely likely.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import FailureFigures, RunSummary
+from warmup_insights.units import GIB
+
+FULL_SHARE = 0.85
+"""Share of a device that weights may take: the rest is for activations and the cache."""
+SHARE_STEP = 0.0001
+"""Utilisations are printed with four digits."""
+DELIBERATE = ("Finished profiling",)
+"""Texts with which a person ends a start on purpose."""
+_TOOL = re.compile(
+    r"nvcc|[Nn]inja|C compiler|CUDA_HOME|cuda_home|ROCM_HOME|Python\.h|"
+    r"No module named|cannot open shared object"
+)
+_MISMATCH = re.compile(
+    r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
+)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A failure of the start-up, or of serving after it."""
+
+    kind: str
+    message: str
+    line: int | None
+    free: int | None
+    needed: int | None
+    stated: FailureFigures
+    phase: str | None = None
+    bucket: Bucket | None = None
+    is_serving: bool = False
+
+    @property
+    def where(self) -> str:
+        """The line of the log in words; empty for a recorder."""
+        return "" if self.line is None else f" (line {self.line})"
+
+
+def failed(summary: RunSummary) -> Failed | None:
+    """What failed; None for an ordered end, and while nothing failed."""
+    failure = summary.failure
+    if failure is not None:
+        return Failed(
+            failure.kind, failure.message, failure.line, failure.free_bytes,
+            failure.needed_bytes, failure.stated, failure.phase, failure.bucket,
+        )  # fmt: skip
+    end = summary.serving.end if summary.serving else None
+    if end is None or end.kind == "shutdown":
+        return None
+    return Failed(
+        end.kind, end.message, end.line, end.free_bytes, end.needed_bytes, end.stated,
+        is_serving=True,
+    )  # fmt: skip
+
+
+def explained(facts: RunFacts, rule: str) -> Failed | None:
+    """The failure where this rule is the one for it; else None."""
+    found = failed(facts.summary)
+    return found if found is not None and rule_for(facts, found) == rule else None
+
+
+def rule_for(facts: RunFacts, found: Failed) -> str:
+    """The name of the rule that explains a failure: exactly one for each."""
+    if any(text in found.message for text in DELIBERATE):
+        return "deliberate_stop"
+    if found.kind == "killed":
+        return "killed"
+    if found.kind == "error":
+        return _program_rule(found.message)
+    if found.is_serving:
+        return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
+    if found.stated.wanted_utilization is not None:
+        return "memory_taken"
+    if found.kind == "no_kv_cache":
+        fits = found.stated.estimated_model_len
+        is_known = (found.needed is not None and bool(found.free)) or bool(fits)
+        return "kv_cache_too_small" if is_known else "no_room_for_cache"
+    if found.free and found.needed is not None and found.needed < 0.5 * found.free:
+        return "allocation_refused"
+    return "weights_too_large" if _is_full_of_weights(facts, found) else "out_of_memory"
+
+
+def _program_rule(message: str) -> str:
+    if _TOOL.search(message):
+        return "missing_tool"
+    return "program_error" if _MISMATCH.search(message) else "failure_unexplained"
+
+
+def _was_waking(facts: RunFacts) -> bool:
+    """Whether the engine slept when memory ran out: waking maps what sleeping freed."""
+    serving = facts.summary.serving
+    slept = [s for s in serving.sleeps if s.action != "discard"] if serving else []
+    return bool(slept) and slept[-1].action == "sleep"
+
+
+def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
+    """Whether weights alone take most of the device, or were still being loaded."""
+    capacity = device_bytes(facts, found)
+    weights = facts.figure("weights_bytes")
+    if weights is not None and capacity:
+        return weights > FULL_SHARE * capacity
+    is_loading = (found.phase or facts.summary.progress.stage).startswith("load")
+    return is_loading and weights is None
+
+
+def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:
+    """The memory of the device: as stated, else as two figures of the log give it.
+
+    vLLM prints its estimate for CUDA graphs in GiB, and the utilisation with and without
+    it; the size is their quotient, at its lowest for the rounding of both, and None
+    where that leaves more than 2 %.
+    """
+    stated = found.stated.total_bytes if found is not None else None
+    known = stated or facts.figure("total_bytes")
+    if known:
+        return known
+    graphs, share = facts.summary.graphs, utilization(facts)
+    if graphs is None or share is None or graphs.utilization_without is None:
+        return None
+    part = share - graphs.utilization_without
+    if not graphs.estimated_bytes or part <= 0:
+        return None
+    slack = SHARE_STEP / 2 / part + 0.005 * GIB / graphs.estimated_bytes
+    return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.02 else None
+
+
+def utilization(facts: RunFacts) -> float | None:
+    """`gpu_memory_utilization` as the engine printed or was given it."""
+    known = facts.summary.memory_or_none.gpu_memory_utilization
+    return known or facts.summary.setting("gpu_memory_utilization")

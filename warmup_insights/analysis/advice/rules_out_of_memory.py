@@ -1,0 +1,310 @@
+"""Advice where a device had no memory left in a start: weights, steps, captures."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from warmup_insights.analysis.advice.cause import (
+    FULL_SHARE,
+    Failed,
+    device_bytes,
+    explained,
+    utilization,
+)
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, Way, count_of
+from warmup_insights.analysis.advice.ways import (
+    fewer_weight_bits,
+    finding_of,
+    more_devices,
+    numbers_of,
+    shorter_steps,
+)
+from warmup_insights.model.summary import PHASES, StepCost
+from warmup_insights.units import format_bytes
+
+MAX_LISTED = 20
+_PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
+
+
+def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
+    """The weights leave no room for anything else, or do not fit at all."""
+    found = explained(facts, "weights_too_large")
+    if found is None:
+        return
+    capacity, weights = device_bytes(facts, found), facts.figure("weights_bytes")
+    named = None if weights is not None else _bytes_by_name(facts)
+    size = weights or named
+    numbers = numbers_of(
+        found, total_bytes=capacity, weights_bytes=weights, weights_by_name_bytes=named,
+        allocated_bytes=found.stated.allocated_bytes,
+    )  # fmt: skip
+    device = "the device" if capacity is None else f"{format_bytes(capacity)}"
+    title = f"The weights did not fit into {device}"
+    if weights is not None:
+        title = f"The weights take {format_bytes(weights)} of {device}"
+    elif named is not None:
+        title += f": about {format_bytes(named)} by the model's name"
+    ways = [*fewer_weight_bits(facts), *_fitting_devices(facts, size, capacity)]
+    if not ways or not ways[0].suggestion.startswith("weights"):
+        ways.insert(
+            0, Way("weights of fewer bits (8, 4)", "accuracy; another checkpoint")
+        )
+    ways.append(
+        Way(
+            "--gpu-memory-utilization, higher or lower",
+            "does not help: the weights are loaded whatever it is",
+        )
+    )
+    yield finding_of(
+        "weights_too_large", f"{title}{found.where}.", numbers, ways,
+        f"weights of at most {FULL_SHARE:.0%} of a device leave room for activations and "
+        "KV cache",
+    )  # fmt: skip
+
+
+def _fitting_devices(
+    facts: RunFacts, weights: float | None, capacity: float | None
+) -> Iterator[Way]:
+    now = int(facts.summary.setting("tensor_parallel_size") or 1)
+    count = 2 * now
+    if weights is not None and capacity:
+        while weights * now / count > FULL_SHARE * capacity and count < 1024:
+            count *= 2
+    yield from more_devices(facts, count)
+
+
+def _bytes_by_name(facts: RunFacts) -> float | None:
+    """Weights of 16 bits by the number of parameters in the model's name, per device."""
+    is_quantized = str(facts.summary.config.get("quantization", None)) != "None"
+    name = str(facts.summary.model or "").rpartition("/")[2]
+    match = _PARAMETERS.search(name)
+    if is_quantized or match is None:
+        return None
+    tensor = facts.summary.setting("tensor_parallel_size") or 1
+    return float(match[1]) * 1e9 * 2 / tensor
+
+
+def allocation_refused(facts: RunFacts) -> Iterator[Finding]:
+    """An allocation failed while far more was free."""
+    found = explained(facts, "allocation_refused")
+    if found is None or found.needed is None or found.free is None:
+        return
+    share = utilization(facts)
+    at = "" if share is None else f" at utilisation {share:g}"
+    yield finding_of(
+        "allocation_refused",
+        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
+        f"were reported free{at}{found.where}: this is no lack of room.",
+        numbers_of(found, gpu_memory_utilization=share),
+        [
+            Way(
+                "look for a limit, fragmentation or another process on the device: hl-smi "
+                "or nvidia-smi, dmesg, then the same start alone",
+                "the log does not hold which of them it is",
+            ),
+            Way(
+                "a lower --gpu-memory-utilization, or fewer buckets",
+                f"does not help: {format_bytes(found.free - found.needed)} more than "
+                "needed were free",
+            ),
+        ],
+        "tells a limit from a lack of memory",
+    )
+
+
+def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
+    """The start ran out of memory: where, how much was free, and what was missing."""
+    found = explained(facts, "out_of_memory")
+    if found is None:
+        return
+    trend, missing = memory_per_step(facts.steps), never_reached(facts)
+    numbers = numbers_of(
+        found, bytes_per_bucket=trend, never_reached=len(missing) or None,
+        bucket=str(found.bucket) if found.bucket is not None else None,
+    )  # fmt: skip
+    parts = [f"The start ran out of memory{_place(found)}{found.where}"]
+    for value, text in (
+        (found.free, "{} were free"), (found.needed, "{} were needed"),
+        (trend, "{} went with each bucket before it"),
+    ):  # fmt: skip
+        if value is not None:
+            parts.append(text.format(format_bytes(value)))
+    if missing:
+        parts.append(f"{count_of(len(missing), 'bucket')} never reached")
+    shortfall = _shortfall(found, trend, len(missing))
+    if shortfall is not None:
+        numbers["shortfall_bytes"] = shortfall
+    more = len(missing) - MAX_LISTED
+    listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
+    yield finding_of(
+        "out_of_memory", ", ".join(parts) + ".", numbers or {"failure": found.kind},
+        [*_room_ways(facts, found, shortfall)],
+        "the shortfall is not known, so neither is how much is enough"
+        if shortfall is None
+        else f"{format_bytes(shortfall)} of room",
+        listed,
+    )  # fmt: skip
+
+
+def _place(found: Failed) -> str:
+    if found.bucket is not None:
+        return f" in {found.phase} {found.bucket}"
+    return f" in {found.phase.replace('_', ' ')}" if found.phase else ""
+
+
+def memory_per_step(steps: Sequence[StepCost]) -> float | None:
+    """How much free memory went with each step lately, in bytes; None if it did not.
+
+    The mean over the last ten steps that state what was free, which is not less than what
+    one of them alone can show in a rounded log.
+    """
+    free = [s.free_before_bytes for s in steps if s.free_before_bytes is not None][-11:]
+    if len(free) < 3:
+        return None
+    lost = (free[0] - free[-1]) / (len(free) - 1)
+    return lost if lost > 0 else None
+
+
+def never_reached(facts: RunFacts) -> list[str]:
+    """Generated buckets that never ran; empty when the lists or the steps are unknown."""
+    ran = {(row.phase, row.bucket) for row in facts.rows if row.run or row.capture}
+    if not ran:
+        return []
+    return [
+        f"{phase} {bucket}"
+        for phase in PHASES
+        for bucket in facts.summary.phase(phase).buckets
+        if (phase, bucket) not in ran
+    ]
+
+
+def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | None:
+    """What was missing to go on: for this bucket, and for the rest at the same pace."""
+    needed, free = found.needed, found.free
+    known = [trend * (num_missing + 1) - (free or 0)] if trend is not None else []
+    if needed is not None:
+        # What was free before a step is no proof that the step took nothing itself.
+        known.append(needed - free if free is not None and free < needed else needed)
+    positive = [value for value in known if value > 0]
+    return max(positive) if positive else None
+
+
+def _room_ways(
+    facts: RunFacts, found: Failed, shortfall: float | None
+) -> Iterator[Way]:
+    memory = facts.summary.memory_or_none
+    unused = found.stated.unallocated_bytes
+    if unused and found.needed and unused >= found.needed:
+        yield Way(
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            f"none known; {format_bytes(unused)} were held and used by no tensor",
+            {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+        )
+    is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
+    has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
+    if shortfall is not None and not is_fixed:
+        yield from _larger_reserve(facts, shortfall)
+        if has_cache or found.bucket is not None:
+            yield from _less_for_cache(facts, found, shortfall)
+    if found.bucket is not None:
+        yield from _smaller_batch(found)
+    else:
+        yield from shorter_steps(facts)
+        if not has_cache:
+            yield Way(
+                "a lower --gpu-memory-utilization",
+                "does not help: the KV cache was not allocated yet",
+            )
+    yield from more_devices(facts)
+
+
+def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
+    """More of usable memory for graphs, less for the KV cache (HPU)."""
+    reserve = facts.summary.memory_or_none.graph_reserved_fraction
+    usable = facts.figure("usable_bytes")
+    if not usable or reserve is None:
+        return
+    share = math.ceil(100 * (reserve + 1.05 * shortfall / usable)) / 100
+    if share < 1:
+        name = "VLLM_GRAPH_RESERVED_MEM"
+        yield Way(f"{name}={share:g}", _lost(facts, shortfall), {name: share})
+
+
+def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
+    share = utilization(facts)
+    total = facts.figure("free_bytes") or device_bytes(facts, found)
+    if not total or not share:
+        yield Way(
+            f"a --gpu-memory-utilization that leaves {format_bytes(1.5 * shortfall)} more",
+            "KV cache; the log does not hold the share or the device",
+        )
+        return
+    lower = math.floor(100 * (share - 1.05 * shortfall / total)) / 100
+    if lower > 0:
+        yield Way(
+            f"--gpu-memory-utilization {lower:g}",
+            _lost(facts, shortfall),
+            {"gpu_memory_utilization": lower},
+        )
+
+
+def _lost(facts: RunFacts, num_bytes: float) -> str:
+    blocks = facts.blocks_in(num_bytes)
+    return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
+
+
+def _smaller_batch(found: Failed) -> Iterator[Way]:
+    """Buckets of half the batch: their intermediates take half."""
+    bucket, phase = found.bucket or (), found.phase or ""
+    if phase not in PHASES or not bucket:
+        return
+    if bucket[0] > 1:
+        name, value = f"VLLM_{phase.upper()}_BS_BUCKET_MAX", bucket[0] // 2
+        price = (
+            f"batches of more than {value} {phase}s are split or compile when they come"
+        )
+        yield Way(f"{name}={value}", price, {name: value})
+    else:
+        yield Way(
+            f"no {phase} buckets as large as {bucket}",
+            "such requests run in more pieces",
+        )
+
+
+RULES = (
+    Rule(
+        "out_of_memory",
+        "the start ran out of memory, and no other rule names the cause",
+        "the failure; free memory, memory needed, free memory per bucket",
+        out_of_memory,
+        formula="shortfall = needed - free, or memory per bucket x buckets not reached - "
+        "free; reserve + 1.05 x shortfall / usable; utilisation - 1.05 x shortfall / free",
+        margin="5 % more than the shortfall",
+        source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`",
+        example="1 GiB a bucket, 8 of 12 not reached, 6 GiB free: 3 GiB more reserve",
+    ),
+    Rule(
+        "weights_too_large",
+        "memory ran out, and weights take more than 85 % of the device or were loading",
+        "weights and memory of the device, or the stage",
+        weights_too_large,
+        formula="the smallest power of two of devices with weights / devices <= 85 % of one",
+        margin="15 % of the device for activations and KV cache",
+        source="vLLM docs `configuration/conserving_memory`",
+        example="15.47 GiB of weights on 15.92 GiB: fewer bits or two devices; the "
+        "utilisation does not help",
+    ),
+    Rule(
+        "allocation_refused",
+        "an allocation failed while more than twice as much was free",
+        "free and needed memory",
+        allocation_refused,
+        formula="needed < free / 2",
+        margin="no setting is changed",
+        source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
+        example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
+    ),
+)

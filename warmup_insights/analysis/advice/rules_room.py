@@ -1,0 +1,230 @@
+"""Advice where a start failed because the KV cache had too little room, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from warmup_insights.analysis.advice.cause import Failed, explained, failed, utilization
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
+from warmup_insights.analysis.advice.ways import (
+    bytes_per_share,
+    fewer_weight_bits,
+    finding_of,
+    highest_share,
+    more_devices,
+    numbers_of,
+    share_for,
+    share_way,
+    shorter_steps,
+)
+from warmup_insights.units import format_bytes
+
+LENGTH_SHARE = 0.98
+"""Of the engine's estimate: the next start may have a little less memory."""
+LENGTH_STEP = 16
+"""Lengths are rounded down to whole KV blocks."""
+_16_BIT = ("float16", "bfloat16", "half")
+_SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memory`"
+
+
+def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
+    """One request of the full length does not fit into the KV cache."""
+    found = explained(facts, "kv_cache_too_small")
+    if found is None:
+        return
+    length = found.stated.max_model_len or facts.summary.setting("max_model_len")
+    wanted = "" if length is None else f" of {length:,.0f} tokens"
+    fits = found.stated.estimated_model_len
+    if found.needed is None or not found.free:
+        title = f"The KV cache holds {fits:,} tokens, less than one request{wanted}"
+    else:
+        title = (
+            f"One request{wanted} needs {format_bytes(found.needed)} of KV cache, and "
+            f"there are {format_bytes(found.free)}"
+        )
+    numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
+    ways = [
+        *_shorter(found, length), *_smaller_cache_type(facts, found),
+        *_larger_share(facts, found), *fewer_weight_bits(facts), *more_devices(facts),
+    ]  # fmt: skip
+    yield finding_of(
+        "kv_cache_too_small", f"{title}{found.where}.", numbers, ways,
+        "the engine starts: one request of the new length fits",
+    )  # fmt: skip
+
+
+def _shorter(found: Failed, length: float | None) -> Iterator[Way]:
+    fits = found.stated.estimated_model_len
+    if fits is None and length and found.needed and found.free:
+        fits = int(length * found.free / found.needed)
+    if fits is None or fits < LENGTH_STEP:
+        return
+    value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
+    yield Way(
+        f"--max-model-len {value} (at most {fits})",
+        f"requests of more than {value:,} tokens are refused",
+        {"max_model_len": value},
+    )
+
+
+def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """A KV cache of 8 bits, with a larger share where that alone does not do."""
+    kind = str(facts.summary.config.get("kv_cache_dtype", "auto"))
+    dtype = str(facts.summary.config.get("dtype", ""))
+    is_wide = kind in _16_BIT or (kind == "auto" and dtype.endswith(_16_BIT))
+    if found.needed is None or not found.free or not is_wide:
+        return
+    price = (
+        "accuracy; the attention of the model and of a draft model must allow it, and it "
+        "brings nothing where the checkpoint asks for 8 bits already"
+    )
+    short = found.needed / 2 - found.free
+    half = f"--kv-cache-dtype fp8: {format_bytes(found.needed / 2)} are enough"
+    if short <= 0:
+        yield Way(half, price, {"kv_cache_dtype": "fp8"})
+        return
+    share = share_for(facts, found, short)
+    if share is None or share > highest_share(facts, found):
+        suggestion = f"{half} for half of it, {format_bytes(short)} short"
+        yield Way(suggestion, f"not enough by itself; {price}")
+        return
+    yield Way(
+        f"--kv-cache-dtype fp8 --gpu-memory-utilization {share:g}: "
+        f"{format_bytes(found.needed / 2)} are enough",
+        f"{format_bytes(short)} less margin; {price}",
+        {"kv_cache_dtype": "fp8", "gpu_memory_utilization": share},
+    )
+
+
+def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    if found.needed is None or found.free is None:
+        return
+    yield share_way(facts, found, found.needed - found.free)
+
+
+def memory_taken(facts: RunFacts) -> Iterator[Finding]:
+    """Less is free than the utilisation asks for, before anything was loaded."""
+    found = explained(facts, "memory_taken")
+    total = found.stated.total_bytes if found is not None else None
+    if found is None or not total or found.free is None:
+        return
+    others = total - found.free
+    share = math.floor(100 * found.free / total) / 100 - 0.01
+    numbers = numbers_of(
+        found, total_bytes=total, others_bytes=others,
+        gpu_memory_utilization=found.stated.wanted_utilization,
+    )  # fmt: skip
+    stop = Way(
+        f"end what holds {format_bytes(others)} (nvidia-smi, rocm-smi), or wait for it",
+        "none; the utilisation stays as it is",
+    )
+    lower = [] if share <= 0 else [
+        Way(
+            f"--gpu-memory-utilization {share:.2f}",
+            f"{format_bytes((found.needed or 0) - share * total)} less for weights and KV "
+            "cache; both must still fit",
+            {"gpu_memory_utilization": round(share, 2)},
+        )
+    ]  # fmt: skip
+    yield finding_of(
+        "memory_taken",
+        f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
+        f"a utilisation of {found.stated.wanted_utilization:g} asks for "
+        f"{format_bytes(found.needed)}{found.where}; others hold {format_bytes(others)}.",
+        numbers,
+        [*lower, stop],
+        "the engine passes this check, which comes before the weights are loaded",
+    )
+
+
+def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
+    """Nothing, or less than nothing, was left for the KV cache."""
+    cache = facts.figure("kv_cache_bytes")
+    found = explained(facts, "no_room_for_cache")
+    is_negative = cache is not None and cache <= 0
+    if found is None and (not is_negative or failed(facts.summary) is not None):
+        return
+    missing = -cache if cache is not None and is_negative else None
+    weights, share = facts.figure("weights_bytes"), utilization(facts)
+    stated: dict[str, Value | None] = {
+        "line": found.line if found is not None else None, "kv_cache_bytes": cache,
+        "gpu_memory_utilization": share, "weights_bytes": weights,
+    }  # fmt: skip
+    numbers = {name: value for name, value in stated.items() if value is not None}
+    title = "Nothing was left for the KV cache"
+    if missing is not None:
+        title = f"{format_bytes(cache)} were left for the KV cache"
+    where = found.where if found is not None else ""
+    ways = [
+        *_one_after_another(missing, weights), *_share_above(facts, found, missing),
+        *shorter_steps(facts), *fewer_weight_bits(facts), *more_devices(facts),
+    ]  # fmt: skip
+    yield finding_of(
+        "no_room_for_cache", f"{title}{where}.", numbers, ways,
+        "the first KV block fits; how many more is in the line of the next start",
+    )  # fmt: skip
+
+
+def _one_after_another(missing: float | None, weights: float | None) -> Iterator[Way]:
+    """More is missing than the weights: the rest was taken besides them."""
+    if missing is None or weights is None or missing <= weights:
+        return
+    yield Way(
+        "start the engines of this device one after another, or end other programs on it",
+        f"none; at least {format_bytes(missing - weights)} were taken besides the weights "
+        "while this engine measured: its activations, and whatever others took then",
+    )
+
+
+def _share_above(
+    facts: RunFacts, found: Failed | None, missing: float | None
+) -> Iterator[Way]:
+    if missing is not None:
+        # Zero bytes are no block yet: a hundredth more than what is missing.
+        per_share = bytes_per_share(facts, found) or 0.0
+        yield share_way(facts, found, missing + 0.001 * per_share)
+    else:
+        yield Way(
+            "a higher --gpu-memory-utilization",
+            "the log does not hold by how much; the line `Available KV cache memory` does",
+        )
+
+
+RULES = (
+    Rule(
+        "kv_cache_too_small",
+        "one request of the full length does not fit into the KV cache",
+        "needed and available KV cache, or the number of tokens that fit",
+        kv_cache_too_small,
+        formula="max_model_len = 0.98 x the engine's estimate; KV cache of 8 bits = needed "
+        "/ 2; utilisation + (needed - available) / device",
+        margin="utilisation at most 0.95, and 0.01 below what was free at the start",
+        source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
+        example="18.35 GiB needed for 262,144 tokens, 8.72 GiB available: 119,392 tokens, "
+        "or 8 bits and a utilisation of 0.90",
+    ),
+    Rule(
+        "memory_taken",
+        "less is free at the start than the utilisation asks for",
+        "free memory, memory of the device, the utilisation wanted",
+        memory_taken,
+        formula="utilisation = floor(100 x free / device) / 100 - 0.01",
+        margin="0.01 of the device",
+        source="vLLM `v1/worker/utils.py`, `request_memory`",
+        example="13.58 of 15.99 GiB free, 0.85 wanted: 0.83, or end what holds 2.41 GiB",
+    ),
+    Rule(
+        "no_room_for_cache",
+        "the KV cache would have a size of zero or less",
+        "the failure, or KV cache budget; utilisation, memory of the device",
+        no_room_for_cache,
+        formula="utilisation + |KV cache| / device (HPU: / (free x (1 - reserve)))",
+        margin="as kv_cache_too_small; more missing than the weights take points to other "
+        "programs on the device",
+        source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
+        example="-26.31 GiB left beside 8.489 GiB of weights: 17.82 GiB were taken besides "
+        "them while the engine measured",
+    ),
+)

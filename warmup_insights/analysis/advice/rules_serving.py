@@ -1,0 +1,135 @@
+"""Advice where memory ran out after the engine had been ready."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from warmup_insights.analysis.advice.cause import (
+    Failed,
+    device_bytes,
+    explained,
+    utilization,
+)
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, Way
+from warmup_insights.analysis.advice.ways import finding_of, numbers_of
+from warmup_insights.units import format_bytes
+
+
+def out_of_memory_serving(facts: RunFacts) -> Iterator[Finding]:
+    """Memory ran out while serving: the margin beside the KV cache was too small."""
+    found = explained(facts, "out_of_memory_serving")
+    if found is None:
+        return
+    total, share = device_bytes(facts, found), utilization(facts)
+    usable, free = facts.figure("usable_bytes"), facts.figure("free_bytes")
+    margin = free - usable if free is not None and usable is not None else None
+    title = f"Memory ran out{_served(facts)}{found.where}"
+    if margin is not None and share is not None:
+        title += f": utilisation {share:g} left {format_bytes(margin)} free"
+    numbers = numbers_of(
+        found, margin_bytes=margin, gpu_memory_utilization=share, total_bytes=total
+    )
+    way = _lower_share(facts, found, total, share, margin)
+    yield finding_of(
+        "out_of_memory_serving", f"{title}.", numbers, [way],
+        "more room for what requests take beyond the profiling run",
+    )  # fmt: skip
+
+
+def _served(facts: RunFacts) -> str:
+    serving = facts.summary.serving
+    seconds = serving.duration_s if serving is not None else None
+    return " while serving" if seconds is None else f" {seconds:.0f} s after ready"
+
+
+def _lower_share(
+    facts: RunFacts, found: Failed, total: float | None, share: float | None,
+    margin: float | None,
+) -> Way:  # fmt: skip
+    """A utilisation with 1.5 times the room that was missing, or twice the margin."""
+    if not total or share is None:
+        return Way(
+            "a lower --gpu-memory-utilization, by 0.03 or more",
+            "KV cache; the log holds neither the share nor the device, so not how much",
+        )
+    if found.needed is not None:
+        more = max(1.5 * found.needed, 0.03 * total)
+    else:
+        more = max(margin or 0.0, 0.03 * total)
+    lower = math.floor(100 * (share - more / total) + 1e-6) / 100
+    cost = (share - lower) * total
+    tokens, cache = facts.figure("kv_cache_tokens"), facts.figure("kv_cache_bytes")
+    lost = f", about {int(tokens * cost / cache):,} tokens" if tokens and cache else ""
+    return Way(
+        f"--gpu-memory-utilization {lower:g}",
+        f"{format_bytes(cost)} of KV cache{lost}",
+        {"gpu_memory_utilization": lower},
+    )
+
+
+def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
+    """Memory that sleeping gave back was gone when the engine woke up."""
+    found = explained(facts, "wake_up_failed")
+    serving = facts.summary.serving
+    if found is None or serving is None:
+        return
+    last = [s for s in serving.sleeps if s.action == "sleep" and s.freed_bytes]
+    freed = last[-1].freed_bytes if last else None
+    used, total = (last[-1].used_bytes if last else None), device_bytes(facts, found)
+    title = f"Memory ran out while the engine woke up{found.where}"
+    if freed is not None:
+        title += f": {format_bytes(freed)} that sleeping freed must be had again"
+    taken = None
+    if freed is not None and used is not None and total:
+        taken = total - used - freed
+        title += f", beside {format_bytes(used)} that stayed in use"
+    share = utilization(facts)
+    numbers = numbers_of(
+        found, freed_bytes=freed, used_bytes=used, total_bytes=total,
+        gpu_memory_utilization=share,
+    )  # fmt: skip
+    if not numbers:
+        numbers = {"num_sleeps": len(serving.sleeps)}
+    room = "" if taken is None or taken < 0 else f" more than {format_bytes(taken)}"
+    yield finding_of(
+        "wake_up_failed", f"{title}.", numbers,
+        [
+            Way(
+                f"start nothing on the device that takes{room} while the engine sleeps",
+                "the memory of a sleeping engine is free only until it wakes up",
+            ),
+            Way(
+                "a lower --gpu-memory-utilization for each engine of the device: together "
+                "less than 1",
+                "KV cache of each",
+            ),
+        ],
+        "the engine finds its memory when it wakes up",
+    )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        "out_of_memory_serving",
+        "memory ran out after the engine was ready",
+        "the failure; utilisation, memory of the device, free memory at the start",
+        out_of_memory_serving,
+        formula="utilisation - max(1.5 x needed, 3 % of the device) / device; with needed "
+        "unknown, the margin that was left is doubled",
+        margin="3 % of the device at least",
+        source="vLLM `v1/worker/gpu_worker.py`, `determine_available_memory`",
+        example="0.94 left 3.68 GiB of 95 GiB free: 0.90, which costs 3.8 GiB of KV cache",
+    ),
+    Rule(
+        "wake_up_failed",
+        "memory ran out when a sleeping engine woke up",
+        "the failure, sleeps while serving",
+        wake_up_failed,
+        formula="device - still in use - freed by sleeping = what others may hold",
+        margin="shares of all engines of a device below 1",
+        source="vLLM `device_allocator/cumem.py`, docs `features/sleep_mode`",
+        example="53.5 GiB to map again while others hold 20.3 GiB",
+    ),
+)

@@ -1,0 +1,129 @@
+"""Changes that bring room for weights, KV cache and activations, each with its price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Value, Way
+from warmup_insights.units import GIB, format_bytes
+
+MAX_UTILIZATION = 0.95
+MIN_TOKENS = 1024
+"""Smaller steps than this make prompts slow."""
+
+
+def finding_of(
+    rule: str,
+    title: str,
+    numbers: dict[str, Value],
+    ways: Sequence[Way],
+    effect: str,
+    details: tuple[str, ...] = (),
+) -> Finding:
+    """A finding about a failure: the first way is its suggestion."""
+    first, *others = ways
+    setting = next(iter(first.changes), "gpu_memory_utilization")
+    return Finding(
+        rule, "high", title, numbers, setting, first.suggestion, effect, details,
+        changes=first.changes, price=first.price, ways=tuple(others),
+    )  # fmt: skip
+
+
+def numbers_of(found: Failed, **more: Value | None) -> dict[str, Value]:
+    """The line and the figures of a failure that are known."""
+    values: dict[str, Value | None] = {
+        "line": found.line, "needed_bytes": found.needed, "free_bytes": found.free, **more
+    }  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def share_way(facts: RunFacts, found: Failed | None, short: float) -> Way:
+    """The utilisation that gives so many bytes more, or why it cannot."""
+    share = share_for(facts, found, short)
+    highest = highest_share(facts, found)
+    more = format_bytes(short)
+    if share is None:
+        return Way(
+            f"a higher --gpu-memory-utilization: {more} as a share of the device",
+            "the log does not hold the size of the device or the share in use; never more "
+            "than is free before the start",
+        )
+    if share > highest:
+        return Way(
+            f"--gpu-memory-utilization alone would have to be {share:g}",
+            f"does not help: {highest:g} is the most",
+        )
+    return Way(
+        f"--gpu-memory-utilization {share:g}",
+        f"{more} less margin; it must be free before the start, and on a device that "
+        "shares the host's memory the host loses it",
+        {"gpu_memory_utilization": share},
+    )
+
+
+def share_for(facts: RunFacts, found: Failed | None, short: float) -> float | None:
+    """The utilisation with so many bytes more, up to whole hundredths."""
+    share, per_share = utilization(facts), bytes_per_share(facts, found)
+    if share is None or not per_share:
+        return None
+    return math.ceil(100 * (share + short / per_share) - 1e-9) / 100
+
+
+def bytes_per_share(facts: RunFacts, found: Failed | None) -> float | None:
+    """KV cache for a utilisation of 1: of what is free on HPU, of the device on CUDA."""
+    reserve = facts.summary.memory_or_none.graph_reserved_fraction
+    if reserve is not None:
+        free = facts.figure("free_bytes")
+        return free * (1 - reserve) if free else None
+    return device_bytes(facts, found)
+
+
+def highest_share(facts: RunFacts, found: Failed | None) -> float:
+    """The utilisation that may be asked for: less than was free when the start began."""
+    memory, total = facts.summary.memory_or_none, device_bytes(facts, found)
+    free = facts.figure("free_bytes")
+    if not total or not free or memory.graph_reserved_fraction is not None:
+        return MAX_UTILIZATION
+    return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
+
+
+def fewer_weight_bits(facts: RunFacts) -> Iterator[Way]:
+    """Weights of fewer bits, where their size is known."""
+    weights = facts.figure("weights_bytes")
+    if weights is None:
+        return
+    is_quantized = str(facts.summary.config.get("quantization")) != "None"
+    bits, share = ("half as many bits", 1 / 2) if is_quantized else ("4 bits", 1 / 3)
+    yield Way(
+        f"weights of {bits}: about {share * weights / GIB:.1f} GiB of "
+        f"{format_bytes(weights)} remain",
+        "accuracy; another checkpoint",
+    )
+
+
+def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
+    """More devices of one engine, at least twice as many as now."""
+    now = int(facts.summary.setting("tensor_parallel_size") or 1)
+    count = max(smallest, 2 * now)
+    yield Way(
+        f"--tensor-parallel-size {count}",
+        f"{count} devices; each holds 1/{count} of the weights and of the KV cache",
+        {"tensor_parallel_size": count},
+    )
+
+
+def shorter_steps(facts: RunFacts) -> Iterator[Way]:
+    """Half of the tokens of a step, where the run states how many it has."""
+    tokens = facts.summary.setting("max_num_batched_tokens")
+    peak = facts.figure("profile_bytes")
+    if tokens is None or tokens < 2 * MIN_TOKENS:
+        return
+    room = f" (now {format_bytes(peak)})" if peak else ""
+    yield Way(
+        f"--max-num-batched-tokens {int(tokens) // 2}: activations{room} shrink with it",
+        "prompts run in more pieces",
+        {"max_num_batched_tokens": int(tokens) // 2},
+    )
