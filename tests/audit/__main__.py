@@ -63,7 +63,9 @@ def rows_of(tree: Path, since: Path | None = None) -> list[Row]:
     found = []
     for statement in statements_of(tree):
         judgement = judgements.get(statement.fingerprint)
-        if statement.fingerprint in old or (statement.call == "raise" and not judgement):
+        if statement.fingerprint in old or (
+            statement.call == "raise" and not judgement
+        ):
             continue
         found.append(Row(statement, reader.read(statement), judgement))
     return found
@@ -161,7 +163,10 @@ def main() -> int:
     if args.accept:
         _accept(rows)
         rows = rows_of(args.tree, args.since)
-    print(*(_new_rows(rows) if args.rows else _listed(rows, args.show, bool(args.since))), sep="\n")
+    print(
+        *(_new_rows(rows) if args.rows else _listed(rows, args.show, bool(args.since))),
+        sep="\n",
+    )
     found = wrong(rows)
     print(*found, sep="\n")
     outcomes = Counter(row.reading.outcome for row in rows)

@@ -211,7 +211,9 @@ def _place(name: str, value: Any, printed: list[Printed]) -> int | None:
     if not _is_number(value):
         return None
     for place, number in enumerate(printed, 1):
-        if any(abs(value - one) <= 1e-6 * max(1, abs(one)) for one in _as(name, number)):
+        if any(
+            abs(value - one) <= 1e-6 * max(1, abs(one)) for one in _as(name, number)
+        ):
             return place
     return None
 

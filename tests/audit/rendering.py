@@ -29,7 +29,7 @@ _GUESSES: tuple[tuple[str, str], ...] = (
     (r"(?i)fingerprint|digest", "ab12cd"),
     (r"(?i)_args$|args\b", "{{'model': 'a/b', 'max_model_len': {i}}}"),
     (r"^\(?(?:seen_)?cfg\)?$|^\(phase, ", "('prompt', {i}, {i}, {i})"),
-    (r"(?i)batch_changed|^is_|enabled$", "True"),
+    (r"(?i)batch_changed|^is_|enabled$|use_", "True"),
     (r"(?i)bucket_cfg|cfg\b", "[{i}, {i}, {i}]"),
     (r"(?i)^(?:list|sorted)\(.*buckets|^(?:new_|omitted_)?buckets$",
      "[(1, {i}, 0), (1, {i}, 0)]"),
@@ -54,8 +54,12 @@ _GUESSES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 _OTHERS: tuple[tuple[str, str], ...] = (
     (r"^bar$", BAR),
-    (r"^phase$|^prefix$", "prompt"),
+    (r"^phase$", "prompt"),
+    (r"^prefix$", "Environment"),
+    (r"^padding$", "    "),
+    (r"^log_prefix$", "Multi-modal"),
     (r"^e$|env|flag|^key$", "VLLM_DECODE_BLOCK_BUCKET_MAX"),
+    (r"resolved_val|^d$|^value$", "{i}"),
     (r"bucket$|^ctx$", "(1, {i}, 0)"),
     (r"(?i)query, |cfg", "({i}, {i}, {i})"),
 )
@@ -129,7 +133,9 @@ class _Values:
         given = self._given
         if match[1] == "d":
             return str(given % 10)
-        return str(211 + 16 * given) if match[1] == "i" else f"{12.25 + 3.5 * given:.2f}"
+        return (
+            str(211 + 16 * given) if match[1] == "i" else f"{12.25 + 3.5 * given:.2f}"
+        )
 
     def formatted(self, spec: str) -> str | None:
         """A number in a format; None where the format does not ask for one."""

@@ -30,9 +30,7 @@ NOT_READ = ("/tests/", "/tool_parsers/", "/reasoning/", "/third_party/")
 MAX_VARIANTS = 4
 """So many wordings of one statement are followed."""
 _LOGGER = re.compile(r"(?:^|[._])(?:logger|log|logging|LOG|LOGGER)$")
-_PERCENT = re.compile(
-    r"%(?:\((\w+)\))?([-+ #0]*\d*(?:\.\d+)?)([diouxXeEfFgGcrsa%])"
-)
+_PERCENT = re.compile(r"%(?:\((\w+)\))?([-+ #0]*\d*(?:\.\d+)?)([diouxXeEfFgGcrsa%])")
 _FIELD = re.compile(r"\{(\w*)(?::([^{}]*))?\}")
 _FEW_LETTERS = 12
 
@@ -133,7 +131,10 @@ class _Wording:
 
     def _operation(self, node: ast.BinOp, depth: int) -> list[Parts] | None:
         if isinstance(node.op, ast.Add):
-            lefts, rights = self.of(node.left, depth + 1), self.of(node.right, depth + 1)
+            lefts, rights = (
+                self.of(node.left, depth + 1),
+                self.of(node.right, depth + 1),
+            )
             return [left + right for left in lefts for right in rights]
         if isinstance(node.op, ast.Mod):
             right = node.right
@@ -238,7 +239,7 @@ class _Walker(ast.NodeVisitor):
         self._names.pop()
         self._functions.pop()
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.generic_visit(node)
@@ -281,7 +282,9 @@ class _Walker(ast.NodeVisitor):
                     full = _percent(parts, list(rest)) if rest else parts
                     self._add(node, call, level, full)
 
-    def _add(self, node: ast.expr | ast.stmt, call: str, level: str | None, parts: Parts) -> None:
+    def _add(
+        self, node: ast.expr | ast.stmt, call: str, level: str | None, parts: Parts
+    ) -> None:
         function = ".".join(self._functions)
         made = Statement(self._module, node.lineno, function, call, level, parts)
         same = (s.line == made.line and s.wording == made.wording for s in self.found)
