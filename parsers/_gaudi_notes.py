@@ -7,9 +7,11 @@ Source: vllm-gaudi `vllm_gaudi/extension/bucketing/`, `extension/utils.py`,
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from parsers._gaudi_stages import gaudi_rule
 from parsers._hpu_memory import SIZE
+from parsers._vllm_kernels import note_rule
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import ints_of
 from parsers.signals import OmittedBucket
@@ -18,19 +20,12 @@ from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
-    Note,
     PhaseMarked,
 )
 from warmup_insights.units import GIB, parse_bytes
 
-
-def _note(
-    rule: str, hint: str | tuple[str, ...], pattern: str, topic: str, line: str
-) -> LineRule:
-    return gaudi_rule(
-        rule, hint, rf"(?P<text>{pattern})", Sample(line, {"topic": topic}),
-        event=Note, fixed={"topic": topic},
-    )  # fmt: skip
+_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
+"""A line that only vllm-gaudi prints, kept with its text and figures."""
 
 
 def _omitted(match: re.Match[str]) -> Made:
@@ -77,11 +72,14 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     _note(
         "bucket_capped",
         ("exceeds theoretical max", "exceeds total KV blocks"),
-        r"Fallback prompt ctx \d{1,12} exceeds theoretical max .{1,200}|"
-        r"block_bucket_size \(\d{1,12}\) exceeds total KV blocks .{1,200}",
+        r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "
+        r"(?P<max_blocks>\d{1,12}) .{1,200}|"
+        r"block_bucket_size \((?P<bucket_blocks>\d{1,12})\) exceeds total KV blocks "
+        r"\((?P<total_blocks>\d{1,12})\).{1,200}",
         "capped",
         "WARNING 08-21 07:43:17 [common.py:276] Fallback prompt ctx 200 exceeds "
         "theoretical max 120 (max_model_len=15360, block_size=128), capping.",
+        values={"num_blocks": 200, "max_blocks": 120},
     ),
     gaudi_rule(
         "vision_padded",
@@ -139,12 +137,21 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             "[gaudi_reconfigure] caller",
             "Model switch failed",
             "Successfully switched from",
+            "Switching from ",
+            "Model sleep state",
+            "nitializing engine with: ",
+            "Engine initialized with",
+            "Reconfiguring engine for",
         ),
-        r"\[gaudi_reconfigure\] (?:failed|rollback|caller complete).{1,300}|"
-        r"Model switch failed during .{1,300}|Successfully switched from .{1,200}",
+        r"\[gaudi_reconfigure\] (?:failed|rollback).{1,300}|"
+        r"\[gaudi_reconfigure\] caller complete: .{1,200}? elapsed=(?P<duration_s>[\d.]{1,12})s|"
+        r"Model switch failed during .{1,300}|Successfully switched from .{1,200}|"
+        r"Switching from .{1,120} to .{1,120}|Model sleep state: .{1,200}|"
+        r"(?:Initializing engine with|Engine initialized with|Reconfiguring engine for): .{1,200}",
         "model_switch",
         "INFO 08-21 07:43:17 [multi_model_async_llm.py:322] [gaudi_reconfigure] caller "
-        "complete: to=a/b elapsed=13.00s",
+        "complete: to=a/b elapsed=13.50s",
+        values={"duration_s": 13.5},
     ),
     gaudi_rule(
         "hybrid_cache",
@@ -194,12 +201,16 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             "GDN compact: ",
             "use_sliding_window",
             "warms a single item",
+            "Setting granitemoehybrid block_size",
+            "Skipping line due to",
         ),
         r"HPU hybrid cache: .{1,300}|Warmup not yet supported for pooling tasks.{1,200}|"
         r"Skipping invalid bucketing line .{1,200}|Skipping line \d{1,9} due to .{1,200}|"
         r"Invalid VLLM_GRAPH_RESERVED_MEM value.{1,100}|FusedSDPA slicing .{1,300}|"
         r"GDN compact: .{1,300}|use_sliding_window (?:True|False), .{1,200}|"
-        r"VLLM_MULTIMODAL_RESOLUTIONS warms a single .{1,300}",
+        r"VLLM_MULTIMODAL_RESOLUTIONS warms a single .{1,300}|"
+        r"Setting granitemoehybrid block_size to .{1,200}|"
+        r"Skipping line due to (?:eval error|incorrect format).{1,200}",
         "gaudi",
         "WARNING 08-21 07:43:17 [hpu_model_runner.py:5302] Warmup not yet supported for "
         "pooling tasks: {'embed'}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from parsers._vllm_kernels import note_rule
 from parsers.base import LineRule, Made, Sample
 from parsers.convert import buckets_of, ints_of, phase_of, text_of
 from parsers.signals import OmittedBucket
@@ -174,8 +175,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "bucket_omitted_condition",
-        "'condition: ",
-        r"\s{0,8}\('condition: (?P<condition>[^']{1,200})', '-> [^']{1,80}', "
+        "'-> ",
+        r"\s{0,8}\('(?:condition: )?(?P<condition>[^']{1,200})', '-> [^']{1,80}', "
         r"(?P<shape>-?\d{1,12}(?:, -?\d{1,12}){1,4})\)",
         build=_omitted_bucket,
         device="hpu",
@@ -269,17 +270,25 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    _ignored(
+    note_rule(
         "merged_prefill",
-        ("Merged prefill is enabled", "Overriding prompt bucketing", "cfg: ["),
-        r"Merged prefill is enabled!|Overriding prompt bucketing settings!|"
+        ("Merged prefill is enabled", "Merged prefill warmup is not", "cfg: ["),
+        r"Merged prefill is enabled!.{0,200}|Merged prefill warmup is not implemented .{1,100}|"
         r"prompt (?:bs|seq|query|ctx) cfg: \[.{1,200}",
+        "buckets",
         "INFO 07-03 07:43:17 [linear.py:300] prompt bs cfg: [1, 2, 4] -> [1, 1, 1]",
     ),
     _ignored(
+        "merged_prefill_heading",
+        "Overriding prompt bucketing",
+        r"Overriding prompt bucketing settings!",
+        "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
+    ),
+    note_rule(
         "bucketing_switch",
         ("Bucketing is O", "Bucketing is off"),
-        r"Bucketing is (?:ON|OFF)\.|Bucketing is off - skipping",
+        r"Bucketing is (?:ON|OFF)\.|Bucketing is off - skipping.{0,60}",
+        "buckets",
         "INFO 11-20 07:31:58 [hpu_model_runner.py:1522] Bucketing is ON.",
     ),
 )

@@ -6,8 +6,9 @@ Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vl
 
 from __future__ import annotations
 
+from parsers._vllm_kernels import note_rule
 from parsers.base import LineRule, Sample
-from warmup_insights.model.events import BucketMiss, Note
+from warmup_insights.model.events import BucketMiss
 
 MISS_RULES: tuple[LineRule, ...] = (
     LineRule(
@@ -79,38 +80,25 @@ MISS_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    note_rule(
         "bucket_fallback_capped",
         "exceeds max prepared decode bucket ctx",
-        r"(?P<text>Fallback ctx \d{1,12} exceeds max prepared decode bucket ctx "
-        r"\d{1,12}, capping)",
-        Note,
-        fixed={"topic": "capped"},
+        r"Fallback ctx (?P<num_blocks>\d{1,12}) exceeds max prepared decode bucket ctx "
+        r"(?P<max_blocks>\d{1,12}), capping",
+        "capped",
+        "WARNING 08-21 07:43:17 [common.py:300] Fallback ctx 4026 exceeds max prepared "
+        "decode bucket ctx 3721, capping.",
+        values={"num_blocks": 4026, "max_blocks": 3721},
         device="hpu",
-        samples=(
-            Sample(
-                "WARNING 08-21 07:43:17 [common.py:300] Fallback ctx 4026 exceeds max "
-                "prepared decode bucket ctx 3721, capping.",
-                {
-                    "topic": "capped",
-                    "text": "Fallback ctx 4026 exceeds max prepared decode bucket ctx "
-                    "3721, capping",
-                },
-            ),
-        ),
     ),
-    LineRule(
+    note_rule(
         "bucket_not_found",
         ("Couldn't find a bucket", "No bucket found for"),
-        r"(?P<text>Couldn't find a bucket for value: .{1,200}|No bucket found for: .{1,80})",
-        Note,
-        fixed={"topic": "no_bucket"},
+        r"Couldn't find a bucket for value: .{1,200}|"
+        r"No bucket found for: (?P<shape>\([\d, ]{3,60}\))",
+        "no_bucket",
+        "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
+        values={"shape": (8, 0, 4)},
         device="hpu",
-        samples=(
-            Sample(
-                "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
-                {"topic": "no_bucket"},
-            ),
-        ),
     ),
 )

@@ -60,8 +60,10 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "server_ready_elsewhere",
-        ("ready to accept requests", "gRPC server started"),
+        ("ready to accept requests", "gRPC server started", "Started DPSupervisor on"),
         r"(?:(?:OpenAI|gRPC) server is ready to accept requests|"
+        # Printed when all its engines are ready (`launchers/dp_supervisor.py`).
+        r"Started DPSupervisor on |"
         r"Server is ready to accept requests|vLLM gRPC server started on )",
         ServerReady,
         samples=(

@@ -81,7 +81,8 @@ BAR_NAMES = (
     r"(?:Multi-thread l|L)oading (?:safetensors |pt |np_cache )?(?:checkpoint )?shards"
     r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
     r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
-    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\))?"
+    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\))?|"
+    r"DeepGemmExperts GEMM warmup \(MAX_M=\d{1,9}\)"
 )
 
 GRAPH_RULES: tuple[LineRule, ...] = (
@@ -98,6 +99,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Compiling CuTeDSL kernels",
             "DeepGEMM warmup",
             "DeepGemm(",
+            "DeepGemmExperts GEMM warmup",
         ),
         rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%[^\d\[]{{0,400}}"
         r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"

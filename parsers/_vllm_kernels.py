@@ -7,9 +7,10 @@ Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from parsers.base import LineRule, Made, Sample
-from parsers.convert import text_of
+from parsers.convert import convert_groups, text_of
 from warmup_insights.model.events import (
     Note,
     PhaseMarked,
@@ -43,12 +44,26 @@ def stage_rule(
 
 
 def note_rule(
-    rule: str, hint: str | tuple[str, ...], pattern: str, topic: str, line: str
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    topic: str,
+    line: str,
+    *,
+    values: dict[str, Any] | None = None,
+    **more: Any,
 ) -> LineRule:
+    """A line of which the text is kept, and its figures: the named groups."""
+
+    def build(match: re.Match[str]) -> Made:
+        figures = convert_groups(match.groupdict())
+        text = text_of(match[0])
+        return Note(topic=topic, text=text, values=figures)
+
+    expected = {"topic": topic, "values": values or {}}
     return LineRule(
-        rule, hint, rf"(?P<text>{pattern})", Note, fixed={"topic": topic},
-        samples=(Sample(line, {"topic": topic}),),
-    )  # fmt: skip
+        rule, hint, pattern, build=build, samples=(Sample(line, expected),), **more
+    )
 
 
 KERNEL_RULES: tuple[LineRule, ...] = (
@@ -133,13 +148,40 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kernel_warmup_skipped",
-        ("Skipping CuTeDSL warmup", "Skipping FlashInfer autotune", "warmup failed"),
-        r"Skipping CuTeDSL warmup .{1,200}|Skipping FlashInfer autotune .{1,200}|"
-        r"Mamba2 SSD kernel warmup failed .{1,200}|"
+        ("Skipping ", "warmup failed", "kernel warmup (T="),
+        r"Skipping (?!defragmenter|prompt graph)[\w/+ -]{2,60}?(?:warmup|autotun\w{1,3})\b.{0,300}|"
+        r"Mamba2 SSD kernel warmup failed .{1,200}|wvSplitKrc workspace warmup failed|"
         r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
         "kernel_warmup",
         "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because no "
         "compile units were requested.",
+        startup_only=True,
+    ),
+    note_rule(
+        "kernel_warmed",
+        (
+            "Warmed ",
+            "is JIT-compiled; first run",
+            "segmented attention tuning plan",
+            "segmented attention autotune: ",
+        ),
+        r"Warmed (?:up )?.{1,300}|FlashInfer GDN prefill (?:kernel )?is JIT-compiled.{1,200}|"
+        r"ROCm segmented attention (?:tuning plan|autotune): .{1,300}",
+        "kernel_warmup",
+        "INFO 09-16 20:03:58 [b12x_warmup.py:96] Warmed up 12 b12x MoE kernel "
+        "signature(s).",
+        startup_only=True,
+    ),
+    note_rule(
+        "autotune_cache",
+        ("autotune cache", "autotune table", "precompiled kernels are missing"),
+        r"(?:Using|No|FlashInfer|Installed) .{0,80}?autotune (?:cache|table).{0,300}|"
+        r"flashinfer metadata classifier unavailable.{1,200}|"
+        r"FlashInfer's precompiled kernels are missing.{1,500}",
+        "autotune",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache file: "
+        "/c/tuned.json",
+        startup_only=True,
     ),
     LineRule(
         "runtime_compile",

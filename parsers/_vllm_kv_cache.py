@@ -73,15 +73,51 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "gpu_blocks",
         ("# GPU blocks", "# cuda blocks"),
-        r"# (?:GPU|cuda) blocks: (?P<num_blocks>[\d,]{1,16}), "
-        r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
+        r"# (?:GPU|cuda) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
+        r"(?:, # CPU blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
         KVCacheAllocated,
         device="cuda",
         samples=(
             Sample(
+                "INFO 01-21 20:15:46 [uniproc_executor.py:64] # GPU blocks: 7191",
+                {"num_blocks": 7191, "num_host_blocks": None},
+            ),
+            Sample(
                 "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU "
                 "blocks: 512",
                 {"num_blocks": 7191, "num_host_blocks": 512},
+            ),
+        ),
+    ),
+    LineRule(
+        "device_blocks",
+        (
+            "# TPU blocks",
+            "# tpu blocks",
+            "# xpu blocks",
+            "# cpu blocks",
+            "# rocm blocks",
+            "# CPU blocks",
+            "# device blocks",
+        ),
+        r"(?:OpenVINO \w{1,20}: )?# (?:TPU|tpu|xpu|cpu|CPU|rocm|device) blocks: "
+        r"(?P<num_blocks>[\d,]{0,15}\d)"
+        r"(?:[,;] # (?:CPU|swap) blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
+        KVCacheAllocated,
+        samples=(
+            Sample(
+                "INFO 03-21 20:15:46 [executor_base.py:111] # tpu blocks: 7191, # CPU "
+                "blocks: 512",
+                {"num_blocks": 7191, "num_host_blocks": 512},
+            ),
+            Sample(
+                "INFO 12-21 20:15:46 openvino_executor.py:69] OpenVINO CPU: # device "
+                "blocks: 700; # swap blocks: 0",
+                {"num_blocks": 700, "num_host_blocks": 0},
+            ),
+            Sample(
+                "INFO 12-21 20:15:46 cpu_executor.py:210] # CPU blocks: 3276",
+                {"num_blocks": 3276, "num_host_blocks": None},
             ),
         ),
     ),

@@ -27,9 +27,12 @@ def _load_started(match: re.Match[str]) -> list[Made]:
 
 def _load_stage(match: re.Match[str]) -> Made:
     name = next(
-        (part for part in ("download", "init", "quantize") if match[part]), "reload"
+        (part for part in ("download", "init", "quantize", "partition") if match[part]),
+        "reload",
     )
-    names = {"init": "init_model", "reload": "reload_weights"}
+    names = {
+        "init": "init_model", "reload": "reload_weights", "partition": "partition_model",
+    }  # fmt: skip
     seconds = float(match["seconds"])
     return PhaseMarked(name=names.get(name, name), edge="end", duration_s=seconds)
 
@@ -120,10 +123,12 @@ LOAD_RULES: tuple[LineRule, ...] = (
             "Initializing model took",
             "Online quantization as part",
             "Reloading and processing weights",
+            "Partition model took",
         ),
         r"(?:(?P<download>Time spent downloading weights for .{1,300}?: )|"
         r"(?P<init>Initializing model took )|"
         r"(?P<quantize>Online quantization as part of model loading took )|"
+        r"(?P<partition>Partition model took )|"
         r"Reloading and processing weights took )(?P<seconds>[\d.]{1,16}) seconds",
         build=_load_stage,
         samples=(

@@ -41,6 +41,16 @@ def _encoder_captured(match: re.Match[str]) -> list[Made]:
     ]
 
 
+def _encoder_complete(match: re.Match[str]) -> list[Made]:
+    values = {"num_graphs": int(match["count"])}
+    if match["local"]:
+        values = {"num_global": values["num_graphs"], "num_local": int(match["local"])}
+    return [
+        PhaseMarked(name="encoder_graph_capture", edge="end"),
+        Note(topic="cuda_graphs", text=text_of(match[0]), values=values),
+    ]
+
+
 def _slept(match: re.Match[str]) -> Made:
     action = {"fall": "sleep", "wake": "wake_up", "disc": "discard"}[
         match["action"][:4]
@@ -137,9 +147,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "encoder_graphs_complete",
         "Encoder CUDA graph capture complete",
-        r"Encoder CUDA graph capture complete\. Captured \d{1,7} graphs",
-        PhaseMarked,
-        fixed={"name": "encoder_graph_capture", "edge": "end"},
+        r"Encoder CUDA graph capture complete\. Captured (?P<count>\d{1,7}) "
+        r"(?:graphs|budget graphs|global \+ (?P<local>\d{1,7}) local budget graphs)",
+        build=_encoder_complete,
         samples=(
             Sample(
                 "INFO 09-16 20:04:12 [encoder_cudagraph.py:269] Encoder CUDA graph "
@@ -245,9 +255,23 @@ STAGE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     note_rule(
+        "startup_plan_refused",
+        "Startup plan not applied",
+        rf"Startup plan not applied: current free memory \((?P<free_gib>{_NUM}) GiB\) is "
+        rf"below the recorded baseline \((?P<baseline_gib>{_NUM}) GiB\).{{0,200}}",
+        "startup_plan",
+        "INFO 09-16 20:04:12 [startup_plan.py:123] Startup plan not applied: current free "
+        "memory (70.50 GiB) is below the recorded baseline (78.50 GiB); falling back to "
+        "full memory profiling.",
+        values={
+            "free_bytes": round(70.5 * GIB),
+            "baseline_bytes": round(78.5 * GIB),
+        },
+    ),
+    note_rule(
         "startup_plan",
         ("startup plan", "Startup plan not applied"),
-        r"Startup plan not applied: .{1,300}|Saved startup plan to .{1,300}|"
+        r"Startup plan not applied: (?!current free memory).{1,300}|Saved startup plan to .{1,300}|"
         r"Failed to save startup plan to .{1,300}|"
         r"Ignoring unreadable startup plan .{1,300}",
         "startup_plan",
@@ -257,30 +281,46 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "encoder_graphs_many",
         ("encoder CUDA graphs; capture axes", "captured centroids CUDA graphs"),
-        r"Capturing \d{1,7} encoder CUDA graphs; .{1,200}|"
-        r"Gemma4 MTP: captured centroids CUDA graphs .{1,200}",
+        r"Capturing (?P<num_graphs>\d{1,7}) encoder CUDA graphs; .{1,200}|"
+        r"Gemma4 MTP: captured centroids CUDA graphs for sizes (?P<batch_sizes>.{1,200})",
         "cuda_graphs",
         "WARNING 09-16 20:04:12 [encoder_cudagraph.py:252] Capturing 240 encoder CUDA "
         "graphs; capture axes multiply the per-budget graph count, consider pruning axis "
         "keys.",
+        values={"num_graphs": 240},
     ),
     note_rule(
         "memory_grew",
         "Free memory grew by",
-        rf"Free memory grew by {_NUM} GiB during profiling .{{1,300}}",
+        rf"Free memory grew by (?P<grown_gib>{_NUM}) GiB during profiling \(initial "
+        rf"(?P<initial_gib>{_NUM}) GiB, current (?P<free_gib>{_NUM}) GiB\)\. Sizing the "
+        rf"KV cache from the (?P<reserved_gib>{_NUM}) GiB torch reserved.{{0,100}}",
         "memory",
         "WARNING 09-16 20:04:12 [gpu_worker.py:146] Free memory grew by 1.5 GiB during "
         "profiling (initial 70.0 GiB, current 71.5 GiB). Sizing the KV cache from the "
         "20.0 GiB torch reserved instead of the profiling difference.",
+        values={
+            "grown_bytes": round(1.5 * GIB),
+            "initial_bytes": 70 * GIB,
+            "free_bytes": round(71.5 * GIB),
+            "reserved_bytes": 20 * GIB,
+        },
     ),
     note_rule(
         "memory_external_weights",
         "Weights are held outside this process",
-        r"Weights are held outside this process: .{1,300}",
+        rf"Weights are held outside this process: of the (?P<usable_gib>{_NUM}) GiB "
+        rf"utilization budget, (?P<external_gib>{_NUM}) GiB is externally held and "
+        rf"(?P<own_gib>{_NUM}) GiB remains.{{0,100}}",
         "memory",
         "INFO 09-16 20:04:12 [utils.py:751] Weights are held outside this process: of "
         "the 71.26 GiB utilization budget, 20.0 GiB is externally held and 51.26 GiB "
         "remains for the engine's own allocations.",
+        values={
+            "usable_bytes": round(71.26 * GIB),
+            "external_bytes": 20 * GIB,
+            "own_bytes": round(51.26 * GIB),
+        },
     ),
     note_rule(
         "page_cache",
@@ -289,8 +329,21 @@ STAGE_RULES: tuple[LineRule, ...] = (
             "Filesystem type for checkpoints",
             "prefetch is disabled",
             "Skipping auto-prefetch",
+            "EP weight filter",
+            "checkpoint page cache",
+            "safetensors shard(s)",
+            "safetensors_load_strategy",
+            "tensors from the weight cache daemon",
+            "eight cache ",
         ),
         r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
+        r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
+        r"Released .{1,20} of checkpoint page cache .{1,200}|"
+        r"(?:mm-encoder-only: s|S)kipped \d{1,7}/\d{1,7} safetensors shard\(s\).{1,200}|"
+        r"safetensors_load_strategy='prefetch' .{1,300}|"
+        r"Mapped \d{1,9} tensors from the weight cache daemon.{1,100}|"
+        r"(?:===== |Cannot (?:query|watch) the |Cannot query |Failed to ask the |"
+        r"Waiting up to \S{1,20} for the )?[Ww]eight cache .{1,300}|"
         r"Filesystem type for checkpoints: .{1,200}|Auto-prefetch is disabled .{1,300}|"
         r"Network filesystem .{1,300}",
         "checkpoint",
@@ -300,17 +353,22 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "experts_rearranged",
         "Rearranged experts",
-        r"Rearranged experts .{0,20}?in [\d.]{1,12} s\.",
+        rf"Rearranged experts.{{0,20}}?in {_SECONDS} (?:s|seconds)\.",
         "experts",
         "INFO 09-16 20:04:12 [eplb_state.py:958] Rearranged experts (profile) in 1.20 s.",
+        values={"duration_s": 1.2},
     ),
     note_rule(
         "kernel_built",
         ("FlyDSL _get_kernel BUILD", "Built FlyDSL"),
-        r"FlyDSL _get_kernel BUILD .{1,200}|Built FlyDSL \w{1,40} kernel .{1,200}",
+        r"(?:FlyDSL _get_kernel BUILD #(?P<num_built>\d{1,9}) dt=|"
+        r"Built FlyDSL \w{1,40} kernel #(?P<number>\d{1,9}) in )"
+        r"(?P<duration_s>[\d.]{1,12})s \((?:total |cumulative=)(?P<total_s>[\d.]{1,12})s\)"
+        r".{0,200}",
         "kernel_warmup",
         "INFO 09-16 20:04:12 [flydsl.py:390] Built FlyDSL UltraQuant kernel #1 in 2.50s "
-        "(total 2.5s), key=x",
+        "(total 2.6s), key=x",
+        values={"number": 1, "duration_s": 2.5, "total_s": 2.6},
     ),
     note_rule(
         "encoder_profile",

@@ -110,7 +110,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "banner_version",
         (" version ", "vLLM API server version"),
-        r"[▀-▟\s]{0,60}(?:vLLM API server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
+        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
         build=_banner,
         starts=1,
         samples=(

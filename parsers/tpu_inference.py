@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from parsers._vllm_kernels import note_rule, stage_rule
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.convert import ints_of, text_of
 from parsers.signals import PrecompileFinished, PrecompileStarted
@@ -17,6 +18,7 @@ from warmup_insights.model.events import (
     CompileFinished,
     KVCacheAllocated,
     MemoryBudgetSet,
+    Note,
     PhaseMarked,
 )
 from warmup_insights.units import gib
@@ -53,6 +55,12 @@ def _memory(match: re.Match[str]) -> Made:
         total_bytes=gib(match["limit"]), usable_bytes=gib(cap) if cap else None,
         consumed_bytes=gib(match["used"]), kv_cache_bytes=gib(match["avail"]),
     )  # fmt: skip
+
+
+def _hbm(match: re.Match[str]) -> Made:
+    """Memory of the first device, used and in total."""
+    values = {"used_bytes": gib(match["used"]), "total_bytes": gib(match["total"])}
+    return Note(topic="kv_cache", text=text_of(match[0]), values=values)
 
 
 _GRAPH = r"(?P<graph>[^>{]{1,80}) --> (?P<shape>\{[^}]{0,300}\})"
@@ -214,6 +222,95 @@ _RULES: tuple[LineRule, ...] = (
                 },
             ),
         ),
+    ),
+    LineRule(
+        "tpu_kv_cache_renewed",
+        ("kv-cache | ", "KV cache delete complete"),
+        r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
+        r"KV cache delete complete \| hbm_after|Reinitializing kv-cache \| hbm_before)="
+        rf"\[\((?P<used>{_NUM}), (?P<total>{_NUM})\).{{0,2000}}",
+        build=_hbm,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
+                "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
+                {"values": {"used_bytes": gib(21.5), "total_bytes": gib(31.25)}},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_stage_compiled",
+        ("Encoder compilation finished", "pre-compilation finished"),
+        r"(?P<what>Multimodal .{1,40}? Encoder|KV cache swap) "
+        r"(?:compilation|pre-compilation) finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
+        r"\[secs\]",
+        CompileFinished,
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
+                "compilation finished in in 7.25 [secs].",
+                {"what": "Multimodal image Encoder", "duration_s": 7.25},
+            ),
+        ),
+    ),
+    stage_rule(
+        "tpu_encoder_profiled",
+        "Encoder profiling finished",
+        r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
+        r"\[secs\]",
+        "encoder_profile",
+        "end",
+        Sample(
+            "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder profiling "
+            "finished in 7.25 [secs].",
+            {"name": "encoder_profile", "edge": "end", "duration_s": 7.25},
+        ),
+    ),
+    note_rule(
+        "tpu_graphs_added",
+        ("compiled XLA graphs", "Warmup drafter_propose", "Compact-mamba KV cache"),
+        r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
+        r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
+        r"Compact-mamba KV cache: num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}",
+        "tpu",
+        "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "
+        "to backbone",
+        values={"num_graphs": 12},
+    ),
+    note_rule(
+        "tpu_note",
+        (
+            "with different input shapes",
+            "Precompiling ",
+            "Pre-warming ",
+            "Enabling JAX compile cache",
+            "Parallel AOT compilation",
+            "AOT lower skipped",
+            "with compile_only=True",
+            "Skipping precompilation",
+            "precompilation skipped",
+            "Skipping decode-heavy",
+            "Precompile slice and insert",
+            "NUM_REQS_BUCKETS",
+            "Preparing request paddings",
+            "Using exponential token",
+            "Using incremental token",
+        ),
+        r"Compiling (?!the model).{1,60} with different input shapes\.|"
+        r"Precompiling (?:DFlash|continue_decode) .{1,200}|Pre-warming \w{1,40} for .{1,200}|"
+        r"Enabling JAX compile cache\.|Parallel AOT compilation enabled .{1,80}|"
+        r"AOT lower skipped for .{1,200}|Failed to lower .{1,80} with compile_only=True.{0,200}|"
+        r"Skipping precompilation of .{1,300}|.{1,60} precompilation skipped since .{1,200}|"
+        r"Skipping decode-heavy step .{1,60}|Precompile slice and insert for .{1,60}|"
+        r"max_num_reqs must be supported .{1,200}|"
+        r"(?:Preparing request|Using (?:exponential|incremental) token) paddings:",
+        "tpu",
+        "INFO 08-21 20:57:35 [compilation_manager.py:120] Parallel AOT compilation enabled "
+        "(NUM_PRECOMPILE_WORKERS=8).",
+        startup_only=True,
     ),
     LineRule(
         "tpu_kv_cache",

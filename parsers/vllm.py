@@ -12,6 +12,7 @@ from parsers._vllm_kernels import KERNEL_RULES
 from parsers._vllm_kv_cache import KV_CACHE_RULES
 from parsers._vllm_loading import LOAD_RULES
 from parsers._vllm_memory import MEMORY_RULES
+from parsers._vllm_notes import NOTE_RULES
 from parsers._vllm_stages import STAGE_RULES
 from parsers._vllm_startup import CONFIG_RULES
 from parsers.base import Dialect, LineRule, Sample
@@ -66,7 +67,7 @@ _OTHER: tuple[LineRule, ...] = (
             "warmed",
         ),
         r"(?:Using (?!cache directory)[^\n]{0,200}(?:KV cache|kv cache|data type|compil|weights|kernel)|"
-        r"Deferring \d|\[HPU\] Forcing CompilationMode|=+compilation_config|"
+        r"Deferring \d|=+compilation_config|"
         r"Enabled custom fusions|Profiler? |Streamed \d|Reducing Torch parallelism|"
         r"Overwriting|While executing|Use tlparse|Original traceback|Parameter |"
         r"Fusing|Replaced \d|Found|Detected (?!flags)|vLLM is using|"
@@ -87,6 +88,7 @@ DIALECT = Dialect(
     source="vllm/v1/worker/, vllm/v1/engine/core.py, vllm/v1/core/kv_cache_utils.py",
     rules=(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *GRAPH_RULES,
-        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *_OTHER,
+        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
+        *_OTHER,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from parsers._hpu_buckets import BUCKET_RULES
 from parsers._hpu_memory import MEMORY_RULES, SIZE
 from parsers._hpu_misses import MISS_RULES
 from parsers._hpu_warmup import WARMUP_RULES
+from parsers._vllm_kernels import note_rule
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.signals import StepLine
 from warmup_insights.model.events import (
@@ -222,6 +223,18 @@ _RULES: tuple[LineRule, ...] = (
                 {"what": "recipe"},
             ),
         ),
+    ),
+    note_rule(
+        "fork_cpu_fallback",
+        "VLLM_HPU_STEP_CPU_FALLBACK",
+        r"VLLM_HPU_STEP_CPU_FALLBACK: .{1,300}?, is_prompt: (?:True|False), num_seqs: "
+        r"(?P<num_seqs>\d{1,9}), max_context_len: (?P<max_context_len>\d{1,9}), "
+        r"max_num_blocks (?P<max_num_blocks>\d{1,9})",
+        "cpu_fallback",
+        "WARNING 05-08 10:00:00 [hpu_worker.py:250] VLLM_HPU_STEP_CPU_FALLBACK: [(3, 2)], "
+        "is_prompt: True, num_seqs: 4, max_context_len: 17, max_num_blocks 9",
+        values={"num_seqs": 4, "max_context_len": 17, "max_num_blocks": 9},
+        device="hpu",
     ),
     LineRule(
         "fork_file",
