@@ -195,13 +195,16 @@ def going_on() -> list[RunRecord]:
 
 
 def earlier_run(run: RunRecord) -> RunRecord | None:
-    """The last finished run of the same model on the same kind of device."""
+    """The last finished run of the same model on the same kind of device, as real or
+    as synthetic as this one."""
     if run.model is None:
         return None
     found = store().runs(
-        model=run.model, device_kind=run.device_kind, status="finished", limit=1
-    )
-    return found[0] if found else None
+        model=run.model, device_kind=run.device_kind, status="finished",
+        synthetic=run.synthetic, limit=2,
+    )  # fmt: skip
+    others = [other for other in found if other.run_id != run.run_id]
+    return others[0] if others else None
 
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)

@@ -77,7 +77,9 @@ def _not_a_start(summary: RunSummary) -> str | None:
 
 def _count(number: float, one: str, many: str | None = None) -> str:
     """A count with its noun; empty for none."""
-    return f"{number:,.4g} {one if number == 1 else many or one + 's'}" if number else ""
+    return (
+        f"{number:,.4g} {one if number == 1 else many or one + 's'}" if number else ""
+    )
 
 
 def _outcome(summary: RunSummary) -> str:
