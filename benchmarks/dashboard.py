@@ -50,6 +50,7 @@ from tests.dashboard.browser import (
 )
 from tests.dashboard.builders import START, recorded_events
 from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.pareto import configuration_rows
 from warmup_insights.analysis.summary import RunFold, summarize
 from warmup_insights.model.events import (
     BucketsGenerated,
@@ -339,11 +340,13 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             "live: a step more": lambda: _one_more(fold, run, store),
             "compare: five runs": compared,
             "memory: 200 runs": lambda: configurations.points_frame(
-                list(
-                    store.summaries(
-                        [f"{n:012x}" for n in range(max(0, runs - 200), runs)],
-                        with_lists=False,
-                    ).values()
+                configuration_rows(
+                    list(
+                        store.summaries(
+                            [f"{n:012x}" for n in range(max(0, runs - 200), runs)],
+                            with_lists=False,
+                        ).values()
+                    )
                 ),
                 {},
             ),
