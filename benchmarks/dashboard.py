@@ -38,6 +38,7 @@ from dashboard import (
     configurations,
     frames,
     frames_memory,
+    frames_runs,
     frames_steps,
 )
 from tests.dashboard.browser import (
@@ -313,8 +314,9 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             return comparing.figures_table(result, found, full=True)
 
         asked: dict[str, Callable[[], object]] = {
-            "runs: table": lambda: frames.runs_table(
-                frames.runs_frame(store.run_table(limit=1000))
+            "runs: table": lambda: frames_runs.runs_table(
+                frames.runs_frame(store.run_table(limit=1000)),
+                store.summaries(with_lists=False),
             ),
             "runs: newest change": store.newest_change,
             "run: summary": lambda: store.summary(run.run_id),

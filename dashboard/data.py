@@ -208,9 +208,14 @@ def earlier_run(run: RunRecord) -> RunRecord | None:
 
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)
+def stored_summaries(opened: EventStore, ids: list[str]) -> dict[str, RunSummary]:
+    """The stored summaries of runs by id, without their lists."""
+    return opened.summaries(ids, with_lists=False)
+
+
 def summaries(opened: EventStore, ids: list[str]) -> list[RunSummary]:
     """The summaries of runs without their lists, in the order given."""
-    stored = opened.summaries(ids, with_lists=False)
+    stored = stored_summaries(opened, ids)
     return [stored.get(run_id) or summary(opened.run(run_id)) for run_id in ids]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, data, frames, run_picker, widgets
+from dashboard import configurations, data, frames, frames_runs, run_picker, widgets
 from dashboard.charts_runs import configurations as configurations_figure
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.pareto import (
@@ -95,7 +95,7 @@ def _plan_from(run_id: str) -> None:
 
 def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
-    named = frames.with_series(rows)
+    named = frames_runs.with_series(rows)
     known = named.dropna(subset=list(configurations.FIGURES))
     counts = known["series"].value_counts()
     rest = [name for name in named["series"].unique() if name not in counts.index]

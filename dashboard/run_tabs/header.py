@@ -68,8 +68,8 @@ def _facts(run: RunRecord, summary: RunSummary) -> str:
 def _badges(summary: RunSummary) -> list[str]:
     engine, device = summary.engine, summary.device
     known = [
-        " ".join(part for part in (engine.name, engine.version) if part),
-        device.name or device.kind or "",
+        shown.engine_words(engine.name, engine.version),
+        shown.device_words(device.kind, device.name),
         f"{summary.ranks} ranks" if summary.ranks > 1 else "",
         widgets.provenance(summary) or "",
     ]

@@ -50,7 +50,7 @@ def start_sentences(summary: RunSummary) -> list[str]:
 
     Figures are those of the summary; what is unknown or contradictory is named so.
     """
-    first = _not_a_start(summary)
+    first = not_a_start(summary)
     parts = [first] if first else [_outcome(summary), largest_phase_text(summary)]
     sentences = ["; ".join(part for part in parts if part) + "."]
     left = list(_left(summary))[:2]
@@ -59,7 +59,7 @@ def start_sentences(summary: RunSummary) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}" for text in sentences]
 
 
-def _not_a_start(summary: RunSummary) -> str | None:
+def not_a_start(summary: RunSummary) -> str | None:
     """What a log without a start-up holds; None for a start-up."""
     times, memory = summary.time, summary.memory
     known = (times.wall_s, times.warmup_s, memory, summary.buckets, summary.graphs)
@@ -162,6 +162,8 @@ def largest_phase_text(summary: RunSummary) -> str:
 
 def phase_words(name: str) -> str:
     """A phase of the start-up in a sentence."""
+    if name == BUCKETS:
+        return "warming buckets"
     return _WORDS.get(name) or name.replace("_", " ")
 
 
