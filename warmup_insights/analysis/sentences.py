@@ -113,6 +113,8 @@ def cause_text(failure: FailureFacts) -> str:
     cause = _ENDS.get(failure.kind)
     if cause is None:
         cause = failure.message.strip()[:200] or "an error"
+    if failure.kind == "no_kv_cache":
+        return cause
     return f"{cause}{_where(failure)}"
 
 
@@ -170,11 +172,14 @@ def phase_words(name: str) -> str:
 def _bucket_words(summary: RunSummary) -> str:
     parts = (summary.buckets or {}).values()
     names = summary.time.seconds_by_phase()
-    if not any(name in names for name in _OF_BUCKETS[:2]):
+    has_steps = any(name in names for name in _OF_BUCKETS[:2])
+    if not has_steps:
         return "capturing graphs of buckets"
+    graphs = any(name in names for name in _OF_BUCKETS[2:])
     warmed = [part.warmed for part in parts]
     count = None if None in warmed else sum(n or 0 for n in warmed)
-    return f"warming {_count(count or 0, 'bucket') or 'buckets'}"
+    words = f"warming {_count(count or 0, 'bucket') or 'buckets'}"
+    return f"{words} and capturing graphs" if graphs else words
 
 
 def _left(summary: RunSummary) -> Iterator[str]:
