@@ -38,6 +38,7 @@ from dashboard import (
     configurations,
     frames,
     frames_memory,
+    frames_runs,
     frames_steps,
 )
 from tests.dashboard.browser import (
@@ -50,6 +51,7 @@ from tests.dashboard.browser import (
 )
 from tests.dashboard.builders import START, recorded_events
 from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.pareto import configuration_rows
 from warmup_insights.analysis.summary import RunFold, summarize
 from warmup_insights.model.events import (
     BucketsGenerated,
@@ -312,8 +314,9 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             return comparing.figures_table(result, found, full=True)
 
         asked: dict[str, Callable[[], object]] = {
-            "runs: table": lambda: frames.runs_table(
-                frames.runs_frame(store.run_table(limit=1000))
+            "runs: table": lambda: frames_runs.runs_table(
+                frames.runs_frame(store.run_table(limit=1000)),
+                store.summaries(with_lists=False),
             ),
             "runs: newest change": store.newest_change,
             "run: summary": lambda: store.summary(run.run_id),
@@ -339,11 +342,13 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             "live: a step more": lambda: _one_more(fold, run, store),
             "compare: five runs": compared,
             "memory: 200 runs": lambda: configurations.points_frame(
-                list(
-                    store.summaries(
-                        [f"{n:012x}" for n in range(max(0, runs - 200), runs)],
-                        with_lists=False,
-                    ).values()
+                configuration_rows(
+                    list(
+                        store.summaries(
+                            [f"{n:012x}" for n in range(max(0, runs - 200), runs)],
+                            with_lists=False,
+                        ).values()
+                    )
                 ),
                 {},
             ),

@@ -122,26 +122,39 @@ def pattern_of(name: str) -> str:
     return "x" if name.endswith("(other rank)") else ""
 
 
-def configurations(points: pd.DataFrame, *, dark: bool = False) -> Figure:
-    """Captured share against KV blocks; colour is warm-up time, rings are best.
+def configurations(
+    points: pd.DataFrame, picked: str = "", *, dark: bool = False
+) -> Figure:
+    """Captured share against KV blocks from zero; colour is warm-up time, rings are best.
 
-    Columns of `configurations.points_frame`. Planned points are diamonds.
+    Columns of `configurations.points_frame`. Planned points are diamonds; `picked` are
+    the settings of the one that is named.
     """
     longest = float(points["warmup_s"].max()) if len(points) else 1.0
     unit, factor = time_unit(longest)
     figure = new_figure(460, dark=dark)
+    for _, line in points.groupby("line", sort=False):
+        if len(line) > 1:
+            rows = line.sort_values("num_kv_blocks")
+            figure.add_scatter(
+                x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="lines",
+                line={"width": 1, "color": MUTED.on(dark=dark)}, hoverinfo="skip",
+                showlegend=False, name="line",
+            )  # fmt: skip
     best = points[points["best"] == True]  # noqa: E712 - None is neither
-    figure.add_scatter(
-        x=best["num_kv_blocks"], y=best["captured_percent"], mode="markers",
-        name="not dominated", hoverinfo="skip",
-        marker={"size": 22, "symbol": "circle-open", "color": colour("kv_cache", dark=dark),
-                "line": {"width": 2.5}},
-    )  # fmt: skip
-    for kind, symbol in (
-        ("run", "circle"),
-        ("planned", "diamond"),
-        ("planned, does not fit", "x-thin-open"),
+    ring = {"symbol": "circle-open", "color": colour("kv_cache", dark=dark)}
+    for name, rows, marker in (
+        ("not beaten", best, {"size": 22, "line": {"width": 2}}),
+        ("pick", best[best["settings"] == picked], {"size": 30, "line": {"width": 4}}),
     ):
+        if len(rows):
+            figure.add_scatter(
+                x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="markers",
+                name=name, hoverinfo="skip", marker={**ring, **marker},
+            )  # fmt: skip
+    for kind, symbol in (
+        ("run", "circle"), ("planned", "diamond"), ("planned, does not fit", "x-thin-open"),
+    ):  # fmt: skip
         rows = points[points["kind"] == kind]
         if rows.empty:
             continue
@@ -154,7 +167,7 @@ def configurations(points: pd.DataFrame, *, dark: bool = False) -> Figure:
             },
             customdata=[
                 [row["run_id"] or "", figure_text(row["name"], 60),
-                 figure_text(row["settings"], 80), format_duration(row["warmup_s"])]
+                 figure_text(row["settings"], 200).replace(", ", "<br>"), format_duration(row["warmup_s"])]
                 for row in rows.to_dict("records")
             ],
             hovertemplate="<b>%{customdata[1]}</b><br>%{customdata[2]}<br>%{x:,} KV blocks, "
@@ -167,6 +180,7 @@ def configurations(points: pd.DataFrame, *, dark: bool = False) -> Figure:
             "thickness": 12, "outlinewidth": 0}},
         clickmode="event+select",
     )  # fmt: skip
-    figure.update_yaxes(ticksuffix="", rangemode="tozero")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(ticksuffix="", range=[0, 108], tickvals=[0, 25, 50, 75, 100])
     name_axes(figure, "KV blocks", "buckets with a graph (%)")
     return figure

@@ -1,94 +1,86 @@
-"""Many runs as points of a trade: captured share, KV blocks, warm-up time; pure.
+"""Many configurations as points of a trade: captured share, KV blocks, warm-up time; pure.
 
-The figures and the marks are those of `analysis.pareto`, which `sweep` prints.
+The figures, the marks and the pick are those of `analysis.pareto`, which `sweep` and
+`plan` print.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from dashboard.frames import doubtful
 from dashboard.text import visible
-from warmup_insights.analysis.pareto import configuration_rows
+from warmup_insights.analysis.pareto import (
+    ConfigurationRow,
+    differing,
+    planned_rows,
+    settings_text,
+)
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import RunSummary
 
-SHORT = {
-    "gpu_memory_utilization": "utilisation",
-    "VLLM_GRAPH_RESERVED_MEM": "reserve",
-    "VLLM_GRAPH_PROMPT_RATIO": "prompt ratio",
-}
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 FIGURES = ("captured_percent", "num_kv_blocks", "warmup_s")
-COLUMNS = ["run_id", "name", *FIGURES, "best", "kind", "settings"]
+FEW = 3
+"""Points of which a trade can be seen."""
 
 
 def points_frame(
-    summaries: Sequence[RunSummary], names: Mapping[str, str]
+    rows: Sequence[ConfigurationRow],
+    names: Mapping[str, str],
+    summaries: Sequence[RunSummary] = (),
 ) -> pd.DataFrame:
-    """One row per run: COLUMNS, its memory settings, and which figures are doubtful.
+    """One row per configuration: run_id, name, FIGURES, max_concurrency, best, kind,
+    settings, line, doubtful, and the settings that differ by the engine's own names.
 
-    `best` is true where no other run is as good in everything and better in one, None
-    where a figure is unknown.
+    `best` is true where every other marked one is beaten in something, None where a
+    figure is unknown. `line` is equal for points that a line connects: those that differ
+    in the last of the settings only.
     """
-    rows = configuration_rows(summaries)
-    return pd.DataFrame(
-        [
+    settings = differing(rows)
+    doubts = {summary.run_id: contradictory(summary) for summary in summaries}
+    found = []
+    for row in rows:
+        kind = "planned" if row.label == "planned" and not row.run_id else "run"
+        if kind == "planned" and row.is_non_dominated is None:
+            kind = "planned, does not fit"
+        title = names.get(row.run_id) or row.label or row.run_id
+        found.append(
             {
-                "run_id": row.run_id,
-                "name": visible(names.get(row.run_id) or row.label or row.run_id, 60),
-                "captured_percent": row.figures["captured_percent"],
-                "num_kv_blocks": row.figures["num_kv_blocks"],
-                "warmup_s": row.figures["warmup_s"],
+                "name": visible(title, 60),
+                **{name: visible(row.settings.get(name, ""), 40) for name in settings},
+                **{name: row.figures[name] for name in (*FIGURES, "max_concurrency")},
                 "best": row.is_non_dominated,
-                "kind": "run",
-                "settings": settings_text(row.settings),
+                "run_id": row.run_id,
+                "kind": kind,
+                "settings": settings_text(row, settings),
+                "line": f"{kind} {settings_text(row, settings[:-1])}",
                 "doubtful": doubtful(
-                    name for name in FIGURES if name in contradictory(summary)
+                    name for name in FIGURES if name in doubts.get(row.run_id, ())
                 ),
-                **{SHORT.get(name, name): visible(value, 40)
-                   for name, value in row.settings.items()},
             }
-            for row, summary in zip(rows, summaries, strict=True)
-        ],
-    )  # fmt: skip
-
-
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """The memory settings in one line."""
-    return ", ".join(
-        f"{words} {settings[name]:g}"
-        for name, words in SHORT.items()
-        if isinstance(settings.get(name), int | float)
-    )
+        )
+    return pd.DataFrame(found)
 
 
 def comparable(points: pd.DataFrame) -> pd.DataFrame:
     """The points with all three figures."""
-    return points.dropna(subset=list(FIGURES))
+    return points.dropna(subset=list(FIGURES)) if len(points) else points
 
 
-def joined(*frames: pd.DataFrame) -> pd.DataFrame:
-    """Points below each other; frames without any are left out."""
-    kept = [frame for frame in frames if not frame.empty]
-    return pd.concat(kept, ignore_index=True) if kept else frames[0]
-
-
-def planned_points(planner: Planner) -> pd.DataFrame:
+def planned(planner: Planner) -> list[ConfigurationRow]:
     """What the run behind a planner would give with other utilisations and reserves."""
-    rows = []
-    for utilization in UTILIZATIONS:
-        for reserve in RESERVES:
-            plan = _plan(planner, utilization, reserve)
-            if plan is not None:
-                rows.append(_planned_row(plan))
-    return pd.DataFrame(rows)
+    plans = [
+        _plan(planner, utilization, reserve)
+        for utilization in UTILIZATIONS
+        for reserve in RESERVES
+    ]
+    return planned_rows([plan for plan in plans if plan is not None])
 
 
 def _plan(planner: Planner, utilization: float, reserve: float) -> Plan | None:
@@ -101,15 +93,15 @@ def _plan(planner: Planner, utilization: float, reserve: float) -> Plan | None:
         return None
 
 
-def _planned_row(plan: Plan) -> dict[str, Any]:
-    return {
-        "run_id": "",
-        "name": "planned",
-        "captured_percent": plan.captured_percent,
-        "num_kv_blocks": plan.num_kv_blocks,
-        "warmup_s": plan.time.warmup_s,
-        "best": False,
-        "kind": "planned" if plan.outcome == "fits" else "planned, does not fit",
-        "settings": settings_text(plan.settings),
-        **{SHORT[name]: plan.settings[name] for name in SHORT},
-    }
+def sweep_command(summary: RunSummary) -> str:
+    """A sweep whose points compare with this run, ready to be copied."""
+    grid = "--gpu-memory-utilization 0.8,0.9,0.95"
+    if summary.device.kind not in ("cuda", "rocm", "tpu", "cpu", "xpu"):
+        grid += " --graph-reserved-mem 0.05,0.1,0.2"
+    if summary.engine.name == "reference":
+        device = (
+            "simulated:gaudi2" if summary.synthetic else summary.device.kind or "cpu"
+        )
+        return f"warmup-insights sweep {grid} -- --device {device}"
+    model = visible(summary.model or "MODEL", 80)
+    return f"warmup-insights sweep --engine vllm {grid} -- {model}"

@@ -15,12 +15,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, frames, frames_steps
+from dashboard import frames, frames_steps
 from dashboard.settings import Settings, read_settings
 from warmup_insights import runs
 from warmup_insights.analysis.advice import Finding, RunFacts, advise
 from warmup_insights.analysis.plan_recommend import recommend
-from warmup_insights.analysis.planning import Planner, PlanSettings
+from warmup_insights.analysis.planning import Planner
 from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
@@ -195,23 +195,28 @@ def going_on() -> list[RunRecord]:
 
 
 def earlier_run(run: RunRecord) -> RunRecord | None:
-    """The last finished run of the same model on the same kind of device."""
+    """The last finished run of the same model on the same kind of device, as real or
+    as synthetic as this one."""
     if run.model is None:
         return None
     found = store().runs(
-        model=run.model, device_kind=run.device_kind, status="finished", limit=1
-    )
-    return found[0] if found else None
+        model=run.model, device_kind=run.device_kind, status="finished",
+        synthetic=run.synthetic, limit=2,
+    )  # fmt: skip
+    others = [other for other in found if other.run_id != run.run_id]
+    return others[0] if others else None
 
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)
-def configuration_points(opened: EventStore, ids: list[str]) -> pd.DataFrame:
-    """Runs as points; columns of `configurations.points_frame`."""
-    stored = opened.summaries(ids, with_lists=False)
-    records = {run_id: opened.run(run_id) for run_id in ids}
-    summaries = [stored.get(run_id) or summary(records[run_id]) for run_id in ids]
-    names = {run_id: frames.name_of(record) for run_id, record in records.items()}
-    return configurations.points_frame(summaries, names)
+def stored_summaries(opened: EventStore, ids: list[str]) -> dict[str, RunSummary]:
+    """The stored summaries of runs by id, without their lists."""
+    return opened.summaries(ids, with_lists=False)
+
+
+def summaries(opened: EventStore, ids: list[str]) -> list[RunSummary]:
+    """The summaries of runs without their lists, in the order given."""
+    stored = stored_summaries(opened, ids)
+    return [stored.get(run_id) or summary(opened.run(run_id)) for run_id in ids]
 
 
 @st.cache_resource(
@@ -221,13 +226,6 @@ def planner(run: RunRecord) -> Planner:
     """What plans from a run; raises InputError when the run states too little."""
     known = folded(run)
     return Planner(known.summary, known.rows)
-
-
-def planned_points(run: RunRecord) -> tuple[pd.DataFrame, list[str]]:
-    """Predictions from a run over a grid of settings, and the notes on them."""
-    made = planner(run)
-    notes = made.plan(PlanSettings()).notes
-    return configurations.planned_points(made), list(notes)
 
 
 def recommendation(run: RunRecord) -> TextTable:

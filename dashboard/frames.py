@@ -13,7 +13,6 @@ import pandas as pd
 
 from dashboard import shown
 from dashboard.palette import phase_meaning
-from dashboard.text import visible
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
     BucketRow,
@@ -65,7 +64,15 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     if frame.empty:
         return frame.assign(name=pd.Series(dtype="str"))
     # Columns that are empty throughout would become numbers.
-    for column in ("label", "notes", "engine", "version", "model", "device_name"):
+    for column in (
+        "label",
+        "notes",
+        "engine",
+        "version",
+        "model",
+        "device_kind",
+        "device_name",
+    ):
         frame[column] = (
             frame[column].astype("object").where(frame[column].notna(), None)
         )
@@ -78,85 +85,6 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 def doubtful(names: Iterable[str]) -> str | None:
     """Labels of figures whose evidence contradicts itself; None when there are none."""
     return ", ".join(shown.label(name) for name in names) or None
-
-
-def runs_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The table of the runs page: one column per thing a person looks for."""
-    started = rows["started_at"].astype("float64")
-    engine = rows["engine"].fillna("") + (" " + rows["version"].fillna(""))
-    return pd.DataFrame(
-        {
-            "open": "Open",
-            "name": [visible(name, 80) for name in rows["name"]],
-            "status": [[status] for status in rows["status"]],
-            "engine": [visible(text, 60).strip() or None for text in engine],
-            "model": [_cell(text) for text in rows["model"]],
-            "device": [
-                _cell(name or kind)
-                for name, kind in zip(
-                    rows["device_name"], rows["device_kind"], strict=True
-                )
-            ],
-            "started": pd.to_datetime(started, unit="s"),
-            "warmup_s": rows["warmup_s"].astype("float64"),
-            "captured_percent": rows["captured_percent"].astype("float64"),
-            "num_kv_blocks": rows["num_kv_blocks"].astype("Int64"),
-            "missed": rows["missed"].astype("Int64"),
-            "doubtful": rows["doubtful"],
-            "figures": [
-                _figures(kind, made_up)
-                for kind, made_up in zip(
-                    rows["device_kind"], rows["synthetic"], strict=True
-                )
-            ],
-            "notes": [_cell(text) for text in rows["notes"]],
-            "run_id": rows["run_id"],
-        }
-    )
-
-
-def _cell(text: object) -> str | None:
-    return visible(text, 120) if isinstance(text, str) and text else None
-
-
-def _figures(device_kind: object, synthetic: object) -> str | None:
-    if device_kind == "simulated":
-        return "simulated"
-    return "synthetic" if synthetic else None
-
-
-def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Runs of the series with two or more of them, the largest series first.
-
-    A series is a model on a kind of device; simulated and made-up runs are series of
-    their own. Columns: series, figures, started_at, name, status, run_id and `by`.
-    """
-    known = rows[rows[by].notna() & rows["started_at"].notna()]
-    if known.empty:
-        return known.assign(series=[])
-    named = with_series(known)
-    counts = named["series"].value_counts()
-    kept = named[named["series"].map(counts) > 1]
-    order = kept["series"].map(counts)
-    kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
-    kept["figures"] = [
-        _figures(kind, made_up)
-        for kind, made_up in zip(kept["device_kind"], kept["synthetic"], strict=True)
-    ]
-    return kept[["series", "figures", "started_at", "name", "status", "run_id", by]]
-
-
-def with_series(rows: pd.DataFrame) -> pd.DataFrame:
-    """Runs with the name of their series: a model on a kind of device."""
-    return rows.assign(series=[_series(row) for row in rows.to_dict("records")])
-
-
-def _series(row: Mapping[Any, Any]) -> str:
-    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
-    device = row["device_name"] or row["device_kind"] or "any device"
-    figures = _figures(row["device_kind"], row["synthetic"])
-    marked = figures == "synthetic" or (figures and "simulated" not in device)
-    return f"{model} on {device}" + (f" ({figures})" if marked else "")
 
 
 def _status(row: Mapping[str, Any], now: float) -> str:

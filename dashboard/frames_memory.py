@@ -12,8 +12,10 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.model.summary import (
     BucketRow,
+    FailureFacts,
     MemoryFacts,
     RunSummary,
+    ServingEnd,
     StepCost,
 )
 
@@ -88,6 +90,52 @@ def _stated(summary: RunSummary) -> Iterator[_Step]:
                        "captured" if name == "graph_memory_bytes" else "total")  # fmt: skip
         title = shown.label(name)
         yield title, "stated", meaning, int(size), 0, shown.text(summary, name)
+
+
+def failure_frame(summary: RunSummary) -> pd.DataFrame:
+    """Memory at the moment of a failure, as far as it is stated: BUDGET_COLUMNS.
+
+    What was asked for begins where free memory begins, so that it ends beyond it by what
+    was short.
+    """
+    cause, memory = failed_with(summary), summary.memory_or_none
+    if cause is None:
+        return pd.DataFrame([], columns=BUDGET_COLUMNS)
+    stated = getattr(cause, "stated", None)
+    total = getattr(stated, "total_bytes", None) or memory.total_bytes
+    free, asked = cause.free_bytes, cause.needed_bytes
+    start = total - free if total is not None and free is not None else 0
+    short = None if free is None or asked is None else asked - free
+    if cause.kind == "no_kv_cache":
+        start, free = 0, memory.kv_cache_bytes if free is None else free
+    if free is not None and free < 0:
+        short, free = -free if asked is None else asked - free, 0
+    rows = (
+        ("Device", "total", total, 0),
+        ("Weights", "load", memory.weights_bytes, 0),
+        ("Taken by the process", "prepare", getattr(stated, "process_bytes", None), 0),
+        ("Of it by tensors", "prepare", getattr(stated, "allocated_bytes", None), 0),
+        ("KV cache", "kv_cache", memory.kv_cache_allocated_bytes, 0),
+        ("Free" if cause.kind != "no_kv_cache" else "Left for the KV cache",
+         "margin", free, max(0, start)),
+        ("Asked for", "missed", asked, max(0, start)),
+        ("Short by", "missed", short if short and short > 0 else None,
+         max(0, start) + (free or 0)),
+    )  # fmt: skip
+    steps = [
+        (name, "stated", meaning, int(size), int(begin), format_figure(size, "bytes"))
+        for name, meaning, size, begin in rows
+        if size is not None
+    ]
+    return pd.DataFrame(steps, columns=BUDGET_COLUMNS)
+
+
+def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
+    """What ended the start, else what ended serving, unless that was a shutdown."""
+    end = summary.serving.end if summary.serving is not None else None
+    if end is not None and end.kind == "shutdown":
+        end = None
+    return summary.failure or end
 
 
 def graph_shares(summary: RunSummary) -> pd.DataFrame:

@@ -1,13 +1,25 @@
-"""Memory configurations: what was traded for what, over many runs."""
+"""Memory configurations: which one to choose, and what was traded for what."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, data, frames, run_picker, widgets
+from dashboard import configurations, data, frames, frames_runs, run_picker, widgets
 from dashboard.charts_runs import configurations as configurations_figure
 from dashboard.text import markdown, visible
+from warmup_insights.analysis.pareto import (
+    GOALS,
+    TOLERANCE,
+    ConfigurationRow,
+    Pick,
+    configuration_rows,
+    differing,
+    marked_together,
+    pick,
+    settings_text,
+)
+from warmup_insights.analysis.planning import PlanSettings
 from warmup_insights.errors import InputError
 
 MOST = 200
@@ -19,15 +31,17 @@ def render() -> None:
     """Show the page."""
     st.title("Memory configurations", anchor=False)
     st.caption(
-        "More memory for graphs captures more buckets and leaves less for the KV cache. "
-        "Each point is a run; ringed ones are not beaten by any other in captured share, "
-        "KV blocks and warm-up time together."
+        "More memory for graphs captures more buckets and leaves less for the KV cache."
     )
     if data.list_version()[0] == 0:
-        _empty()
+        widgets.empty(
+            "No runs yet",
+            "A sweep of the reference engine has all figures that are compared here:",
+            "warmup-insights sweep --gpu-memory-utilization 0.5,0.7,0.9 "
+            "--graph-reserved-mem 0.1,0.2,0.4",
+        )
         return
-    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
-    with row:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         text = st.text_input(
             "Search", placeholder="Search, such as the name of a sweep", width=320,
             key="q", bind="query-params", label_visibility="collapsed",
@@ -38,90 +52,153 @@ def render() -> None:
             widgets.empty("No run matches", "Search for something else.")
             return
         rows = _group(rows)
-    points = data.configuration_points(data.store(), list(rows["run_id"]))
+        planned, note = _planned(rows)
+    summaries = data.summaries(data.store(), list(rows["run_id"]))
+    runs = configuration_rows(summaries)
+    names = dict(zip(rows["run_id"], rows["name"], strict=True))
+    together = marked_together([*runs, *planned]) if planned else runs
+    points = configurations.points_frame(together, names, summaries)
     known = configurations.comparable(points)
-    planned, note = _planned(rows)
-    if known.empty and planned.empty:
-        _empty()
-    else:
-        _figure(configurations.joined(known, planned), rows, note)
-    _table(points)
+    if len(known) < configurations.FEW:
+        _more(rows)
+    if len(known) > 1:
+        chosen = _choice(together)
+        _figure(known, rows, chosen, together, note)
+    _table(points[points["run_id"] != ""])
     _recommendation()
 
 
-def _empty() -> None:
-    widgets.empty(
-        "No run states all three figures",
-        "Captured share, KV blocks and warm-up time are needed. A sweep of the reference "
-        "engine has them all:",
-        "warmup-insights sweep --gpu-memory-utilization 0.5,0.7,0.9 "
-        "--graph-reserved-mem 0.1,0.2,0.4",
-    )
+def _more(rows: pd.DataFrame) -> None:
+    """What makes the points that a choice needs."""
+    newest = data.store().run(rows["run_id"].iloc[0])
+    summary = data.summary(newest)
+    with widgets.card(
+        "Too few configurations to choose from",
+        "Captured share, KV blocks and warm-up time are needed of three or more.",
+    ):
+        try:
+            data.planner(newest)
+        except InputError as error:
+            st.markdown(f"No plan from the newest run: {markdown(error, 300)}")
+        else:
+            st.button(
+                f"Plan from {markdown(frames.name_of(newest), 40)}", type="primary",
+                icon=":material/calculate:", on_click=_plan_from, args=(newest.run_id,),
+            )  # fmt: skip
+        st.markdown("Or run some, with this device and model:")
+        st.code(configurations.sweep_command(summary), language="bash")
+
+
+def _plan_from(run_id: str) -> None:
+    st.session_state["plan-from"] = run_id
 
 
 def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
-    named = frames.with_series(rows)
+    named = frames_runs.with_series(rows)
     known = named.dropna(subset=list(configurations.FIGURES))
     counts = known["series"].value_counts()
     rest = [name for name in named["series"].unique() if name not in counts.index]
     options = [*counts.index, *rest]
     chosen = st.selectbox(
         "Model and device", options, label_visibility="collapsed", width=420,
-        format_func=lambda name: f"{visible(name, 60)}  \u00b7  {counts.get(name, 0)} runs",
+        format_func=lambda name: f"{visible(name, 60)}  \u00b7  {_runs(counts.get(name, 0))}",
         key="group",
     )  # fmt: skip
     kept: pd.DataFrame = named[named["series"] == chosen].head(MOST)
     return kept
 
 
-def _planned(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"
+
+
+def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
     """Predictions from one run, if the visitor asks for them."""
     known = run_picker.names()
+    options = [i for i in rows["run_id"] if i in known]
+    if st.session_state.get("plan-from") not in options:
+        st.session_state.pop("plan-from", None)
     chosen = st.selectbox(
-        "Predict from a run", [i for i in rows["run_id"] if i in known], index=None,
-        format_func=known.__getitem__, placeholder="Add what one run would give with other "
-        "settings, without running", label_visibility="collapsed", key="plan-from",
+        "Plan from a run", options, index=None, width=380,
+        format_func=known.__getitem__, placeholder="Plan: what one run gives with other "
+        "settings", label_visibility="collapsed", key="plan-from",
     )  # fmt: skip
-    nothing = pd.DataFrame(columns=configurations.COLUMNS)
     if chosen is None:
-        return nothing, ""
+        return [], ""
     try:
-        found, notes = data.planned_points(data.store().run(chosen))
+        made = data.planner(data.store().run(chosen))
+        return configurations.planned(made), " ".join(made.plan(PlanSettings()).notes)
     except InputError as error:
         st.warning(markdown(error, 400))
-        return nothing, ""
-    return found, " ".join(notes)
+        return [], ""
 
 
-def _figure(points: pd.DataFrame, rows: pd.DataFrame, note: str) -> None:
+def _choice(rows: list[ConfigurationRow]) -> Pick | None:
+    """The configuration for the goal, why it is, and what the next two give up."""
+    goal = str(
+        st.segmented_control(
+            "Choose for", list(GOALS), default="balanced", required=True, key="goal",
+            format_func=GOALS.__getitem__, bind="query-params",
+        )
+    )  # fmt: skip
+    found, names = pick(rows, goal), differing(rows)
+    with widgets.card(f"Pick for {GOALS[goal]}"):
+        if found is None:
+            st.markdown("No configuration states the figure that this goal counts.")
+            return None
+        st.markdown(f"#### {markdown(settings_text(found.row, names), 300)}")
+        made = "" if found.row.run_id else "Planned, not run: "
+        why = made + found.why
+        st.markdown(f"{markdown(why[0].upper() + why[1:], 400)}.")
+        for row, text in found.others:
+            st.markdown(
+                f"- **{markdown(settings_text(row, names), 300)}** {markdown(text, 400)}"
+            )
+        st.caption(
+            f"Differences of up to {100 * TOLERANCE:g} % do not count, nor those between "
+            "runs of one configuration. `sweep` and `plan` have `--goal` and `--tolerance`."
+        )
+    return found
+
+
+def _figure(
+    points: pd.DataFrame,
+    rows: pd.DataFrame,
+    chosen: Pick | None,
+    together: list[ConfigurationRow],
+    note: str,
+) -> None:
     shown = rows[rows["run_id"].isin(points["run_id"])]
     made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
     label = None
     if made_up.any():
         label = "all synthetic" if made_up.all() else "some synthetic"
+    settings = differing(together)
+    picked = settings_text(chosen.row, settings) if chosen is not None else ""
+    lines = ""
+    if points["line"].duplicated().any():
+        lines = f" Lines connect points that differ in {settings[-1]} only."
     event = widgets.chart(
-        configurations_figure(points, dark=widgets.is_dark()), points,
+        configurations_figure(points, picked, dark=widgets.is_dark()), points,
         key="configurations", title="Captured share against KV blocks",
-        hint="Up and to the right is better; brighter took longer to warm up. Click a "
-        f"point to open its run. {markdown(note, 400)}",
+        hint="Up and to the right is better; brighter took longer to warm up."
+        f"{markdown(lines)} Click a point to open its run. {markdown(note, 400)}",
         simulated=label, selectable=True,
     )  # fmt: skip
-    picked = [
+    clicked = [
         p["customdata"][0] for p in event["selection"]["points"] if p.get("customdata")
     ]
-    picked = [run_id for run_id in picked if run_id]
-    if picked:
-        with st.container(horizontal=True):
-            for run_id in picked[:MOST_COMPARED]:
-                st.page_link(
-                    widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
-                    query_params={"run": run_id},
-                )  # fmt: skip
+    with st.container(horizontal=True):
+        for run_id in [run_id for run_id in clicked if run_id][:MOST_COMPARED]:
+            st.page_link(
+                widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
+                query_params={"run": run_id},
+            )  # fmt: skip
 
 
 def _table(points: pd.DataFrame) -> None:
-    shown = points.drop(columns=["kind", "settings"]).sort_values(
+    shown = points.drop(columns=["kind", "settings", "line"]).sort_values(
         "best", ascending=False, key=lambda column: column == True  # noqa: E712
     )  # fmt: skip
     with widgets.card(
@@ -129,18 +206,22 @@ def _table(points: pd.DataFrame) -> None:
     ):
         event = st.dataframe(
             shown, hide_index=True, on_select="rerun", selection_mode="multi-row",
-            key=widgets.key_of("memory-runs", shown["run_id"]), height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
+            key=widgets.key_of("memory-runs", shown["run_id"]),
+            height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
             column_config={
                 "run_id": "Id",
-                "name": "Run",
+                "name": st.column_config.TextColumn("Run", width=190),
                 "captured_percent": st.column_config.ProgressColumn(
                     "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0
                 ),
                 "num_kv_blocks": st.column_config.NumberColumn(
                     "KV blocks", format="localized"
                 ),
+                "max_concurrency": st.column_config.NumberColumn(
+                    "Requests at full length", format="%.4g"
+                ),
                 "warmup_s": st.column_config.NumberColumn("Warm-up (s)", format="%.4g"),
-                "best": st.column_config.CheckboxColumn("Not dominated"),
+                "best": st.column_config.CheckboxColumn("Not beaten"),
                 "doubtful": widgets.doubtful_column(shown),
             },
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs: every start-up in the store, what can be done to them, and their trend."""
+"""Runs, the first page: drop a log, see the latest start-ups, failed ones first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, run_actions, run_filters, shown, widgets
+from dashboard import (
+    data,
+    frames_runs,
+    run_actions,
+    run_filters,
+    shown,
+    uploads,
+    widgets,
+)
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
+from warmup_insights.ingest import Options
 from warmup_insights.units import format_duration
 
 PAGE = 1_000
@@ -20,13 +29,14 @@ _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 
 def render() -> None:
     """Show the page."""
-    total, _ = data.list_version()
     st.title("Runs", anchor=False)
+    _drop()
+    total, _ = data.list_version()
     if total == 0:
         widgets.empty(
             "No runs yet",
-            "Upload a log on the page **Upload**, or let the command line read one, or "
-            "look at the samples:",
+            "Drop a log onto the field above, let the command line read one, or look at "
+            "a story in five steps:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
@@ -40,9 +50,16 @@ def render() -> None:
         _trend(rows)
         return
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    chosen = _table(rows)
+    ids = _table(rows)
     with actions:
-        _actions(rows, chosen, int(total))
+        _actions(len(rows), ids, int(total))
+
+
+def _drop() -> None:
+    """Logs dropped here are read at once; the page Upload has reports and options."""
+    files = uploads.field()
+    for outcome in [uploads.ingested(file, Options()) for file in files]:
+        uploads.show_line(outcome)
 
 
 def _page(total: int, filters: dict[str, Any]) -> int:
@@ -65,26 +82,30 @@ def _open() -> None:
     st.session_state["go-to"] = st.session_state["shown-runs"][click["row"]]
 
 
-def _table(rows: pd.DataFrame) -> list[int]:
-    st.session_state["shown-runs"] = list(rows["run_id"])
+def _table(rows: pd.DataFrame) -> list[str]:
+    """The list; gives the ids of the rows that are ticked."""
+    stored = data.stored_summaries(data.store(), list(rows["run_id"]))
+    table = frames_runs.runs_table(rows, stored)
+    st.session_state["shown-runs"] = list(table["run_id"])
+    columns = _columns(table)
     event = st.dataframe(
-        frames.runs_table(rows),
+        table,
         hide_index=True,
-        height=widgets.table_height(len(rows)),
+        height=widgets.table_height(len(rows), most=16),
         on_select="rerun",
         selection_mode="multi-row",
-        key=widgets.key_of("runs", rows["run_id"]),
+        key=widgets.key_of("runs", table["run_id"]),
         placeholder=widgets.UNKNOWN,
-        column_config=_columns(rows),
+        column_config={str(name): columns[str(name)] for name in table},
     )
     if wanted := st.session_state.pop("go-to", None):
         st.switch_page(widgets.RUN, query_params={"run": wanted})
-    return [n for n in event["selection"]["rows"] if n < len(rows)]
+    ticked = [n for n in event["selection"]["rows"] if n < len(table)]
+    return list(table["run_id"].iloc[ticked])
 
 
-def _columns(rows: pd.DataFrame) -> dict[str, Any]:
+def _columns(table: pd.DataFrame) -> dict[str, Any]:
     column = st.column_config
-    longest = rows["warmup_s"].max()
     return {
         "open": column.ButtonColumn(
             "", type="tertiary", key="open-run", on_click=_open, width=64
@@ -94,40 +115,60 @@ def _columns(rows: pd.DataFrame) -> dict[str, Any]:
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width="small",
         ),
-        "engine": column.TextColumn("Engine", width=125),
-        "model": column.TextColumn("Model", width=110),
-        "device": column.TextColumn("Device", width=110),
-        "started": column.DatetimeColumn(
-            "Started (UTC)", format="YYYY-MM-DD HH:mm", width=130
+        "happened": column.TextColumn(
+            "Cause or content", width=210,
+            help="What ended a start, or what a file without a start holds",
         ),
-        "warmup_s": column.ProgressColumn(
-            "Warm-up (s)", format="%.4g", min_value=0.0, width=110,
-            max_value=float(longest) if pd.notna(longest) and longest > 0 else 1.0,
+        "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
+        "largest": column.TextColumn("Largest phase", width=210),
+        "change": column.TextColumn(
+            "Change", width=85,
+            help="Time to ready, else the warm-up, against the last finished run before "
+            "it of the same model on the same device; 5 % are the same",
         ),
         "captured_percent": column.ProgressColumn(
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100
         ),
+        "kv_cache_tokens": column.NumberColumn("KV tokens", format="localized"),
+        "max_concurrency": column.NumberColumn(
+            "Requests", format="%.4g", help="Of the full length, at once"
+        ),
         "num_kv_blocks": column.NumberColumn("KV blocks", format="localized"),
+        "warmup_s": _seconds(table, "warmup_s", "Warm-up (s)"),
         "missed": column.NumberColumn(
             "Bucket misses", format="localized", help=shown.HELP["misses"]
         ),
-        "doubtful": widgets.doubtful_column(rows),
+        "started": column.DatetimeColumn(
+            "Started (UTC)", format="YYYY-MM-DD HH:mm", width=130
+        ),
+        "engine": column.TextColumn("Engine", width=150),
+        "device": column.TextColumn("Device", width=110),
+        "model": column.TextColumn("Model", width=150),
+        "doubtful": column.TextColumn(
+            "Contradictory", help="Figures of this row whose evidence contradicts itself"
+        ),
         "figures": column.TextColumn(
             "Figures", width=85,
             help="Made up or simulated runs are not from a real device",
         ),
-        "notes": column.TextColumn("Notes", width="medium")
-        if rows["notes"].notna().any() else None,
+        "notes": column.TextColumn("Notes", width="medium"),
         "run_id": column.TextColumn("Id", width=115),
     }  # fmt: skip
 
 
-def _actions(rows: pd.DataFrame, chosen: list[int], total: int) -> None:
-    ids = list(rows["run_id"].iloc[chosen])
+def _seconds(table: pd.DataFrame, name: str, title: str) -> Any:
+    longest = table[name].max() if name in table else None
+    return st.column_config.ProgressColumn(
+        title, format="%.4g", min_value=0.0, width=110,
+        max_value=float(longest) if pd.notna(longest) and longest > 0 else 1.0,
+    )  # fmt: skip
+
+
+def _actions(shown_runs: int, ids: list[str], total: int) -> None:
     if not ids:
         st.caption(
-            f"{len(rows):,} of {total:,} runs. Open one, or tick some to compare, name or "
-            "delete them."
+            f"{shown_runs:,} of {total:,} runs. Open one, or tick some to compare, name "
+            "or delete them."
         )
         return
     st.caption(f"{len(ids)} chosen", width="content")
@@ -154,7 +195,7 @@ def _trend(rows: pd.DataFrame) -> None:
             format_func=_TREND.__getitem__, key="trend",
         )
     )  # fmt: skip
-    runs = frames.trend_frame(rows, by)
+    runs = frames_runs.trend_frame(rows, by)
     if runs.empty:
         widgets.empty("No trend yet", "It needs two runs of one model on one device.")
         return

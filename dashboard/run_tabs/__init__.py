@@ -9,6 +9,7 @@ from dashboard.run_tabs import (
     captures,
     config,
     cuda_graphs,
+    failure,
     graph_memory,
     missed,
     overview,
@@ -18,6 +19,6 @@ from dashboard.run_tabs import (
 )
 
 TABS = (
-    overview, advice, timeline, buckets, graph_memory, captures, sampler, missed, cuda_graphs,
+    failure, overview, advice, timeline, buckets, graph_memory, captures, sampler, missed, cuda_graphs,
     benchmarks, config, source,
 )  # fmt: skip

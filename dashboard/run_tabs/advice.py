@@ -21,6 +21,13 @@ _COLOURS: dict[str, Literal["red", "orange", "gray"]] = {
 }
 
 
+FIRST = 3
+NO_CHANGE = (
+    "No change can be computed: the figures that one would rest on are not stated by "
+    "this start."
+)
+
+
 def has_content(summary: RunSummary) -> bool:
     """Always: that there is nothing to advise is a result, too."""
     return True
@@ -30,6 +37,9 @@ def show(view: View) -> None:
     """One card per finding, the most important first."""
     findings = data.findings(data.store(), view.run)
     if not findings:
+        if view.summary.status == "failed":
+            st.markdown(NO_CHANGE)
+            return
         widgets.empty(
             "Nothing to advise",
             "No rule applies to this run. A rule needs its figures: it does not apply "
@@ -38,7 +48,7 @@ def show(view: View) -> None:
         )
         return
     for finding in findings:
-        _card(finding, view)
+        card(finding, view)
     st.download_button(
         "Markdown", findings_markdown(view.run.run_id, findings), "advice.md",
         "text/markdown", on_click="ignore", type="tertiary", icon=":material/download:",
@@ -46,7 +56,22 @@ def show(view: View) -> None:
     )  # fmt: skip
 
 
-def _card(finding: Finding, view: View) -> None:
+def first(view: View) -> None:
+    """The most important findings beside each other: what to change, and what for."""
+    findings = data.findings(data.store(), view.run)[:FIRST]
+    if not findings:
+        return
+    for place, finding in zip(st.columns(len(findings)), findings, strict=True):
+        with place.container(border=True, gap="xsmall", height="stretch"):
+            st.badge(finding.severity, color=_COLOURS[finding.severity])
+            st.markdown(f"**{markdown(finding.suggestion, 200)}**")
+            gain = f"{gain_text(finding)}. " if finding.gain_s else ""
+            st.markdown(gain + markdown(finding.effect, 200))
+            st.caption(markdown(finding.title, 200))
+
+
+def card(finding: Finding, view: View) -> None:
+    """A finding: what to change, its effect, gain and price, other ways, its figures."""
     with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", gap="small")
         head.markdown(f"**{markdown(finding.title, 300)}**", width="content")

@@ -55,9 +55,22 @@ def coverage_chart(
         shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
         key=view.key(f"{key}-{phase}"),
         title=f"{phase.capitalize()} buckets",
-        hint=_hint(rows, shown, axes, by),
+        hint=_hint(rows, shown, axes, by) + _proof(view, buckets, phase),
         simulated=view.simulated,
         selectable=selectable,
+    )
+
+
+def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
+    """How buckets without a line of their own are known to be warmed."""
+    before = frames.of_phase(buckets, phase)
+    filled = int((rows_of(view, buckets, phase)["state"] != before["state"]).sum())
+    if not filled:
+        return ""
+    return (
+        f" {filled} have no line of their own because lines were cut out of the log. "
+        f"They count as warmed: steps are numbered of {view.summary.phase(phase).generated},"
+        " and the last one, or the end of the warm-up, is in the log."
     )
 
 

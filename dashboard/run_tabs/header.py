@@ -10,17 +10,14 @@ from dashboard import run_actions, shown, widgets
 from dashboard.frames import name_of
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
-from warmup_insights.analysis.sentences import (
-    failure_sentence,
-    serving_end_sentence,
-)
+from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time
 
 
 def show(run: RunRecord, summary: RunSummary) -> None:
-    """Name, badges, what is known about the run, headline figures."""
+    """Name, badges, the answer in a sentence or two, headline figures."""
     with st.container(
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
@@ -43,14 +40,13 @@ def show(run: RunRecord, summary: RunSummary) -> None:
     st.caption(markdown(_facts(run, summary), 300))
     if run.notes:
         st.text(visible(run.notes, 2000))
+    first, *rest = [markdown(text, 600) for text in start_sentences(summary)]
     if summary.failure is not None:
-        sentence = failure_sentence(summary.failure)
-        st.error(markdown(sentence, 600), icon=":material/error:")
-    end = summary.serving.end if summary.serving is not None else None
-    if end is not None:
-        sentence = serving_end_sentence(end)
-        show_end = st.info if end.kind == "shutdown" else st.warning
-        show_end(markdown(sentence, 600), icon=":material/stop_circle:")
+        st.error(first, icon=":material/error:")
+    else:
+        st.markdown(f"#### {first}")
+    for sentence in rest:
+        st.markdown(sentence)
     widgets.headline(headline_figures(summary))
 
 
@@ -72,8 +68,8 @@ def _facts(run: RunRecord, summary: RunSummary) -> str:
 def _badges(summary: RunSummary) -> list[str]:
     engine, device = summary.engine, summary.device
     known = [
-        " ".join(part for part in (engine.name, engine.version) if part),
-        device.name or device.kind or "",
+        shown.engine_words(engine.name, engine.version),
+        shown.device_words(device.kind, device.name),
         f"{summary.ranks} ranks" if summary.ranks > 1 else "",
         widgets.provenance(summary) or "",
     ]
@@ -103,4 +99,4 @@ def headline_figures(summary: RunSummary) -> list[Headline]:
     figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
         summary, "warmup_allocated_bytes"
     )
-    return figures + (figure(summary, "misses") if summary.misses else [])
+    return figures

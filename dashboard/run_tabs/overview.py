@@ -12,10 +12,15 @@ from dashboard.charts_buckets import map_height
 from dashboard.charts_memory import budget_waterfall
 from dashboard.charts_steps import capture_bars, stage_bars, stages_frame
 from dashboard.charts_time import phase_bars
+from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from warmup_insights.analysis.sentences import contradiction_sentence, oddities
+from warmup_insights.analysis.sentences import (
+    contradiction_sentence,
+    oddities,
+    serving_sentences,
+)
 from warmup_insights.model.summary import RunSummary
 
 TITLE = "Overview"
@@ -27,23 +32,30 @@ def has_content(summary: RunSummary) -> bool:
 
 
 def show(view: View) -> None:
-    """Contradictions, then coverage, memory, captures, time, stages, oddities."""
+    """Contradictions, advice, then what the start did, then what serving did."""
     _contradictions(view.summary)
+    if view.summary.failure is None:
+        advice.first(view)
     buckets = data.buckets(view.run)
     columns = _Columns()
     for phase in frames.phases_in_order(buckets):
-        with columns.next(_map_height(frames.of_phase(buckets, phase))):
+        with columns.next(FRAME_PX + _map_height(frames.of_phase(buckets, phase))):
             coverage_chart(view, buckets, phase)
     for height, card in (
         (_steps_height(view), _memory),
         (_captures_height(view), _captures),
         (_phases_height(view), _time),
         (_stages_height(view), _stages),
-        (120 + 36 * len(_odd(view.summary)), _oddities),
+        (36 * len(_odd(view.summary)), _oddities),
     ):
         if height:
-            with columns.next(height):
+            with columns.next(FRAME_PX + height):
                 card(view)
+    serving = serving_sentences(view.summary)
+    if serving:
+        with widgets.card("After the start", simulated=view.simulated):
+            for sentence in serving:
+                st.markdown(markdown(sentence, 500))
 
 
 class _Columns:
@@ -66,27 +78,27 @@ FRAME_PX = 110
 
 def _map_height(rows: pd.DataFrame) -> int:
     sizes = len({bucket[0] for bucket in rows["bucket"]})
-    return FRAME_PX + map_height(sizes)
+    return map_height(sizes)
 
 
 def _steps_height(view: View) -> int:
     steps = frames_memory.budget_frame(view.summary)
-    return FRAME_PX + bars_height(len(steps)) if len(steps) else 0
+    return bars_height(len(steps)) if len(steps) else 0
 
 
 def _captures_height(view: View) -> int:
     captures = frames.capture_frame(view.summary)
-    return FRAME_PX + 100 + 86 * captures["phase"].nunique() if len(captures) else 0
+    return 100 + 86 * captures["phase"].nunique() if len(captures) else 0
 
 
 def _stages_height(view: View) -> int:
     stages = stages_frame(view.summary)
-    return FRAME_PX + bars_height(len(stages)) if len(stages) else 0
+    return bars_height(len(stages)) if len(stages) else 0
 
 
 def _phases_height(view: View) -> int:
     phases = frames.phases_frame(view.summary)
-    return FRAME_PX + bars_height(phases["name"].nunique()) if len(phases) else 0
+    return bars_height(phases["name"].nunique()) if len(phases) else 0
 
 
 def _contradictions(summary: RunSummary) -> None:
@@ -110,8 +122,6 @@ def _odd(summary: RunSummary) -> list[str]:
 def _oddities(view: View) -> None:
     found = _odd(view.summary)
     with widgets.card("What stands out", simulated=view.simulated):
-        if not found:
-            st.caption("No rule of this project found anything odd.")
         for sentence in found:
             st.markdown(f"- {markdown(sentence, 500)}")
 

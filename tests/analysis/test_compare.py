@@ -132,14 +132,36 @@ def test_contradictory_figures_are_not_judged():
     assert "the evidence for it contradicts itself: warm-up, warmup" in result.notes[0]
 
 
-def test_other_devices_compare_counts_but_not_times_and_sizes():
-    first = summary_of(start_up(seconds=10.0))
-    second = summary_of(start_up(seconds=99.0, device_kind="cuda"), "bbb")
+def test_other_devices_of_a_kind_compare_counts_but_not_times_and_sizes():
+    first = summary_of(start_up(seconds=10.0, device_name="Gaudi 2"))
+    second = summary_of(start_up(seconds=99.0, device_name="Gaudi 3"), "bbb")
     result = compare([first, second])
     assert verdicts(result, "warmup_s") == ["not_comparable"]
     assert verdicts(result, "kv_cache_bytes") == ["not_comparable"]
     assert verdicts(result, "misses") == ["same"]
-    assert any("hpu, cuda" in note for note in result.notes)
+    assert any("Gaudi 2, Gaudi 3" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"device_kind": "cuda"}, "the kinds of device differ (hpu, cuda)"),
+        ({"model": "owner/other"}, "the models differ (m, other)"),
+    ],
+)
+def test_another_model_or_kind_of_device_is_shown_and_not_judged(other, reason):
+    first = summary_of(start_up(seconds=10.0))
+    result = compare([first, summary_of(start_up(seconds=99.0, **other), "bbb")])
+    judged = {change.verdict for row in result.figures for change in row.changes}
+    assert judged <= {"not_comparable", "unknown"}
+    assert figure(result, "warmup_s").values == (10.0, 99.0)
+    assert any(reason in note for note in result.notes)
+
+
+def test_the_folder_of_a_model_is_no_other_model():
+    first = summary_of(start_up(seconds=10.0))
+    second = summary_of(start_up(seconds=99.0, model="/data/hub/M"), "bbb")
+    assert verdicts(compare([first, second]), "warmup_s") == ["worse"]
 
 
 def test_a_simulated_run_is_not_held_against_a_real_one():

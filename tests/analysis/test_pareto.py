@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.builders import contradicting, start_up, started, summary_of
-from warmup_insights.analysis.pareto import configuration_rows, non_dominated
+from warmup_insights.analysis.pareto import (
+    ConfigurationRow,
+    configuration_rows,
+    non_dominated,
+    pick,
+)
 from warmup_insights.model.events import Failure
 
 OBJECTIVES = (("a", "higher"), ("b", "lower"))
@@ -57,3 +63,60 @@ def test_failed_runs_are_never_marked():
         "gpu_memory_utilization": 0.9,
         "VLLM_GRAPH_RESERVED_MEM": 0.1,
     }
+
+
+def test_a_difference_within_the_tolerance_saves_no_point():
+    rows = [{"a": 100, "b": 10}, {"a": 80, "b": 9.9}, {"a": 80, "b": 5}]
+    assert non_dominated(rows, OBJECTIVES) == [True, False, True]
+    rows = [{"a": 100, "b": 10}, {"a": 96, "b": 9.7}]
+    assert non_dominated(rows, OBJECTIVES) == [True, True]
+    assert non_dominated(rows, OBJECTIVES, 0.05).count(True) == 1
+
+
+@given(points, st.floats(0, 0.5))
+def test_with_any_tolerance_some_point_is_marked(rows, tolerance):
+    marks = non_dominated(rows, OBJECTIVES, tolerance)
+    assert not rows or True in marks
+
+
+def test_the_spread_of_equal_configurations_is_no_difference():
+    """Two starts of one configuration, 10 s and 13 s: 12 s are not less than 13 s."""
+    runs = [
+        summary_of(start_up(seconds=seconds), name)
+        for name, seconds in (("aaa", 10.0), ("bbb", 13.0))
+    ]
+    rows = configuration_rows(runs, (("warmup_s", "lower"),))
+    assert [row.is_non_dominated for row in rows].count(True) == 1
+
+
+def row(run_id: str, **figures: float) -> ConfigurationRow:
+    return ConfigurationRow(run_id, None, "finished", {}, dict(figures), True)
+
+
+CHOICE = [
+    row("many", max_concurrency=30, num_kv_blocks=3000, captured_percent=40.0,
+        warmup_s=60.0),
+    row("middle", max_concurrency=25, num_kv_blocks=2500, captured_percent=80.0,
+        warmup_s=70.0),
+    row("full", max_concurrency=10, num_kv_blocks=1000, captured_percent=100.0,
+        warmup_s=90.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("goal", "wanted"),
+    [("requests", "many"), ("captured", "full"), ("fastest", "many"),
+     ("balanced", "middle")],
+)  # fmt: skip
+def test_one_configuration_is_named_for_a_goal(goal, wanted):
+    found = pick(CHOICE, goal)
+    assert found is not None
+    assert found.row.run_id == wanted
+    assert len(found.others) == 2
+    assert all("gives up" in text for _, text in found.others)
+
+
+def test_nothing_is_picked_where_the_figure_of_the_goal_is_unknown():
+    unknown = row("x", num_kv_blocks=1000, captured_percent=99.0)
+    assert pick([unknown], "fastest") is None
+    assert pick([], "balanced") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -183,15 +184,32 @@ def test_dialects_lists_all_with_a_sample():
     assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout
 
 
-def test_demo_reads_the_samples_without_a_dashboard(tmp_path):
+def test_the_demo_is_a_story_that_ends_with_its_addresses(tmp_path):
     db = str(tmp_path / "demo.db")
     result = CliRunner().invoke(cli, ["demo", "--no-dashboard", "--no-run", "--db", db])
     assert result.exit_code == 0, result.output
     runs = json.loads(
         CliRunner().invoke(cli, ["runs", "--json", "--limit", "500", "--db", db]).stdout
     )["runs"]
-    assert len(runs) >= 40
-    assert all(r["synthetic"] == r["source"].startswith("made_") for r in runs)
+    assert len(runs) == 7
+    documented = [run for run in runs if run["label"] == "documented"]
+    assert [run["synthetic"] for run in documented] == [False]
+    assert sum(run["synthetic"] for run in runs) == 6
+    assert "15 of 24 prompt and 48 of 48 decode buckets have a graph" in result.output
+    assert "Failed after" in result.output
+    addresses = re.findall(r"http://127.0.0.1:8501(\S+)", result.output)
+    assert addresses == [
+        "/run?run=documented", "/memory?q=reserve", "/run?run=no+reserve+left",
+        "/run?run=cuda+start",
+    ]  # fmt: skip
+
+
+def test_the_logs_of_the_demo_are_samples():
+    samples = {path.name: path for path in (ROOT / "sample_logs").rglob("*.log")}
+    logs = sorted((ROOT / "warmup_insights" / "demo_logs").iterdir())
+    assert len(logs) == 3
+    for log in logs:
+        assert log.read_bytes() == samples[log.name].read_bytes()
 
 
 def test_follow_picks_up_what_is_appended(tmp_path, db):

@@ -93,7 +93,8 @@ def test_variables_and_options_reach_the_engine(tmp_path):
 def test_the_table_marks_what_no_other_beats(tmp_path):
     text = sweep(tmp_path / "s.db", "--graph-reserved-mem", "0.1,0.5").stdout
     assert [line for line in text.splitlines() if line.startswith("*")]
-    assert "reserve" in text
+    assert "VLLM_GRAPH_RESERVED_MEM" in text
+    assert "Pick for balanced" in text
 
 
 def test_points_are_listed_without_running(tmp_path):

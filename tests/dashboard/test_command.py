@@ -15,6 +15,7 @@ from dashboard.settings import read_settings
 from dashboard.text import markdown
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.pareto import configuration_rows
 from warmup_insights.bucketing import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
@@ -159,7 +160,7 @@ def test_the_memory_page_marks_what_no_run_beats(full_database):
     with EventStore(full_database) as store:
         runs = [store.find_run(name) for name in RUNS]
         summaries = [store.summary(run.run_id) for run in runs]
-    points = configurations.points_frame(summaries, {})
+    points = configurations.points_frame(configuration_rows(summaries), {})
     found = points.set_index("run_id")
     # 6, 7 and 5 of 7 buckets captured; 600, 400 and 750 blocks; equal warm-up.
     assert list(found["num_kv_blocks"]) == [600, 400, 750]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.analysis.planning import Plan
+from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.model.summary import RunSummary
 
 Direction = Literal["lower", "higher"]
@@ -18,37 +19,61 @@ DEFAULT_OBJECTIVES: tuple[Objective, ...] = (
     ("warmup_s", "lower"),
 )
 """The three things that a memory configuration trades against each other."""
+TOLERANCE = 0.05
+"""Share of a figure by which another one has to differ to count as better."""
 
 
 def non_dominated(
     rows: Sequence[Mapping[str, float | None]],
     objectives: Sequence[Objective] = DEFAULT_OBJECTIVES,
+    tolerance: Mapping[str, float] | float = 0.0,
 ) -> list[bool | None]:
-    """For each row, whether no other is as good in every objective and better in one.
+    """For each row, whether it is better than every other marked row in some objective.
 
-    A row in which one of the objectives is unknown is None: it neither beats nor is
-    beaten. Equal rows stay together. O(n^2) in the number of rows.
+    Only a difference of more than `tolerance` counts, 0 to 1, for all objectives or by
+    name. A row in which one of the objectives is unknown is None: it neither beats nor
+    is beaten. Equal rows stay together. The rows that are as good as most others are
+    marked first, so there always is a marked one. O(n^2) in the number of rows.
     """
-    signs = [1.0 if direction == "higher" else -1.0 for _, direction in objectives]
-    points: list[tuple[float, ...] | None] = []
-    for row in rows:
-        values = [row.get(name) for name, _ in objectives]
-        known = [v for v in values if v is not None]
-        complete = len(known) == len(values)
-        points.append(
-            tuple(s * v for s, v in zip(signs, known, strict=True))
-            if complete
-            else None
-        )
+    margins = [
+        tolerance if isinstance(tolerance, float) else tolerance.get(name, 0.0)
+        for name, _ in objectives
+    ]
+    points = [_point(row, objectives) for row in rows]
     whole = {point for point in points if point is not None}
-    best = {
-        point for point in whole if not any(_beats(other, point) for other in whole)
-    }
-    return [None if point is None else point in best for point in points]
+    marked: list[tuple[float, ...]] = []
+    for point in sorted(whole, key=lambda point: (-_rank(point, whole), point)):
+        if all(_is_better(point, other, margins) for other in marked):
+            marked.append(point)
+    return [None if point is None else point in marked for point in points]
 
 
-def _beats(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
-    return first != second and all(a >= b for a, b in zip(first, second, strict=True))
+def _point(
+    row: Mapping[str, float | None], objectives: Sequence[Objective]
+) -> tuple[float, ...] | None:
+    """The objectives as numbers of which a higher one is better; None if one is unknown."""
+    values = []
+    for name, direction in objectives:
+        value = row.get(name)
+        if value is None:
+            return None
+        values.append(value if direction == "higher" else -value)
+    return tuple(values)
+
+
+def _rank(point: tuple[float, ...], points: Iterable[tuple[float, ...]]) -> int:
+    """In how many objectives how many points are not better than this one."""
+    return sum(a >= b for other in points for a, b in zip(point, other, strict=True))
+
+
+def _is_better(
+    one: tuple[float, ...], other: tuple[float, ...], margins: Sequence[float]
+) -> bool:
+    """Whether a point is better than another by more than the margin in one objective."""
+    return any(
+        a - b > margin * max(abs(a), abs(b))
+        for a, b, margin in zip(one, other, margins, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -80,14 +105,26 @@ def configuration_rows(
     summaries: Sequence[RunSummary],
     objectives: Sequence[Objective] = DEFAULT_OBJECTIVES,
     settings: Sequence[str] = MEMORY_SETTINGS,
+    tolerance: float = TOLERANCE,
 ) -> list[ConfigurationRow]:
     """Runs as rows, in the order given, the non-dominated ones marked.
 
-    Runs that failed, and those whose evidence contradicts itself, are never marked.
+    Runs that failed, and those whose evidence contradicts itself, are never marked. A
+    figure that differs by more than `tolerance` between runs of one configuration has
+    that difference as its tolerance.
     """
     names = dict.fromkeys([*COLUMNS, *(name for name, _ in objectives)])
-    figures = [
-        {name: BY_NAME[name].read(summary) for name in names} for summary in summaries
+    rows = [
+        ConfigurationRow(
+            summary.run_id,
+            summary.label,
+            summary.status,
+            {name: summary.config[name] for name in settings if name in summary.config},
+            {name: BY_NAME[name].read(summary) for name in names},
+            None,
+            is_synthetic=summary.synthetic,
+        )
+        for summary in summaries
     ]
     compared = [
         {name: BY_NAME[name].trusted(summary) for name, _ in objectives}
@@ -95,16 +132,216 @@ def configuration_rows(
         else {}
         for summary in summaries
     ]
-    marks = non_dominated(compared, objectives)
+    margins = {
+        name: max(tolerance, _noise(summaries, [row.get(name) for row in compared]))
+        for name, _ in objectives
+    }
+    marks = non_dominated(compared, objectives, margins)
     return [
-        ConfigurationRow(
-            summary.run_id,
-            summary.label,
-            summary.status,
-            {name: summary.config[name] for name in settings if name in summary.config},
-            row,
-            mark,
-            is_synthetic=summary.synthetic,
-        )
-        for summary, row, mark in zip(summaries, figures, marks, strict=True)
+        replace(row, is_non_dominated=mark)
+        for row, mark in zip(rows, marks, strict=True)
     ]
+
+
+def _noise(summaries: Sequence[RunSummary], values: Sequence[float | None]) -> float:
+    """The largest share by which a figure differs between runs of one configuration."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for summary, value in zip(summaries, values, strict=True):
+        if value is not None and summary.config:
+            known = sorted((name, str(value)) for name, value in summary.config.items())
+            groups.setdefault((summary.model, *known), []).append(value)
+    shares = [
+        (max(group) - min(group)) / max(abs(value) for value in group)
+        for group in groups.values()
+        if any(group)
+    ]
+    return max(shares, default=0.0)
+
+
+def planned_rows(
+    plans: Sequence[Plan], tolerance: float = TOLERANCE
+) -> list[ConfigurationRow]:
+    """Plans as rows, in the order given; those that do not fit are never marked."""
+    figures: list[dict[str, float | None]] = [
+        {
+            "captured_percent": plan.captured_percent,
+            "num_kv_blocks": plan.num_kv_blocks,
+            "kv_cache_tokens": plan.kv_cache_tokens,
+            "max_concurrency": plan.max_concurrency,
+            "warmup_s": plan.time.warmup_s,
+            "graph_memory_bytes": plan.graph_used_bytes,
+        }
+        for plan in plans
+    ]
+    known = [
+        row if plan.outcome == "fits" else {}
+        for plan, row in zip(plans, figures, strict=True)
+    ]
+    marks = non_dominated(known, DEFAULT_OBJECTIVES, tolerance)
+    return [
+        ConfigurationRow("", "planned", plan.outcome, dict(plan.settings), row, mark)
+        for plan, row, mark in zip(plans, figures, marks, strict=True)
+    ]
+
+
+def marked_together(
+    rows: Sequence[ConfigurationRow], tolerance: float = TOLERANCE
+) -> list[ConfigurationRow]:
+    """Runs and plans marked against each other; those without a mark get none."""
+    known = [row.figures if row.is_non_dominated is not None else {} for row in rows]
+    marks = non_dominated(known, DEFAULT_OBJECTIVES, tolerance)
+    return [
+        replace(row, is_non_dominated=mark)
+        for row, mark in zip(rows, marks, strict=True)
+    ]
+
+
+GOALS: dict[str, str] = {
+    "balanced": "balanced",
+    "requests": "most requests",
+    "captured": "most captured",
+    "fastest": "fastest ready",
+}
+"""What a configuration may be chosen for, and the words for it."""
+_MAIN: dict[str, tuple[Objective, ...]] = {
+    "requests": (("max_concurrency", "higher"), ("num_kv_blocks", "higher")),
+    "captured": (("captured_percent", "higher"),),
+    "fastest": (("ready_s", "lower"), ("warmup_s", "lower")),
+}
+"""Goal to the figures that decide it: the first one that all rows state."""
+_SHOWN: tuple[tuple[Objective, ...], ...] = (
+    (("max_concurrency", "higher"), ("num_kv_blocks", "higher")),
+    (("captured_percent", "higher"),),
+    (("ready_s", "lower"), ("warmup_s", "lower")),
+)
+"""What a sentence about configurations states: of each group the first that is known."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The configuration for a goal: why it is, and what the next two would change."""
+
+    row: ConfigurationRow
+    goal: str
+    why: str
+    others: tuple[tuple[ConfigurationRow, str], ...] = ()
+
+
+def pick(
+    rows: Sequence[ConfigurationRow], goal: str, tolerance: float = TOLERANCE
+) -> Pick | None:
+    """The marked row that serves a goal best; None where no row is marked.
+
+    Rows that are within `tolerance` of the best in what the goal counts are told apart
+    by their weakest figure, and so are all for the goal `balanced`.
+    """
+    marked = [row for row in rows if row.is_non_dominated]
+    if not marked:
+        return None
+    main = next(
+        (one for one in _MAIN.get(goal, ())
+         if all(row.figures.get(one[0]) is not None for row in marked)),
+        None,
+    )  # fmt: skip
+    if goal != "balanced" and main is None:
+        return None
+    weakest = {id(row): _weakest(row, marked) for row in marked}
+
+    def order(row: ConfigurationRow) -> tuple[float, float]:
+        share = 1.0 if main is None else _share_of_best(row, marked, main)
+        return (min(share, 1.0 - tolerance), weakest[id(row)])
+
+    first, *rest = sorted(marked, key=order, reverse=True)
+    why = _why(first, main, weakest[id(first)], len(marked))
+    others = tuple((row, trade_text(row, first, tolerance)) for row in rest[:2])
+    return Pick(first, goal, why, others)
+
+
+def _share_of_best(
+    row: ConfigurationRow, rows: Sequence[ConfigurationRow], objective: Objective
+) -> float:
+    """A figure as a share of the best one among rows, 0 to 1; 1 for the best."""
+    name, direction = objective
+    values = [value for each in rows if (value := each.figures.get(name)) is not None]
+    own = row.figures.get(name)
+    if own is None or not values:
+        return 0.0
+    best = max(values) if direction == "higher" else min(values)
+    high, low = (best, own) if direction == "higher" else (own, best)
+    return low / high if high > 0 and low >= 0 else float(low >= high)
+
+
+def _weakest(row: ConfigurationRow, rows: Sequence[ConfigurationRow]) -> float:
+    return min(_share_of_best(row, rows, each) for each in DEFAULT_OBJECTIVES)
+
+
+def _why(
+    row: ConfigurationRow, main: Objective | None, weakest: float, count: int
+) -> str:
+    """What the row gives, and in what it is the best."""
+    if count == 1:
+        best = "no other is better in any figure by more than the tolerance"
+    elif main is None:
+        best = f"no figure is more than {100 * (1 - weakest):.0f} % off the best one"
+    else:
+        best = f"best or within the tolerance in {BY_NAME[main[0]].title}"
+    return f"{figures_text(row)}; {best}"
+
+
+def _stated(*rows: ConfigurationRow) -> list[Objective]:
+    """The figures that a sentence about these rows states."""
+    found = (
+        next((one for one in group
+              if all(row.figures.get(one[0]) is not None for row in rows)), None)
+        for group in _SHOWN
+    )  # fmt: skip
+    return [one for one in found if one is not None]
+
+
+def figures_text(row: ConfigurationRow) -> str:
+    """The figures of a configuration that are known, as text."""
+    return ", ".join(
+        f"{BY_NAME[name].title} {format_figure(row.figures[name], BY_NAME[name].unit)}"
+        for name, _ in _stated(row)
+    )
+
+
+def settings_text(
+    row: ConfigurationRow, names: Sequence[str] = MEMORY_SETTINGS[:3]
+) -> str:
+    """Settings of a configuration by the engine's own names."""
+    known = {name: row.settings.get(name) for name in names}
+    return ", ".join(
+        f"{name}={f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in known.items()
+        if value is not None
+    )
+
+
+def differing(rows: Sequence[ConfigurationRow]) -> tuple[str, ...]:
+    """The memory settings in which rows differ; the first three where they do not."""
+    names = [
+        name
+        for name in MEMORY_SETTINGS
+        if len({str(row.settings.get(name)) for row in rows}) > 1
+    ]
+    return tuple(names) or MEMORY_SETTINGS[:3]
+
+
+def trade_text(row: ConfigurationRow, pick: ConfigurationRow, tolerance: float) -> str:
+    """What a configuration gives up against the pick, and what it gains for that."""
+    worse: list[str] = []
+    better: list[str] = []
+    for name, direction in _stated(row, pick):
+        own, other = row.figures[name] or 0.0, pick.figures[name] or 0.0
+        if abs(own - other) <= tolerance * max(abs(own), abs(other)):
+            continue
+        unit, title = BY_NAME[name].unit, BY_NAME[name].title
+        text = f"{title} {format_figure(own, unit)} instead of {format_figure(other, unit)}"
+        (better if (own > other) == (direction == "higher") else worse).append(text)
+    parts = (
+        [f"gives up: {', '.join(worse)}"]
+        if worse
+        else ["no figure is worse by more than the tolerance"]
+    )
+    return "; ".join(parts + ([f"gains: {', '.join(better)}"] if better else []))

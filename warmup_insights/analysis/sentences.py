@@ -4,29 +4,245 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warmup_insights.model.figures import graph_memory_bytes
+from warmup_insights.model.figures import BY_NAME, contradictory, graph_memory_bytes
 from warmup_insights.model.summary import (
     Contradiction,
     FailureFacts,
     RunSummary,
     ServingEnd,
 )
-from warmup_insights.units import format_bytes, format_duration, format_percent
+from warmup_insights.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+)
 
 LIMIT = 12
+BUCKETS = "buckets"
+"""The stretches in which buckets run or get graphs, as one."""
+_OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
+_WORDS = {
+    "import": "importing modules", "configure": "configuring the engine",
+    "start_workers": "starting workers", "start_engine": "starting the engine",
+    "init_worker": "initialising workers", "load_model": "loading the model",
+    "distributed_init": "connecting the ranks", "load_weights": "loading weights",
+    "download": "downloading weights", "profile_run": "the profiling run",
+    "graph_memory_profile": "estimating graph memory",
+    "kv_cache": "allocating the KV cache", "compile": "compilation",
+    "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
+    "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
+    "sampler_warmup": "warming the sampler",
+    "defrag_warmup": "warming the defragmenter",
+}  # fmt: skip
+_OTHER_RANK = " (other rank)"
+_ENDS = {
+    "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
+    "killed": "the process was killed",
+}  # fmt: skip
+SHORTEST_S = 0.1
+"""Time between the first line and the last of a start-up that says anything of it."""
+
+
+def start_sentences(summary: RunSummary) -> list[str]:
+    """What became of a start and where most of its time went; then what is left for
+    graphs and KV cache, where it is stated.
+
+    Figures are those of the summary; what is unknown or contradictory is named so.
+    """
+    first = not_a_start(summary)
+    parts = [first] if first else [_outcome(summary), largest_phase_text(summary)]
+    sentences = ["; ".join(part for part in parts if part) + "."]
+    left = list(_left(summary))[:2]
+    if left and summary.status not in ("failed", "running"):
+        sentences.append("; ".join(left) + ".")
+    return [f"{text[0].upper()}{text[1:]}" for text in sentences]
+
+
+def not_a_start(summary: RunSummary) -> str | None:
+    """What a log without a start-up holds; None for a start-up."""
+    times, memory = summary.time, summary.memory
+    known = (times.wall_s, times.warmup_s, memory, summary.buckets, summary.graphs)
+    if any(part is not None for part in known) or summary.status != "unknown":
+        return None
+    found = [
+        _count(len(summary.benchmarks), "benchmark result"),
+        _count(len(summary.misses), "bucket miss", "bucket misses"),
+        _count(len(summary.config), "setting"),
+        _count(len(summary.notes), "note"),
+    ]
+    holds = ", ".join(text for text in found if text)
+    return f"no start-up in this file; it holds {holds or 'no figure of one'}"
+
+
+def _count(number: float, one: str, many: str | None = None) -> str:
+    """A count with its noun; empty for none."""
+    return (
+        f"{number:,.4g} {one if number == 1 else many or one + 's'}" if number else ""
+    )
+
+
+def _outcome(summary: RunSummary) -> str:
+    """How far the start came, and after what time."""
+    wall = BY_NAME["wall_s"].trusted(summary)
+    after = f" after {format_duration(wall)}" if wall and wall >= SHORTEST_S else ""
+    if "wall_s" in contradictory(summary):
+        after = " after a time for which the evidence is contradictory"
+    if summary.failure is not None:
+        return f"failed{after}: {cause_text(summary.failure)}"
+    if summary.status == "running":
+        step = summary.progress
+        place = f", bucket {step.index} of {step.total}" if step.total else ""
+        return f"running{after.replace('after', 'for')}: {step.stage}{place}"
+    without = " without a warm-up" if summary.status == "skipped" else ""
+    if summary.time.ready_at is not None:
+        return f"ready{after}{without}" if after else "the server got ready"
+    if without:
+        return "time to ready is not stated; the warm-up was skipped"
+    warmup = BY_NAME["warmup_s"].trusted(summary)
+    if warmup:
+        took = format_duration(warmup)
+        return f"time to ready is not stated; the engine states {took} for its warm-up"
+    if summary.status == "finished":
+        return f"time to ready is not stated; the warm-up ended{after}"
+    return "the log has no line that the server was ready"
+
+
+def cause_text(failure: FailureFacts) -> str:
+    """What ended a start, and the bucket in which, where one was running."""
+    cause = _ENDS.get(failure.kind)
+    if cause is None:
+        cause = failure.message.strip()[:200] or "an error"
+    if failure.kind == "no_kv_cache":
+        return cause
+    return f"{cause}{_where(failure)}"
+
+
+def _where(failure: FailureFacts) -> str:
+    if failure.bucket is not None:
+        return f" in {failure.phase or 'a'} bucket {failure.bucket}"
+    return "" if failure.phase is None else f" in {phase_words(failure.phase)}"
+
+
+def largest_phase(summary: RunSummary) -> tuple[str, float] | None:
+    """The phase with the most seconds, those of buckets and those of all ranks together,
+    as `BUCKETS` or the name of the phase; None where no phase is known."""
+    total: dict[str, float] = {}
+    for name, seconds in summary.time.seconds_by_phase().items():
+        base = name.removesuffix(_OTHER_RANK)
+        base = BUCKETS if base in _OF_BUCKETS else base
+        total[base] = total.get(base, 0.0) + seconds
+    for name in ("lines_cut_out", *(n for n, seconds in total.items() if not seconds)):
+        total.pop(name, None)
+    return max(total.items(), key=lambda item: item[1], default=None)
+
+
+def largest_phase_text(summary: RunSummary) -> str:
+    """The largest phase with its seconds and its share, and the time that no line of the
+    log covers where that is more; empty where nothing is known."""
+    found, wall = largest_phase(summary), BY_NAME["wall_s"].trusted(summary)
+    if not wall or wall < SHORTEST_S:
+        return ""
+    lost = BY_NAME["unlogged_s"].trusted(summary) or 0.0
+    cut = summary.time.seconds_by_phase().get("lines_cut_out", 0.0)
+    rest = f"{format_duration(lost)} are unlogged time" if lost > 0.1 * wall else ""
+    if cut > 0.1 * wall:
+        rest = f"{format_duration(cut)} lie where lines were cut out of the log"
+    if found is None or found[1] > wall:
+        return f"the start-up covers {format_duration(wall)}{rest and ', '}{rest}"
+    name, seconds = found
+    words = _bucket_words(summary) if name == BUCKETS else phase_words(name)
+    of, whole = format_duration(seconds), format_duration(wall)
+    if f"after {whole}" not in _outcome(summary):
+        of += f" of {whole}"
+    if not summary.is_log or wall >= 10:  # stamps of logs are whole seconds
+        share = 100 * seconds / wall
+        of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
+    is_more = max(lost, cut) > seconds
+    return f"{of} went into {words}{', ' + rest if rest and is_more else ''}"
+
+
+def phase_words(name: str) -> str:
+    """A phase of the start-up in a sentence."""
+    if name == BUCKETS:
+        return "warming buckets"
+    return _WORDS.get(name) or name.replace("_", " ")
+
+
+def _bucket_words(summary: RunSummary) -> str:
+    parts = (summary.buckets or {}).values()
+    names = summary.time.seconds_by_phase()
+    has_steps = any(name in names for name in _OF_BUCKETS[:2])
+    if not has_steps:
+        return "capturing graphs of buckets"
+    graphs = any(name in names for name in _OF_BUCKETS[2:])
+    warmed = [part.warmed for part in parts]
+    count = None if None in warmed else sum(n or 0 for n in warmed)
+    words = f"warming {_count(count or 0, 'bucket') or 'buckets'}"
+    return f"{words} and capturing graphs" if graphs else words
+
+
+def _left(summary: RunSummary) -> Iterator[str]:
+    """Graphs against their reserve, buckets with a graph, capacity of the KV cache."""
+    known = {name: BY_NAME[name].trusted(summary) for name in (
+        "graph_memory_bytes", "graph_reserved_bytes", "graphs_captured",
+        "kv_cache_tokens", "num_kv_blocks", "max_concurrency",
+    )}  # fmt: skip
+    used, reserved = known["graph_memory_bytes"], known["graph_reserved_bytes"]
+    graphs = _count(known["graphs_captured"] or 0, "graph")
+    if reserved is not None and used is not None and used > reserved:
+        sizes = format_bytes(used), format_bytes(reserved)
+        yield f"graphs took {sizes[0]}, more than the {sizes[1]} reserved for them"
+    elif reserved is not None and used is not None:
+        sizes = format_bytes(used), format_bytes(reserved)
+        yield f"{sizes[0]} of {sizes[1]} reserved for graphs were used"
+    elif used is not None and used > 0:
+        yield f"{graphs or 'graphs'} took {format_bytes(used)}"
+    elif graphs:
+        yield f"graphs captured: {known['graphs_captured']:,.0f}"
+    shares = [
+        f"{format_count(part.captured)} of {format_count(part.generated)} {phase}"
+        for phase, part in (summary.buckets or {}).items()
+        if part.captured is not None and part.generated
+        if f"{phase}_captured" not in contradictory(summary)
+    ]
+    if shares:
+        yield f"{' and '.join(shares)} buckets have a graph"
+    size = _count(known["kv_cache_tokens"] or 0, "token")
+    size = f"{known['kv_cache_tokens']:,.0f} tokens" if size else ""
+    if not size and known["num_kv_blocks"]:
+        size = f"{known['num_kv_blocks']:,.0f} blocks"
+    if size:
+        full = _count(known["max_concurrency"] or 0, "request")
+        yield f"the KV cache holds {size}{f', {full} of full length' if full else ''}"
 
 
 def failure_sentence(failure: FailureFacts) -> str:
     """What ended the start-up, where, and what was free then."""
-    where = ""
-    if failure.bucket is not None:
-        where = f" in {failure.phase or 'a'} bucket {failure.bucket}"
-    elif failure.phase is not None:
-        where = f" in {failure.phase}"
     free = ""
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
-    return f"{failure.kind.replace('_', ' ')}{where}{free}: {failure.message}"
+    kind = failure.kind.replace("_", " ")
+    return f"{kind}{_where(failure)}{free}: {failure.message}"
+
+
+def serving_sentences(summary: RunSummary) -> list[str]:
+    """What happened after the server was ready; empty where nothing is stated."""
+    serving, graphs = summary.serving, summary.graphs
+    found = [
+        (len(summary.misses), "shape that no bucket covers",
+         "shapes that no bucket covers"),
+        (len(graphs.lazy) if graphs else 0, "graph captured", "graphs captured"),
+        (len(serving.jit) if serving else 0, "kernel compiled", "kernels compiled"),
+        (len(serving.sleeps) if serving else 0, "sleep or wake-up",
+         "sleeps and wake-ups"),
+        (len(summary.defrag.runs) if summary.defrag else 0, "defragmentation", None),
+    ]  # fmt: skip
+    counts = ", ".join(_count(*each) for each in found if each[0])
+    sentences = [f"While serving: {counts}."] if counts else []
+    if serving is not None and serving.end is not None:
+        sentences.append(f"{serving_end_sentence(serving.end)}.")
+    return sentences
 
 
 def serving_end_sentence(end: ServingEnd) -> str:

@@ -14,7 +14,7 @@ from warmup_insights.version import __version__
 # Name of the command, of its module and of the function in it, and the first line of its
 # help, which stands here so that `--help` imports none of the modules.
 COMMANDS = {
-    "demo": "Read the sample logs, run a warm-up, open the dashboard.",
+    "demo": "Explain one warm-up in five steps, then open the dashboard.",
     "ingest": "Read logs into the database.",
     "vllm": "Run any vLLM command and record its warm-up.",
     "runs": "List the stored runs, newest first.",

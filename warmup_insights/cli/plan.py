@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from warmup_insights.analysis.pareto import differing, pick, planned_rows
 from warmup_insights.analysis.plan_recommend import Recommendation, recommend
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
+from warmup_insights.cli.goal import goal_options
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     Command,
@@ -22,6 +24,7 @@ from warmup_insights.cli.options import (
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
+from warmup_insights.export.sweeps import pick_json, pick_table
 from warmup_insights.model.events import Bucket
 from warmup_insights.runner.settings import VARIABLES, RunSettings
 from warmup_insights.units import parse_bytes
@@ -85,6 +88,7 @@ def _settings_to_plan(command: Command) -> Command:
     help="Graphs to recommend for: of all buckets, or of those used while serving.",
 )  # fmt: skip
 @click.option("--order", is_flag=True, help="List every graph in order of capture.")
+@goal_options
 @db_option
 @json_option
 def plan(
@@ -93,6 +97,8 @@ def plan(
     margin: int | None,
     wanted: str,
     order: bool,
+    goal: str,
+    tolerance: float,
     db: str,
     as_json: bool,
     **options: Any,
@@ -113,9 +119,16 @@ def plan(
         result: dict[str, Any] = {"plans": [each.as_dict() for each in plans]}
         if recommendation is not None:
             result["recommendation"] = recommendation.as_dict()
+        if len(plans) > 1:
+            rows = planned_rows(plans, tolerance / 100)
+            found = pick(rows, goal, tolerance / 100)
+            result["pick"] = pick_json(found, differing(rows))
         print_json(result)
         return
     _print(plans, recommendation, order, has_settings)
+    if len(plans) > 1:
+        rows = planned_rows(plans, tolerance / 100)
+        print_tables([pick_table(rows, goal, tolerance / 100)])
 
 
 def _print(

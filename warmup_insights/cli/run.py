@@ -53,7 +53,7 @@ def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) 
         progress = stack.enter_context(RunProgress(console, is_quiet=is_quiet))
         takers = (fold.add, progress.take, *log)
         outcome = record_run(options, db, run_id, label, takers)
-    folded = _store(db, run_id, fold)
+    folded = store_folded(db, run_id, fold)
     benchmarks = folded.summary.benchmarks
     if options["save_result"] is not None and benchmarks:
         with open_result(options["save_result"], force=options["force"]) as stream:
@@ -136,7 +136,7 @@ def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _store(db: str, run_id: str, fold: RunFold) -> Folded:
+def store_folded(db: str, run_id: str, fold: RunFold) -> Folded:
     """Store the summary of the run, folded while its events came."""
     with EventStore(db) as store:
         folded = fold.result(store.run(run_id))

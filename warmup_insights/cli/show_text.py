@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from warmup_insights.analysis.sentences import failure_sentence, oddities
+from warmup_insights.analysis.sentences import (
+    failure_sentence,
+    oddities,
+    start_sentences,
+)
 from warmup_insights.cli.printing import print_tables
 from warmup_insights.export.tables import TextTable, make_table, plain
 from warmup_insights.model.figures import BY_NAME, contradictory
@@ -34,7 +38,8 @@ def figure(summary: RunSummary, name: str) -> str:
 
 
 def print_summary(summary: RunSummary) -> None:
-    """The whole summary."""
+    """The whole summary, the answer first."""
+    click.echo(plain(" ".join(start_sentences(summary))))
     _print_head(summary)
     sections = (
         _time, _memory, _buckets, _graphs, _steps, _misses, _late_compiles, _sleeps,

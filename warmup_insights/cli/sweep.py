@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from warmup_insights import storage
-from warmup_insights.analysis.pareto import configuration_rows
+from warmup_insights.analysis.pareto import configuration_rows, differing, pick
 from warmup_insights.analysis.sweep import (
     ALIASES,
     Experiment,
     make_experiment,
     time_left_s,
 )
+from warmup_insights.cli.goal import goal_options
 from warmup_insights.cli.options import (
     Command,
     db_option,
@@ -32,7 +33,7 @@ from warmup_insights.cli.sweep_runs import (
 )
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import SettingError
-from warmup_insights.export.sweeps import sweep_table
+from warmup_insights.export.sweeps import pick_json, pick_table, sweep_table
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_duration
 
@@ -74,6 +75,7 @@ def grid_options(command: Command) -> Command:
 @click.option("--timeout", type=click.FloatRange(min=1), help="Seconds per point.")
 @click.option("--retry-failed", is_flag=True, help="Run failed points again.")
 @click.option("--dry-run", is_flag=True, help="Only list the points.")
+@goal_options
 @db_option
 @json_option
 def sweep(
@@ -85,6 +87,8 @@ def sweep(
     timeout: float | None,
     retry_failed: bool,
     dry_run: bool,
+    goal: str,
+    tolerance: float,
     db: str,
     as_json: bool,
     **options: str | None,
@@ -109,7 +113,7 @@ def sweep(
             click.echo(point.text)
         return
     outcomes = run_experiment(db, experiment, timeout, retry_failed)
-    _report(db, experiment, outcomes, as_json)
+    _report(db, experiment, outcomes, (goal, tolerance / 100), as_json)
     if outcomes and all(item.status == "failed" for item in outcomes):
         sys.exit(1)
 
@@ -170,25 +174,33 @@ def run_experiment(
 
 
 def _report(
-    db: str, experiment: Experiment, outcomes: list[PointOutcome], as_json: bool
+    db: str,
+    experiment: Experiment,
+    outcomes: list[PointOutcome],
+    wanted: tuple[str, float],
+    as_json: bool,
 ) -> None:
+    """Print all points and the one that serves the goal best."""
     ids = [item.run_id for item in outcomes if item.run_id is not None]
     with storage.EventStore(db, read_only=True) as store:
         summaries = store.summaries(ids)
-    rows = {row.run_id: row for row in configuration_rows([summaries[i] for i in ids])}
+    goal, tolerance = wanted
+    found = configuration_rows([summaries[i] for i in ids], tolerance=tolerance)
+    rows = {row.run_id: row for row in found}
     if as_json:
         answer = {
             "experiment": experiment.name,
             "engine": experiment.engine,
             "base": list(experiment.base),
             "points": [_point_json(item, rows) for item in outcomes],
+            "pick": pick_json(pick(found, goal, tolerance), differing(found)),
         }
         print_json(answer)
         return
     triples = [
         (item.point, rows.get(item.run_id or ""), item.status) for item in outcomes
     ]
-    print_tables([sweep_table(experiment, triples)])
+    print_tables([sweep_table(experiment, triples), pick_table(found, goal, tolerance)])
 
 
 def _point_json(item: PointOutcome, rows: dict[str, Any]) -> dict[str, Any]:

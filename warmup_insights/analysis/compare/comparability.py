@@ -15,11 +15,12 @@ class Comparability:
 
     Times and sizes depend on the device as much as on the settings, so they are only
     judged on one kind of device, and figures of one rank only at one number of ranks.
-    `device_reason` is how the devices differ, None if they do not; `notes` are
-    sentences for a person.
+    Nothing is judged between two models or two kinds of device. `device_reason` is how
+    the devices differ, None if they do not; `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
+        self._reason = _model_reason(old, new) or _kind_reason(old, new)
         self.device_reason = _device_reason(old, new)
         self._rank_reason = _rank_reason(old, new)
         self._log_reason = _engine_reason(old, new)
@@ -37,6 +38,8 @@ class Comparability:
         """Why the figure cannot be judged; None when it can."""
         if figure.key in self._contradictory:
             return CONTRADICTORY
+        if self._reason is not None:
+            return self._reason
         if figure.per_device and self.device_reason is not None:
             return self.device_reason
         if figure.per_rank and self._rank_reason is not None:
@@ -52,7 +55,9 @@ class Comparability:
 
     def _sentences(self) -> Iterator[str]:
         yield from _contradiction_note(self._contradictory)
-        if self.device_reason is not None:
+        if self._reason is not None:
+            yield f"No figure is judged better or worse: {self._reason}."
+        elif self.device_reason is not None:
             yield f"Times and sizes are not judged: {self.device_reason}."
         if self._rank_reason is not None:
             yield f"Sizes per rank are not judged: {self._rank_reason}."
@@ -61,6 +66,24 @@ class Comparability:
         for phase, reason in self.bucket_reasons.items():
             if reason is not None:
                 yield f"The {phase} bucket lists are not compared: {reason}."
+
+
+def _model_reason(old: RunSummary, new: RunSummary) -> str | None:
+    """How the models differ; None where they do not or one is unknown. The folder or
+    the owner of a model is no difference."""
+    names = [(run.model or "").rstrip("/").rsplit("/", 1)[-1] for run in (old, new)]
+    if not all(names) or names[0].casefold() == names[1].casefold():
+        return None
+    return f"the models differ ({names[0]}, {names[1]})"
+
+
+def _kind_reason(old: RunSummary, new: RunSummary) -> str | None:
+    kinds = (old.device.kind, new.device.kind)
+    if not all(kinds) or kinds[0] == kinds[1]:
+        return None
+    if old.synthetic != new.synthetic and "simulated" in kinds:
+        return "one run is simulated and the other is not"
+    return f"the kinds of device differ ({kinds[0]}, {kinds[1]})"
 
 
 def _device_reason(old: RunSummary, new: RunSummary) -> str | None:

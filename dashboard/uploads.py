@@ -1,0 +1,154 @@
+"""Logs that a visitor drops onto a page: read into the store, with what became of them."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO, cast
+
+import streamlit as st
+
+from dashboard import data, widgets
+from dashboard.text import markdown
+from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.ingest import Options, Outcome, ingest_file
+
+STATES = {
+    "new": "stored",
+    "unchanged": "already stored, nothing was added",
+    "continued": "has grown since, continued",
+    "failed": "could not be read",
+}
+
+MAX_FILES = 100
+"""Uploads at once; all of them lie in the memory of the server."""
+
+
+def field() -> list[Any]:
+    """The field that logs are dropped onto; the logs, or none when there are too many."""
+    files = st.file_uploader(
+        "Drop start-up logs of vLLM here: text, .gz, .zst, notebook or JSON, one or several",
+        accept_multiple_files=True,
+    )
+    if len(files) > MAX_FILES:
+        st.error(
+            f"At most {MAX_FILES} logs can be read at once, these are {len(files)}. "
+            "`warmup-insights ingest FOLDER` reads any number."
+        )
+        return []
+    return list(files)
+
+
+def options() -> Options:
+    """How the logs are to be read, as the visitor says."""
+    left, middle, right = st.columns(3)
+    year = left.text_input(
+        "Year", help="For stamps without one; else the newest possible"
+    )
+    zone = middle.text_input(
+        "Time zone of the stamps", placeholder="unknown, taken as UTC"
+    )
+    label = right.text_input("Label for the new runs")
+    is_synthetic = st.checkbox("These logs are made up or simulated")
+    return Options(
+        year=int(year) if year.strip().isdigit() else None,
+        timezone=zone.strip() or None,
+        label=label.strip() or None,
+        synthetic=is_synthetic,
+    )
+
+
+def ingested(file: Any, options: Options) -> Outcome:
+    """Read one log into the store."""
+    file.seek(0)
+    size = max(file.size, 1)
+    bar = st.progress(0.0, text=f"Reading {markdown(file.name, 80)}")
+    done = 0
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+        bar.progress(
+            min(1.0, done / size / 2), text=f"Reading {markdown(file.name, 80)}"
+        )
+
+    try:
+        return ingest_file(
+            data.store(), cast(BinaryIO, file), file.name, options, progress=progress
+        )
+    except WarmupInsightsError as error:
+        return Outcome(file.name, state="failed", error=str(error))
+    finally:
+        bar.empty()
+
+
+def show_report(outcome: Outcome) -> None:
+    """What became of the lines of a log, and its runs."""
+    report = outcome.report
+    with st.container(border=True, gap="small"):
+        _head(outcome)
+        if outcome.error is not None:
+            st.error(markdown(outcome.error, 600))
+            return
+        _counts(report)
+        for problem in report.get("problems", []):
+            st.warning(markdown(problem, 600))
+        _links(outcome)
+        _unknown(report)
+
+
+def show_line(outcome: Outcome) -> None:
+    """What became of a log and its runs, in a line."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _head(outcome)
+        if outcome.error is not None:
+            st.markdown(markdown(outcome.error, 300))
+        else:
+            _links(outcome)
+
+
+def _head(outcome: Outcome) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", width="content"):
+        st.markdown(f"**{markdown(outcome.path, 80)}**", width="content")
+        st.badge(
+            STATES[outcome.state], color="red" if outcome.error is not None else "green"
+        )
+
+
+def _counts(report: dict[str, Any]) -> None:
+    widgets.headline(
+        [
+            widgets.Headline("Lines", f"{report.get('lines', 0):,}"),
+            widgets.Headline("Events", f"{report.get('events', 0):,}"),
+            widgets.Headline(
+                "Unknown but relevant", f"{report.get('unknown', 0):,}",
+                "Lines that look like start-up and match no rule",
+            ),
+            widgets.Headline("Not convertible", f"{report.get('failed', 0):,}"),
+            widgets.Headline("Dialects", ", ".join(report.get("dialects", [])) or "none"),
+        ]
+    )  # fmt: skip
+
+
+def _links(outcome: Outcome) -> None:
+    if not outcome.run_ids:
+        st.markdown(":orange[No start-up was found in this file.]")
+        return
+    row = st.container(horizontal=True, width="content")
+    for run_id in outcome.run_ids:
+        row.page_link(
+            widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
+            query_params={"run": run_id},
+        )  # fmt: skip
+
+
+def _unknown(report: dict[str, Any]) -> None:
+    lines = [*report.get("unknown_lines", [])]
+    lines += [(line, text) for line, _, text in report.get("failed_lines", [])]
+    if lines:
+        with st.expander(f"Lines that were not understood (first {len(lines)})"):
+            st.dataframe(
+                {
+                    "line": [line for line, *_ in lines],
+                    "text": [row[1] for row in lines],
+                },
+                hide_index=True,
+            )

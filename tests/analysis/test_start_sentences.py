@@ -1,0 +1,88 @@
+"""The first sentences about a start state figures of its summary, for every log at hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import REAL_LOGS, ROOT
+from warmup_insights import runs
+from warmup_insights.analysis.sentences import (
+    BUCKETS,
+    largest_phase,
+    phase_words,
+    start_sentences,
+)
+from warmup_insights.ingest import find_files, ingest_path
+from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.storage import EventStore
+from warmup_insights.units import format_bytes, format_duration
+
+
+@pytest.fixture(scope="module")
+def summaries(tmp_path_factory):
+    folders = [str(folder) for folder in (ROOT / "sample_logs", REAL_LOGS)
+               if folder.is_dir()]  # fmt: skip
+    with EventStore(tmp_path_factory.mktemp("sentences") / "all.db") as store:
+        for path in find_files(folders):
+            ingest_path(store, path)
+        return [runs.current(store, run).summary for run in store.runs(limit=1000)]
+
+
+def test_the_time_is_that_of_the_summary(summaries):
+    for summary in summaries:
+        first = start_sentences(summary)[0]
+        wall = BY_NAME["wall_s"].trusted(summary)
+        if summary.time.ready_at is not None and wall:
+            assert first.startswith(f"Ready after {format_duration(wall)}"), first
+            assert format_duration(summary.time.ready_s) in first
+        if "wall_s" in contradictory(summary):
+            assert "contradictory" in first
+        if summary.failure is not None:
+            assert first.startswith("Failed")
+
+
+def test_the_largest_phase_is_named_with_its_seconds(summaries):
+    named = 0
+    for summary in summaries:
+        found, wall = largest_phase(summary), BY_NAME["wall_s"].trusted(summary)
+        if found is None or not wall:
+            continue
+        name, seconds = found
+        first = start_sentences(summary)[0]
+        words = "buckets" if name == BUCKETS else phase_words(name)
+        assert f"{format_duration(seconds)}" in first, first
+        assert words in first or "bucket" in first, first
+        named += 1
+    assert named > 25
+
+
+def test_memory_of_graphs_is_that_of_the_summary(summaries):
+    for summary in summaries:
+        used = BY_NAME["graph_memory_bytes"].trusted(summary)
+        reserved = BY_NAME["graph_reserved_bytes"].trusted(summary)
+        sentences = start_sentences(summary)
+        if len(sentences) == 2 and used and used > 0:
+            assert format_bytes(used) in sentences[1]
+            if reserved:
+                assert format_bytes(reserved) in sentences[1]
+
+
+def test_there_are_one_or_two_sentences_for_every_run(summaries):
+    assert len(summaries) > 40
+    for summary in summaries:
+        sentences = start_sentences(summary)
+        assert 1 <= len(sentences) <= 2
+        text = " ".join(sentences)
+        assert "None" not in text
+        assert " ?" not in text
+
+
+def test_the_documented_warm_up_is_explained(summaries):
+    (found,) = [s for s in summaries if s.source.name == "warmup_doc_capture.log"]
+    assert start_sentences(found) == [
+        "Time to ready is not stated; the engine states 49 s for its warm-up; 21 s of "
+        "59 s (36 %) went into capturing graphs of buckets, 28 s lie where lines were cut "
+        "out of the log.",
+        "14.19 GiB of 15.83 GiB reserved for graphs were used; 15 of 24 prompt and 48 of "
+        "48 decode buckets have a graph.",
+    ]
