@@ -12,9 +12,9 @@ from parsers import DIALECTS, all_rules
 from parsers.dispatch import Dispatcher
 from parsers.engine import LineParser
 from parsers.notebook import MAX_BYTES, looks_like_notebook, text_of
-from parsers.open_run import ParsedRun
 from parsers.profiler_events import looks_like_events, read_events
 from parsers.report import ParseReport
+from parsers.runs import ParsedRun
 from parsers.select import Lines, Selector, make_selector
 from parsers.source import TextBlocks, looks_binary
 from parsers.stamps import Clock
@@ -120,12 +120,11 @@ class LogReader:
 
     def _lines(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         parser = LineParser(
-            (),
+            _dispatch_tables(),
+            report=self.report,
             clock=self._clock,
             timezone=self._timezone,
-            dispatcher=_dispatch_tables(),
         )
-        parser.report = self.report
         self.runs = parser.runs
         number = 0
         for block in _whole_lines(blocks):
@@ -211,13 +210,10 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)
-    feed_known, feed_slowly = parser.feed_known, parser.feed_slowly
     lines = Lines(block)
     for index, text in lines.with_any(_selector().ends(block)):
         line = number + index + 1
-        if feed_known(text, line):
-            continue
-        feed_slowly(text, line)
+        parser.feed(text, line)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
             return _feed_all(parser, lines.after(index), line)
