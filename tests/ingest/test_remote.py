@@ -11,7 +11,7 @@ import pytest
 
 from tests.ingest.builders import CAPTURE
 from warmup_insights.errors import InputError
-from warmup_insights.ingest.remote import (
+from warmup_insights.ingest.find import (
     RemoteFile,
     Steady,
     UnsteadyError,

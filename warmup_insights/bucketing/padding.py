@@ -9,10 +9,12 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
-from warmup_insights.bucketing.base import Bucket, Phase
+from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, Phase
+from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lengths import LengthDistribution
 from warmup_insights.bucketing.lookup import BucketTable, Lookup
 from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.errors import InputError
 
 _MAX_BATCH_SIZES = 32
 _MAX_FULL_CHUNKS = 4096
@@ -194,3 +196,33 @@ def _summarise(unit: str, samples: Iterable[_Sample]) -> PaddingSummary | None:
         worst[1].bucket,
         uncovered / weights,
     )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Buckets and their padding, or the `problem` that leaves none.
+
+    `padding` is None as well where no request lengths were given.
+    """
+
+    strategy: str
+    title: str
+    generated: GeneratedBuckets | None = None
+    padding: PaddingReport | None = None
+    problem: str | None = None
+
+
+def try_settings(
+    settings: BucketingSettings, lengths: LengthDistribution | None = None
+) -> Trial:
+    """What the settings generate, and the padding that requests of the lengths meet."""
+    name = settings.strategy
+    title = STRATEGIES[name].title if settings.bucket_file is None else "file"
+    try:
+        generated = generate(settings)
+    except InputError as error:
+        return Trial(name, title, problem=str(error))
+    padding = None
+    if lengths is not None:
+        padding = report_padding(settings, BucketTable(settings, generated), lengths)
+    return Trial(name, title, generated, padding)

@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from warmup_insights.bucketing import (
-    GeneratedBuckets,
-    GeneratedBuckets2D,
-    LengthDistribution,
-    Lookup,
-    Padding,
-    PaddingReport,
-    Trial,
-    TwoDimSettings,
-    WalkStep,
-)
+from warmup_insights.bucketing.base import GeneratedBuckets
+from warmup_insights.bucketing.lengths import LengthDistribution
+from warmup_insights.bucketing.lookup import Lookup, WalkStep
+from warmup_insights.bucketing.padding import Padding, PaddingReport, Trial
+from warmup_insights.bucketing.two_dim import GeneratedBuckets2D, TwoDimSettings
 
 
 def generated_payload(

@@ -6,22 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from warmup_insights.bucketing import (
-    STRATEGIES,
-    Bucket,
-    DroppedBucket,
-    GeneratedBuckets,
-    GeneratedBuckets2D,
-    LengthDistribution,
-    Lookup,
+from warmup_insights.bucketing.base import Bucket, DroppedBucket, GeneratedBuckets
+from warmup_insights.bucketing.generate import STRATEGIES
+from warmup_insights.bucketing.lengths import LengthDistribution
+from warmup_insights.bucketing.lint import Problem
+from warmup_insights.bucketing.lookup import Lookup, WalkStep
+from warmup_insights.bucketing.padding import (
     Padding,
     PaddingReport,
     PaddingSummary,
-    Problem,
     Trial,
-    TwoDimSettings,
-    WalkStep,
 )
+from warmup_insights.bucketing.two_dim import GeneratedBuckets2D, TwoDimSettings
 from warmup_insights.export.tables import TextTable, make_table
 
 MOST_VALUES = 24

@@ -8,26 +8,21 @@ from typing import Any, Literal, get_args
 
 import click
 
-from warmup_insights.bucketing import (
-    Bucket2D,
-    BucketingSettings,
-    BucketTable,
-    Phase,
-    StrategyName,
-    find_two_dim,
-    format_bucket_file,
-    generate,
-    generate_two_dim,
-    lint_bucket_lines,
-    padding_of,
-    report_padding,
-    rules_name,
-    try_settings,
-    two_dim_settings,
-    walk_decode,
-)
-from warmup_insights.bucketing.file import open_bucket_lines
+from warmup_insights.bucketing.base import Phase, StrategyName
+from warmup_insights.bucketing.file import format_bucket_file, open_bucket_lines
+from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lengths import Assumption
+from warmup_insights.bucketing.lint import lint_bucket_lines
+from warmup_insights.bucketing.lookup import BucketTable, walk_decode
+from warmup_insights.bucketing.padding import padding_of, report_padding, try_settings
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.two_dim import (
+    Bucket2D,
+    find_two_dim,
+    generate_two_dim,
+    two_dim_settings,
+)
+from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli import bucket_payloads as payloads
 from warmup_insights.cli import bucket_tables as tables
 from warmup_insights.cli.bucket_options import (

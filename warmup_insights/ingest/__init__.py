@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmup_insights.ingest.cluster import ingest_on_ray
-    from warmup_insights.ingest.cores import choose_jobs
-    from warmup_insights.ingest.find import find_files
-    from warmup_insights.ingest.many import ingest_files
+    from warmup_insights.ingest.find import find_files, find_remote
+    from warmup_insights.ingest.many import choose_jobs, ingest_files
     from warmup_insights.ingest.outcome import Options, Outcome, Progress, Watcher
-    from warmup_insights.ingest.remote import find_remote
     from warmup_insights.ingest.single import ingest_file, ingest_path
 
 _MODULES = {
-    "choose_jobs": "cores",
+    "choose_jobs": "many",
     "find_files": "find",
-    "find_remote": "remote",
+    "find_remote": "find",
     "ingest_files": "many",
     "Options": "outcome",
     "Outcome": "outcome",

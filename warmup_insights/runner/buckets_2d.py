@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing import (
+from warmup_insights.bucketing.two_dim import (
     Bucket2D,
     GeneratedBuckets2D,
     TwoDimSettings,

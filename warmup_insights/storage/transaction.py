@@ -20,7 +20,14 @@ from warmup_insights.model.events import Event
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.storage.queries import Queries, spool_prefix
-from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
+from warmup_insights.storage.rows import (
+    EVENT_COLUMNS,
+    Row,
+    careful_rows,
+    clean_text,
+    event_rows,
+    to_json,
+)
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -31,7 +38,6 @@ from warmup_insights.storage.schema import (
     store_info,
 )
 from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
-from warmup_insights.storage.text import clean_text, to_json
 
 AT_ONCE = 300 if sqlite3.sqlite_version_info >= (3, 32) else 70
 """So many rows go in one statement of SQLite; an older one takes 999 values in all."""
