@@ -11,12 +11,13 @@ import pandas as pd
 from warmup_insights.bucketing.base import GeneratedBuckets, StrategyName
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES
-from warmup_insights.bucketing.lengths import (
+from warmup_insights.bucketing.padding import (
     LengthDistribution,
+    Trial,
     assume_lengths,
     parse_lengths,
+    try_settings,
 )
-from warmup_insights.bucketing.padding import Trial, try_settings
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary

@@ -12,8 +12,7 @@ from dashboard import data, frames, lab, run_picker, widgets
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
-from warmup_insights.bucketing.lengths import LengthDistribution
-from warmup_insights.bucketing.padding import Trial
+from warmup_insights.bucketing.padding import LengthDistribution, Trial
 from warmup_insights.bucketing.versions import MAIN, RELEASES, rules_name
 from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_duration, format_percent

@@ -10,13 +10,14 @@ from tests.bucketing.helpers import make_settings
 from tests.bucketing.test_lookup import documented_table
 from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.generate import generate
-from warmup_insights.bucketing.lengths import (
+from warmup_insights.bucketing.lookup import BucketTable, walk_decode
+from warmup_insights.bucketing.padding import (
     LengthDistribution,
     assume_lengths,
+    padding_of,
     parse_lengths,
+    report_padding,
 )
-from warmup_insights.bucketing.lookup import BucketTable, walk_decode
-from warmup_insights.bucketing.padding import padding_of, report_padding
 from warmup_insights.errors import InputError
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
-from warmup_insights.bucketing.lengths import assume_lengths
-from warmup_insights.bucketing.padding import try_settings
+from warmup_insights.bucketing.padding import assume_lengths, try_settings
 
 SETTINGS = settings_from_mapping(
     {

@@ -15,7 +15,7 @@ from dashboard.settings import read_settings
 from dashboard.text import markdown
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
-from warmup_insights.bucketing.lengths import assume_lengths
+from warmup_insights.bucketing.padding import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
 from warmup_insights.errors import InputError

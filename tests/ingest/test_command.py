@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tests.ingest.builders import write_logs
 from warmup_insights.cli import cli
-from warmup_insights.cli.ingest_progress import (
+from warmup_insights.cli.ingest import (
     BarWatcher,
     IngestWatcher,
     sizes_of,

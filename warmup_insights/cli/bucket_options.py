@@ -13,7 +13,7 @@ import msgspec
 
 from warmup_insights.bucketing.base import Phase, StrategyName
 from warmup_insights.bucketing.environment import settings_from_mapping
-from warmup_insights.bucketing.lengths import (
+from warmup_insights.bucketing.padding import (
     Assumption,
     LengthDistribution,
     assume_lengths,

@@ -10,7 +10,6 @@ import click
 from warmup_insights.analysis.plan_recommend import Recommendation, recommend
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
-from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     Command,
     db_option,
@@ -20,6 +19,7 @@ from warmup_insights.cli.options import (
     read_assignments,
 )
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
+from warmup_insights.drainer import load_runs
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
 from warmup_insights.model.events import Bucket

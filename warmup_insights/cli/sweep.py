@@ -32,7 +32,7 @@ from warmup_insights.cli.sweep_runs import (
 )
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import SettingError
-from warmup_insights.export.sweeps import sweep_table
+from warmup_insights.export.plans import sweep_table
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_duration
 
