@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from warmup_insights import storage
-from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.model.run import RunRecord
 from warmup_insights.recorder import Recorder
-from warmup_insights.runs import current, refresh
+from warmup_insights.runs import refresh
 from warmup_insights.storage.drain import Drained, drain
 from warmup_insights.storage.spool import Spool, SpoolFile, find_spools
 
@@ -191,13 +190,3 @@ def main() -> None:
         time.sleep(STEP_S)
     time.sleep(STEP_S)  # a process of the engine may have begun meanwhile
     drainer.finish()
-
-
-def load_runs(db: str, names: Sequence[str]) -> list[Folded]:
-    """Summaries and bucket rows of the runs that a user named, in that order.
-
-    Raises:
-        StoreError: there is no such run, or more than one, or no database.
-    """
-    with open_store(db) as store:
-        return [current(store, store.find_run(name)) for name in names]

@@ -17,7 +17,7 @@ from warmup_insights.cli.ingest import (
     sizes_of,
     watch,
 )
-from warmup_insights.ingest import Outcome
+from warmup_insights.ingest.outcome import Outcome
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_missing_fsspec_is_a_sentence(monkeypatch):
 
 def test_connection_that_breaks_is_an_error_and_not_an_end(tmp_path):
     """Nothing of the log is stored; the same bytes from a damaged disk would be."""
-    from warmup_insights.ingest import ingest_file
+    from warmup_insights.ingest.single import ingest_file
     from warmup_insights.storage import EventStore
 
     class Broken:

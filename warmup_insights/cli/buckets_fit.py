@@ -18,6 +18,7 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name, version_of_run
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     db_option,
     force_option,
@@ -30,7 +31,6 @@ from warmup_insights.cli.printing import (
     print_tables,
     write_result,
 )
-from warmup_insights.drainer import load_runs
 from warmup_insights.errors import InputError
 from warmup_insights.export.fits import bucket_file_text, bucket_tables, fit_table
 from warmup_insights.units import (

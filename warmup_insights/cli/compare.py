@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from warmup_insights.analysis.compare import compare as compare_runs
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.drainer import load_runs
 from warmup_insights.export.comparison import comparison_markdown, comparison_tables
 
 

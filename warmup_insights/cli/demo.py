@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from warmup_insights import ingest as reading
 from warmup_insights import storage
 from warmup_insights.cli.dashboard import dashboard as open_dashboard
 from warmup_insights.cli.ingest import print_outcomes
@@ -16,6 +15,7 @@ from warmup_insights.cli.printing import print_tables
 from warmup_insights.cli.run import run
 from warmup_insights.cli.runs import runs_table, table_rows
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 
 DEFAULT_DB = "warmup_insights_demo.db"
@@ -31,13 +31,15 @@ DEFAULT_DB = "warmup_insights_demo.db"
 @click.option("--logs", type=click.Path(path_type=Path), help="Folder of sample logs.")
 def demo(db: str, dashboard: bool, with_run: bool, logs: Path | None) -> None:
     """What was in the demo database before is removed."""
+    from warmup_insights.ingest.single import ingest_path
+
     folder = logs or sample_folder()
     _remove(Path(db))
     with storage.EventStore(db) as store:
-        files = list(reading.find_files([str(folder)]))
+        files = list(find_files([str(folder)]))
         # The figures of samples with that name are invented.
         outcomes = [
-            reading.ingest_path(
+            ingest_path(
                 store, path, Options(synthetic=Path(path).name.startswith("made_"))
             )
             for path in files

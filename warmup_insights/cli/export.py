@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import write_result
-from warmup_insights.drainer import load_runs
 from warmup_insights.export import runs
 from warmup_insights.export.runs import run_json
 

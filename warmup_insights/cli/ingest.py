@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-import warmup_insights.ingest as reading
 from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
+from warmup_insights.ingest.find import find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.units import format_bytes, format_count
@@ -183,7 +183,7 @@ def ingest(
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        outcomes = _ingest_here(db, list(reading.find_files(paths)), options, jobs)
+        outcomes = _ingest_here(db, list(find_files(paths)), options, jobs)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     else:
@@ -194,24 +194,24 @@ def ingest(
 def _ingest_here(
     db: str, files: list[str], options: Options, jobs: int | None
 ) -> list[Outcome]:
+    from warmup_insights.ingest.many import choose_jobs, ingest_files
+
     with storage.EventStore(db) as store:
         if options.is_growing:
             return [_follow(store, files, options)]
-        jobs = reading.choose_jobs(files) if jobs is None else jobs
+        jobs = choose_jobs(files) if jobs is None else jobs
         with _watched(watch(sizes_of(files))) as watcher:
-            return reading.ingest_files(
-                store, files, options, jobs=jobs, watcher=watcher
-            )
+            return ingest_files(store, files, options, jobs=jobs, watcher=watcher)
 
 
 def _ingest_on_ray(
     db: str, paths: tuple[str, ...], options: Options, address: str
 ) -> list[Outcome]:
-    files = reading.find_remote(paths)
+    from warmup_insights.ingest.cluster import ingest_on_ray
+
+    files = find_remote(paths)
     with _watched(watch([file.size_bytes for file in files])) as watcher:
-        return reading.ingest_on_ray(
-            db, files, options, address=address, watcher=watcher
-        )
+        return ingest_on_ray(db, files, options, address=address, watcher=watcher)
 
 
 @contextmanager
@@ -236,16 +236,19 @@ def _watched(watcher: IngestWatcher) -> Iterator[IngestWatcher]:
 
 def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
     """Read a file again whenever it has grown; unfinished runs show as running."""
+    from warmup_insights.ingest.single import ingest_path
+    from warmup_insights.runs import refresh
+
     if len(files) != 1 or files[0] == "-":
         raise InputError("--follow takes one file; start one command for each")
     path, pause, quiet_since = files[0], 1.0, time.monotonic()
-    outcome = reading.ingest_path(store, path, options)
+    outcome = ingest_path(store, path, options)
     click.echo(f"Following {path}; press Ctrl-C to stop", err=True)
     try:
         while time.monotonic() - quiet_since < QUIET_AFTER_S:
             time.sleep(pause)
             before = time.monotonic()
-            latest = reading.ingest_path(store, path, options)
+            latest = ingest_path(store, path, options)
             # Reading takes longer as the file grows: never more than a tenth of the time.
             pause = max(1.0, 10 * (time.monotonic() - before))
             if latest.state != "unchanged":
@@ -253,8 +256,6 @@ def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
                 _print_state(store, outcome)
     except KeyboardInterrupt:
         click.echo("", err=True)
-    from warmup_insights.runs import refresh
-
     # The file is not followed any more: a run that is not finished is unknown again.
     for run_id in outcome.run_ids:
         refresh(store, run_id)

@@ -10,6 +10,7 @@ import click
 from warmup_insights.analysis.plan_recommend import Recommendation, recommend
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     Command,
     db_option,
@@ -19,7 +20,6 @@ from warmup_insights.cli.options import (
     read_assignments,
 )
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.drainer import load_runs
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
 from warmup_insights.model.events import Bucket

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 from msgspec import to_builtins
 
+from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.cli.show_text import buckets_table, print_summary
-from warmup_insights.drainer import load_runs, open_store
+from warmup_insights.drainer import open_store
 from warmup_insights.model.events import encode
 
 

@@ -138,10 +138,6 @@ class Transaction(Queries):
         return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        if self._mark == "?" and len(block) <= AT_ONCE:
-            # One statement, which SQLite does as a whole or not at all.
-            self._insert_small(run_id, first, block)
-            return
         self._connection.exec_driver_sql("SAVEPOINT append_block")
         try:
             self._insert_rows(event_rows(run_id, first, block))
@@ -149,12 +145,6 @@ class Transaction(Queries):
             self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
             self._insert_rows(careful_rows(run_id, first, block))
         self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
-
-    def _insert_small(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        try:
-            self._insert_rows(event_rows(run_id, first, block))
-        except _REFUSED:
-            self._insert_rows(careful_rows(run_id, first, block))
 
     def _insert_rows(self, rows: list[Row]) -> None:
         self._insert_many(_insert_sql(events.name, EVENT_COLUMNS, self._mark), rows)
