@@ -210,11 +210,6 @@ class Steady:
         with _explained(self._shown):
             return self._file.read(size)
 
-    def readline(self, size: int = -1) -> bytes:
-        """Read to the end of the line. Raises UnsteadyError."""
-        with _explained(self._shown):
-            return self._file.readline(size)
-
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a place in the file."""
         return self._file.seek(offset, whence)

@@ -118,13 +118,7 @@ class _Watched:
 
     def read(self, size: int = -1) -> bytes:
         """Read from the file."""
-        return self._count(self._file.read(size))
-
-    def readline(self, size: int = -1) -> bytes:
-        """Read to the end of the line."""
-        return self._count(self._file.readline(size))
-
-    def _count(self, data: bytes) -> bytes:
+        data = self._file.read(size)
         self._unreported += len(data)
         if self._unreported and (not data or self._unreported >= PROGRESS_BYTES):
             self._progress(self._unreported)
