@@ -72,7 +72,7 @@ def test_a_storage_inside_another_is_opened_by_its_whole_address(archive):
     found = find_remote([f"zip://*.log::file://{archive}"])
     assert [f.shown for f in found] == [f"zip://b.log::file://{archive}"]
     with open_remote(found[0]) as (file, modified):
-        assert (file.readline(), modified) == (b"12345", None)
+        assert (file.read(), modified) == (b"12345", None)
 
 
 def test_time_of_writing_is_known_where_the_storage_tells_it(memory):

@@ -147,7 +147,7 @@ def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
             phase,
             dimension,
             parameters,
-            tuple(strategy.values(parameters, settings, phase, short)),
+            tuple(strategy.values(settings, parameters, range_name(phase, short))),
         )
         for dimension, short, parameters in zip(
             DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True
