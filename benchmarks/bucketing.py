@@ -13,13 +13,10 @@ import random
 import time
 from bisect import bisect_left
 
-from warmup_insights.bucketing import (
-    Bucket,
-    BucketIndex,
-    BucketTable,
-    generate,
-    settings_from_mapping,
-)
+from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.lookup import BucketIndex, BucketTable
 
 LINEAR = {"VLLM_BUCKETING_STRATEGY": "lin"}
 INPUTS = {

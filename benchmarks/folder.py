@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from warmup_insights.ingest.cores import usable_cores  # noqa: E402
+from warmup_insights.ingest.many import usable_cores  # noqa: E402
 
 SAMPLES = ("vllm-fork/warmup_doc_capture.log", "reference/cpu_run_gaudi.log")
 ORDINARY = (

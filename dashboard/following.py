@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from warmup_insights.errors import WarmupInsightsError
-from warmup_insights.ingest import Options, ingest_path
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 

@@ -8,18 +8,17 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from warmup_insights.bucketing import (
-    STRATEGIES,
-    GeneratedBuckets,
+from warmup_insights.bucketing.base import GeneratedBuckets, StrategyName
+from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.generate import STRATEGIES
+from warmup_insights.bucketing.padding import (
     LengthDistribution,
-    StrategyName,
     Trial,
     assume_lengths,
     parse_lengths,
-    settings_from_mapping,
     try_settings,
-    version_of_run,
 )
+from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 

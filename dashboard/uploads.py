@@ -9,7 +9,8 @@ import streamlit as st
 from dashboard import data, widgets
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
-from warmup_insights.ingest import Options, Outcome, ingest_file
+from warmup_insights.ingest.outcome import Options, Outcome
+from warmup_insights.ingest.single import ingest_file
 
 STATES = {
     "new": "stored",

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from warmup_insights.model import summary as model
-from warmup_insights.storage.migrations import NEWEST
-from warmup_insights.storage.schema import metadata
+from warmup_insights.storage.schema import NEWEST, metadata
 
 PAGE = Path(__file__).with_name("schema.md")
 HEAD = f"""\

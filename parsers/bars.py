@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from parsers.averages import Average
-from parsers.pending import BarClock, RankState
+from parsers.pending import Average, BarClock, RankState
 from parsers.signals import BarUpdate, Origin
 from warmup_insights.model.events import (
     Bucket,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from parsers.base import LineRule
-from parsers.literals import any_of
+from parsers.select import any_of
 
 _HEAD = 14
 Matcher = Callable[[str], "re.Match[str] | None"]

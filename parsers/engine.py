@@ -7,69 +7,60 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Iterable
 
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, clean, peel, peel_redrawn
 from parsers.evidence import API_SERVER, ENGINE_CONFIG
-from parsers.open_run import OpenRun, ParsedRun, Source
-from parsers.repeats import STAMP, KnownHead, KnownMessage, Repeats, is_plain
 from parsers.report import ParseReport
-from parsers.runs import BACK_S, LEAP_S
-from parsers.signals import ENDINGS, Origin, RankNamed, StepLine, is_foreign
+from parsers.runs import OpenRun, ParsedRun, Source
+from parsers.signals import Origin, RankNamed, is_foreign
 from parsers.stamps import Clock
 from parsers.tracker import stamped
-from warmup_insights.model.events import (
-    Event,
-    RunStarted,
-)
+from warmup_insights.model.events import Event, RunStarted
 
 MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
-"""By then it is clear which engine speaks."""
+"""By then it is clear which engine wrote the log."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 
 
 class _Unreadable(Exception):
-    """A rule, named here, knows the line and cannot convert what it holds."""
+    """A rule, named here, matches the line and cannot convert what it holds."""
 
 
 class LineParser:
-    """Feeds on lines, gives events.
+    """Turns the lines of one source into events, in order.
 
     Args:
-        rules: the rules of all dialects, each once.
+        dispatcher: the rules of all dialects.
+        report: counts what happened to the lines; a new one if none is given.
         clock: gives stamps a year and a zone.
         timezone: name of the zone for `RunStarted`; None when unknown.
     """
 
     def __init__(
         self,
-        rules: Sequence[LineRule],
+        dispatcher: Dispatcher,
         *,
+        report: ParseReport | None = None,
         clock: Clock | None = None,
         timezone: str | None = None,
-        dispatcher: Dispatcher | None = None,
     ) -> None:
-        self.report = ParseReport()
+        self.report = report or ParseReport()
         self.runs: list[ParsedRun] = []
         self._groups: list[tuple[int, list[Event]]] = []
         self._out: list[Event] = []
-        self._dispatch = dispatcher or Dispatcher(rules)
+        self._dispatch = dispatcher
         self._clock = clock or Clock()
         self._timezone = timezone
-        self._repeats = Repeats()
         self._sources: dict[str | None, Source] = {}
         self._source: str | None = None
         self._read_from(None)
-        self._stamps = self._clock.known
         self._line = 0
-        self._known_line = -1
 
     def _read_from(self, name: str | None) -> None:
         """From here on lines are those of this container, pod or unit."""
@@ -78,7 +69,6 @@ class LineParser:
             source = self._sources[name] = Source()
         self._source, self._now = name, source
         self._open, self._joiner = source.open, source.joiner
-        self._heads = self._repeats.heads = source.heads
         if source.open is not None:
             self._collect_for(source.open.ordinal)
 
@@ -116,110 +106,11 @@ class LineParser:
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
-        if not self.feed_known(line, number):
-            self.feed_slowly(line, number)
-
-    def feed_known(self, line: str, number: int) -> bool:
-        """Read a line whose head was seen before; False when it needs a closer look.
-
-        It gives what `feed_slowly` would give, which a test compares.
-        """
-        # The hot path: calls that can be saved are saved.
-        end = line.find("] ") + 2
-        cut = line.find(" [", 0, end)
-        if cut < STAMP:
-            return False
-        head = self._heads.get(line[: cut - STAMP] + line[cut:end])
-        run = self._open
-        if head is None or run is None or not self._joiner.is_idle:
-            return False
-        stamp = line[cut - STAMP : cut]
-        time = self._stamps.get(stamp) or self._clock.short(stamp)
-        if time is None or (
-            run.last_time is not None and not -BACK_S <= time - run.last_time <= LEAP_S
-        ):
-            return False
-        message = line[end:]
-        known = head.messages.get(message) or self._make_quickly(head, message)
-        if known is None:
-            return False
-        self._count(run, known, time, message, number)
-        if known.event is not None and head.state.is_idle and run.has_buckets:
-            self.report.events += 1
-            event = replace(known.event, time=time, rank=head.rank, line=number)
-            self._out.append(event)
-        elif known.made:
-            self._emit_known(run, head, known.made[0], Origin(time, head.rank, number))
-        return True
-
-    def _emit_known(
-        self, run: OpenRun, head: KnownHead, item: Made, origin: Origin
-    ) -> None:
-        if type(item) is StepLine:
-            ready = run.tracker.step(head.state, item, origin)
-            self.report.events += len(ready)
-            self._out += ready
-        else:
-            self._emit_item(run, item, origin)
-
-    def feed_slowly(self, line: str, number: int) -> None:
-        """Read one physical line, whatever it is."""
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
-        if "\r" in line:
-            for record in peel_redrawn(line):
-                self._record(record)
-            return
-        records = peel(line)
-        for record in records:
+        for record in peel_redrawn(line) if "\r" in line else peel(line):
             self._record(record)
-        if len(records) == 1:
-            self._learn_head(line, records[0])
-
-    def _make_quickly(self, head: KnownHead, message: str) -> KnownMessage | None:
-        """What a rule makes of a message; None when that is not all there is to do."""
-        if not is_plain(message):
-            return None
-        try:
-            known = self._make(head.level, message, head.file)
-        except _Unreadable:
-            return None
-        if known is None or known.rule.starts or len(known.made) > 1:
-            return None
-        return known
-
-    def _count(
-        self,
-        run: OpenRun,
-        known: KnownMessage,
-        time: float | None,
-        message: str,
-        line: int,
-    ) -> None:
-        """Take notice of a line that a rule knows."""
-        rule = known.rule
-        known.counter[rule.name] += 1
-        if not self.report.is_full:
-            self.report.keep(line, rule.name, message)
-        if run.is_ready:
-            run.lines += 1
-        elif (gap := run.pass_line(time, line, message)) is not None:
-            self._emit(gap)
-        if run.lines < CREDITED_LINES:
-            run.evidence.see_rule(rule, known.made)
-
-    def _learn_head(self, line: str, record: Record) -> None:
-        """Remember who says what, if a rule knew the line."""
-        run = self._open
-        if (
-            run is not None
-            and self._known_line == self._line
-            and not run.tracker.has_ended
-        ):
-            rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
-            state = run.tracker.state_of(rank)
-            self._repeats.add_head(line, record, rank, state)
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
@@ -240,15 +131,19 @@ class LineParser:
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
-        known = self._repeats.message(record) or self._know(record, line, time)
-        if known is None:
+        try:
+            found = self._make(record)
+        except _Unreadable as error:
+            self.report.add_failed(line, str(error), record.message)
             return
-        rule, made = known.rule, known.made
+        if found is None:
+            self._unmatched(record, line, time)
+            return
+        rule, made = found
         if record.is_json:
             self.report.dialects["json"] += 1
         if self._open is None and all(map(is_foreign, made)) and made:
             return
-        self._known_line = line
         run = self._run_for(rule, record, time, line, made)
         run.evidence.see_file(record.file)
         run.ranks.see(record)
@@ -256,39 +151,29 @@ class LineParser:
             run.tracker.is_server = True
         elif rule.starts == ENGINE_CONFIG and not run.is_ready:
             run.has_buckets = False
-        self._count(run, known, time, record.message, line)
+        report = self.report
+        counter = report.matched if made or rule.starts else report.ignored
+        counter[rule.name] += 1
+        report.keep(line, rule.name, record.message)
+        if (gap := run.pass_line(time, line, record.message)) is not None:
+            self._emit(gap)
+        if run.lines < CREDITED_LINES:
+            run.evidence.see_rule(rule, made)
         self._deliver(run, record, made, time, line)
 
-    def _know(
-        self, record: Record, line: int, time: float | None
-    ) -> KnownMessage | None:
-        """What a rule makes of a record; None, and noted, when it makes nothing of it."""
-        try:
-            known = self._make(record.level, record.message, record.file)
-        except _Unreadable as error:
-            self.report.add_failed(line, str(error), record.message)
-            return None
-        if known is None:
-            self._unmatched(record, line, time)
-        return known
+    def _make(self, record: Record) -> tuple[LineRule, list[Made]] | None:
+        """The rule of a record and what it makes; None without a rule.
 
-    def _make(
-        self, level: str | None, message: str, file: str | None
-    ) -> KnownMessage | None:
-        """What a rule makes of a message; None without a rule. Raises _Unreadable."""
-        found = self._dispatch.find(message, level, file)
+        Raises _Unreadable.
+        """
+        found = self._dispatch.find(record.message, record.level, record.file)
         if found is None:
             return None
         rule, match = found
         try:
-            made = rule.make(match)
+            return rule, rule.make(match)
         except (ValueError, OverflowError, IndexError, KeyError):
             raise _Unreadable(rule.name) from None
-        report = self.report
-        counter = report.matched if made or rule.starts else report.ignored
-        known = KnownMessage(rule, made, counter)
-        self._repeats.add_message(level, message, known)
-        return known
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open
@@ -316,7 +201,6 @@ class LineParser:
             for item in made:
                 if isinstance(item, RankNamed):
                     run.ranks.learn(record, item.rank, item.world_size)
-                    self._repeats.forget_heads()
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         for item in made:
@@ -325,8 +209,6 @@ class LineParser:
     def _emit_item(self, run: OpenRun, item: Made, origin: Origin) -> None:
         if item is None or type(item) is RankNamed:
             return
-        if type(item) in ENDINGS:
-            self._repeats.forget_heads()
         if isinstance(item, Event):
             item = run.follow(stamped(item, origin))
         ready = run.tracker.take(item, origin)
@@ -361,7 +243,6 @@ class LineParser:
         if self._open is not None and not is_new:
             return self._open
         self._close_run()
-        self._repeats.forget_heads()
         run = ParsedRun(len(self.runs), line, record.message[:200])
         self.runs.append(run)
         self._now.open = self._open = opened = OpenRun(run)

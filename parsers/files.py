@@ -11,12 +11,17 @@ from typing import BinaryIO
 from parsers import DIALECTS, all_rules
 from parsers.dispatch import Dispatcher
 from parsers.engine import LineParser
-from parsers.notebook import MAX_BYTES, looks_like_notebook, text_of
-from parsers.open_run import ParsedRun
 from parsers.profiler_events import looks_like_events, read_events
 from parsers.report import ParseReport
+from parsers.runs import ParsedRun
 from parsers.select import Lines, Selector, make_selector
-from parsers.source import TextBlocks, looks_binary
+from parsers.source import (
+    MAX_NOTEBOOK_BYTES,
+    TextBlocks,
+    looks_binary,
+    looks_like_notebook,
+    notebook_text,
+)
 from parsers.stamps import Clock
 from warmup_insights.model.events import Event
 
@@ -120,12 +125,11 @@ class LogReader:
 
     def _lines(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         parser = LineParser(
-            (),
+            _dispatch_tables(),
+            report=self.report,
             clock=self._clock,
             timezone=self._timezone,
-            dispatcher=_dispatch_tables(),
         )
-        parser.report = self.report
         self.runs = parser.runs
         number = 0
         for block in _whole_lines(blocks):
@@ -141,14 +145,14 @@ class LogReader:
     def _notebook(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         data = b""
         for block in blocks:
-            if len(data) + len(block) > MAX_BYTES:
+            if len(data) + len(block) > MAX_NOTEBOOK_BYTES:
                 self.report.add_problem(
-                    f"{self._name} is a notebook of more than {MAX_BYTES >> 20} MiB; "
+                    f"{self._name} is a notebook of more than {MAX_NOTEBOOK_BYTES >> 20} MiB; "
                     "save its log output as a text file"
                 )
                 return
             data += block
-        text = text_of(data)
+        text = notebook_text(data)
         if text is None:
             # Not a whole notebook after all: its lines may still hold a log.
             text = data.decode("utf-8", "replace")
@@ -211,13 +215,10 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)
-    feed_known, feed_slowly = parser.feed_known, parser.feed_slowly
     lines = Lines(block)
     for index, text in lines.with_any(_selector().ends(block)):
         line = number + index + 1
-        if feed_known(text, line):
-            continue
-        feed_slowly(text, line)
+        parser.feed(text, line)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
             return _feed_all(parser, lines.after(index), line)

@@ -21,11 +21,6 @@ class Joiner:
         self._line = 0
         self._json: list[str] = []
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is held back."""
-        return self._held is None and not self._json
-
     def passes(self, record: Record) -> bool:
         """Whether a record stands for itself: nothing pends and it opens nothing."""
         return (

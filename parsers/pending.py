@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsers.averages import Average
 from parsers.signals import (
     BarUpdate,
     LazyCaptureStarted,
@@ -14,10 +13,47 @@ from parsers.signals import (
     PrecompileStarted,
     StepLine,
 )
-from warmup_insights.model.events import Bucket, BucketMiss, DefragRan, Note
+from warmup_insights.model.events import Bucket
 
-PASSING = frozenset((BucketMiss, DefragRan, Note))
-"""Events of a server at work: they mean nothing to what comes after them."""
+_NEW, _OLD = 0.3, 0.7
+SLACK_S = 1.0
+"""The elapsed time is drawn in whole seconds; the sum may not leave it by more."""
+
+
+@dataclass(slots=True)
+class Average:
+    """The averages of one bar since its first update: a smoothed rate, turned back.
+
+    tqdm (`std.py`, `EMA` and `update`) keeps two moving averages with smoothing 0.3, of
+    the items and of the seconds of each update that it draws, and draws their ratio. With
+    a = 0.3, b = 0.7 and S(x) = a x + b S(x before), the drawn seconds per item are
+    E = S(dt) / S(dn), so dt = (E S(dn) - b E_before S(dn)_before) / a. An update that tqdm
+    left out is part of the next one that it draws.
+    """
+
+    _items: float = 0.0
+    _item_s: float = 0.0
+    _error_s: float = 0.0
+    _sum_s: float = 0.0
+
+    def add(
+        self, items: int, item_s: float, error_s: float, elapsed_s: float
+    ) -> tuple[float, float] | None:
+        """Seconds of the items of an update, and how far they can be off.
+
+        None when they contradict the elapsed time.
+        """
+        before, before_error = self._items * self._item_s, self._items * self._error_s
+        self._items = _NEW * items + _OLD * self._items
+        self._item_s, self._error_s = item_s, error_s
+        took = (self._items * item_s - _OLD * before) / _NEW
+        error = (self._items * error_s + _OLD * before_error) / _NEW
+        self._sum_s += took
+        is_likely = elapsed_s - SLACK_S <= self._sum_s <= elapsed_s + 1 + SLACK_S
+        if took < -error or not is_likely:
+            self._sum_s = elapsed_s + 0.5
+            return None
+        return max(took, 0.0), error
 
 
 @dataclass(slots=True)
@@ -33,11 +69,11 @@ class PendingStep:
 
 @dataclass(slots=True)
 class BarClock:
-    """What a warm-up bar has told so far."""
+    """What was read of a warm-up bar so far."""
 
     total: int
     done: int = 0
-    """Steps that were told."""
+    """Steps that were reported."""
     elapsed_s: float = 0.0
     has_lines: bool = False
     """Whether the steps have lines of their own."""
@@ -66,10 +102,4 @@ class RankState:
     section: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     omitted: list[OmittedBucket] = field(default_factory=list)
-    omitted_phase: str = "prompt"
     is_validating: bool = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no step, configuration or list is waiting for its end."""
-        return not (self.step or self.settings or self.omitted)

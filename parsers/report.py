@@ -65,12 +65,6 @@ class ParseReport:
         if sentence not in self.problems:
             self.problems.append(sentence)
 
-    @property
-    def relevant(self) -> int:
-        """Lines that hold something about start-up, known or not."""
-        known = sum(self.matched.values()) + sum(self.ignored.values())
-        return known + self.unknown + self.failed
-
     def as_dict(self) -> dict[str, Any]:
         """The report as plain JSON values, without the kept lines."""
         return {

@@ -155,10 +155,6 @@ class ShutdownLine(Signal, frozen=True, gc=False):
     """True for a line that is also printed when an engine that failed goes down."""
 
 
-ENDINGS = (FailureLine, ShutdownLine)
-"""What may end a run: lines after it can be those of another."""
-
-
 def is_foreign(made: object) -> bool:
     """Whether this alone is no sign of an engine: other programs fail as well."""
     return isinstance(made, FailureLine) and made.is_bare

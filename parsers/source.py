@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import json
 import os
 import stat
 import zlib
@@ -71,46 +72,15 @@ class TextBlocks:
         self._report = report
         self._is_broken = False
         self._unpacked = 0
-        # Without a buffer a line would be read byte by byte.
-        is_raw = isinstance(file, io.RawIOBase)
-        self._file: BinaryIO = io.BufferedReader(file, CHUNK) if is_raw else file  # type: ignore[type-var]
-        self._head = self._read_plainly()
-        self._counter = _Counting(self._head, self._file)
-        self._packed = _unpacked(self._head, self._counter)
+        try:
+            head = file.read(CHUNK)
+        except OSError as error:
+            head = self._broken(f"could not be read to its end ({error})")
+        self._counter = _Counting(head, file)
+        self._packed = _unpacked(head, self._counter)
 
     def __iter__(self) -> Iterator[bytes]:
         """Blocks of whole lines, UTF-8."""
-        if self._packed is None and not self._head.startswith(_UTF16):
-            return self._plain_blocks()
-        return self._whole_lines()
-
-    def _plain_blocks(self) -> Iterator[bytes]:
-        """The same for text as it is: nothing is copied that need not be."""
-        block = self._head.removeprefix(codecs.BOM_UTF8)
-        self._head = b""
-        while block:
-            if not block.endswith(b"\n"):
-                rest = self._read_rest()
-                if len(rest) == MAX_LINE and not rest.endswith(b"\n"):
-                    self._say_long()
-                block += rest
-            yield block
-            block = self._read_plainly()
-
-    def _read_plainly(self) -> bytes:
-        try:
-            return self._file.read(CHUNK)
-        except OSError as error:
-            return self._broken(f"could not be read to its end ({error})")
-
-    def _read_rest(self) -> bytes:
-        """The rest of a line."""
-        try:
-            return self._file.readline(MAX_LINE)
-        except OSError as error:
-            return self._broken(f"could not be read to its end ({error})")
-
-    def _whole_lines(self) -> Iterator[bytes]:
         rest = b""
         for chunk in self._chunks():
             block = rest + chunk if rest else chunk
@@ -119,18 +89,15 @@ class TextBlocks:
                 rest = block
                 continue
             if cut == 0:
-                self._say_long()
+                self._report.add_problem(
+                    f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
+                    "only its beginning is read"
+                )
                 cut = len(block)
             yield block[:cut]
             rest = block[cut:]
         if rest:
             yield rest
-
-    def _say_long(self) -> None:
-        self._report.add_problem(
-            f"{self._name} holds a line of more than {MAX_LINE >> 20} MiB; "
-            "only its beginning is read"
-        )
 
     def _chunks(self) -> Iterator[bytes]:
         decoder = None
@@ -148,7 +115,7 @@ class TextBlocks:
         while chunk := self._read_block():
             self._unpacked += len(chunk)
             yield chunk
-            if self._is_bomb():
+            if self._packed is not None and self._is_bomb():
                 return
 
     def _read_block(self) -> bytes:
@@ -245,3 +212,38 @@ def modified_at(path: Path) -> float | None:
         return os.stat(path).st_mtime
     except OSError:
         return None
+
+
+MAX_NOTEBOOK_BYTES = 64 << 20
+
+
+def looks_like_notebook(block: bytes) -> bool:
+    """Whether a file that begins with this block is a notebook."""
+    return block.lstrip()[:1] == b"{" and b'"cells"' in block[:200_000]
+
+
+def notebook_text(data: bytes) -> str | None:
+    """The text of all outputs of a notebook, cell by cell; None when it is no whole notebook."""
+    try:
+        book = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        return None
+    parts: list[str] = []
+    for cell in cells:
+        outputs = cell.get("outputs") if isinstance(cell, dict) else None
+        parts += map(_text, outputs if isinstance(outputs, list) else [])
+    return "\n".join(parts)
+
+
+def _text(output: object) -> str:
+    if not isinstance(output, dict):
+        return ""
+    text = output.get("text")
+    if text is None and isinstance(output.get("data"), dict):
+        text = output["data"].get("text/plain")
+    if isinstance(text, list):
+        return "".join(str(part) for part in text)
+    return text if isinstance(text, str) else ""

@@ -145,8 +145,7 @@ class Clock:
         self._not_after = not_after
         self._zone = zone or timezone.utc
         self._month = 0
-        self.known: dict[str, float] = {}
-        """Seconds of the stamps that were read last; for quick looks."""
+        self._known: dict[str, float] = {}
         self._shift: float | None = None
 
     @property
@@ -171,19 +170,15 @@ class Clock:
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's stamp; None when it is not a time."""
-        cached = self.known.get(stamp)
+        cached = self._known.get(stamp)
         if cached is not None:
             return cached
         seconds = self._read(stamp)
-        if len(self.known) > 4096:
-            self.known.clear()
+        if len(self._known) > 4096:
+            self._known.clear()
         if seconds is not None:
-            self.known[stamp] = seconds
+            self._known[stamp] = seconds
         return seconds
-
-    def short(self, stamp: str) -> float | None:
-        """Seconds since the epoch of `MM-DD HH:MM:SS`; None for any other text."""
-        return self.seconds(stamp) if stamp[2] == "-" else None
 
     def time_of(self, outer: Outer | None, stamp: str | None) -> float | None:
         """Seconds since the epoch of a line with a collector's stamp, an engine's or
@@ -194,11 +189,13 @@ class Clock:
         if outer.has_zone:
             return outer.seconds
         if inner is None:
-            return self.outer(outer)
-        self.learn_shift(outer, inner)
+            return self._outer(outer)
+        if self._shift is None:
+            # How far a collector without a zone is from the engine's clock.
+            self._shift = round((inner - outer.seconds) / 900.0) * 900.0
         return inner
 
-    def outer(self, outer: Outer) -> float:
+    def _outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a collector's stamp."""
         if outer.has_zone:
             return outer.seconds
@@ -207,23 +204,17 @@ class Clock:
         naive = datetime.fromtimestamp(outer.seconds, timezone.utc)
         return naive.replace(tzinfo=self._zone).timestamp()
 
-    def learn_shift(self, outer: Outer, inner: float) -> None:
-        """Remember how far a collector without a zone is from the engine's clock."""
-        if not outer.has_zone and self._shift is None:
-            quarters = round((inner - outer.seconds) / 900.0)
-            self._shift = quarters * 900.0
-
     def _read(self, stamp: str) -> float | None:
         match = _SHORT.fullmatch(stamp)
         if match is None:
             full = full_stamp(stamp)
-            return None if full is None else self.outer(full)
+            return None if full is None else self._outer(full)
         month, day, hour, minute, second = (int(part) for part in match.groups())
         if self._year is None:
             self._year = self._first_year(month, day)
         elif self._month - month >= 6:
             self._year += 1
-            self.known.clear()
+            self._known.clear()
         elif month - self._month >= 6 and self._month:
             # An interleaved line of the old year after the first of the new one.
             return self._stamp(self._year - 1, month, day, hour, minute, second)

@@ -10,7 +10,7 @@ import msgspec
 from parsers.bars import STEP_BARS, bar_phase, captures_done, stage_bar, warmup_bar
 from parsers.bench import BenchCollector
 from parsers.failures import Failures
-from parsers.pending import PASSING, PendingStep, RankState
+from parsers.pending import PendingStep, RankState
 from parsers.signals import (
     BarUpdate,
     BenchEdge,
@@ -32,14 +32,15 @@ from parsers.signals import (
     StepLine,
     ValidationMarked,
 )
-from parsers.stages import end_kernel_warmup, follow_stage
-from parsers.steps import end_step
+from parsers.steps import end_kernel_warmup, end_step, follow_stage
 from warmup_insights.model.events import (
     Bucket,
+    BucketMiss,
     BucketsGenerated,
     BucketsOmitted,
     CompileFinished,
     ConfigRecorded,
+    DefragRan,
     EngineInitialized,
     Event,
     KVCacheAllocated,
@@ -67,17 +68,12 @@ class RunTracker:
 
     def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
         """The events that are complete now that this was seen."""
-        state = self.state_of(origin.rank)
+        state = self._ranks.get(origin.rank)
+        if state is None:
+            state = self._ranks[origin.rank] = RankState()
         if isinstance(made, Event):
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
-
-    def state_of(self, rank: Rank) -> RankState:
-        """What is pending for a rank."""
-        state = self._ranks.get(rank)
-        if state is None:
-            state = self._ranks[rank] = RankState()
-        return state
 
     @property
     def has_ended(self) -> bool:
@@ -115,9 +111,8 @@ class RunTracker:
                 first.captures[key] = (bar, origin)
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
-        if type(event) in PASSING:
-            if state.is_idle:
-                return [event]
+        if isinstance(event, (BucketMiss, DefragRan, Note)):
+            # Events of a server at work: they mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
         events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
@@ -155,9 +150,9 @@ class RunTracker:
     def _signal(  # noqa: C901, PLR0912 - a table: one case for each kind
         self, state: RankState, made: Signal, origin: Origin
     ) -> list[Event]:
-        if type(made) is StepLine:
-            return self.step(state, made, origin)
         match made:
+            case StepLine():
+                return self._step(state, made, origin)
             case BarUpdate():
                 return self._bar(state, made, origin)
             case ExecutedShape():
@@ -206,11 +201,10 @@ class RunTracker:
                 return self._bench.take(made, origin.line)
         return []
 
-    def step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
+    def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
         """The events that are complete now that a rank printed this line."""
         events = end_step(state, origin, following=made)
-        if state.settings or state.omitted:
-            events = self._flush(state, origin) + events
+        events = self._flush(state, origin) + events
         if state.clocks and (clock := state.clocks.get(made.phase)) is not None:
             clock.has_lines = True
         if not state.is_validating:

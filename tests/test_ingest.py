@@ -16,7 +16,10 @@ import pytest
 from tests.helpers import ROOT, public
 from tests.ingest.builders import steps
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import Options, find_files, ingest_path, write
+from warmup_insights.ingest import single as write
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore, Transaction
 
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"

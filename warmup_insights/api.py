@@ -24,7 +24,8 @@ from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_folded
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.drainer import open_store, recording
-from warmup_insights.ingest import Options, ingest_file, ingest_path
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,

@@ -10,15 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, frames, lab, run_picker, widgets
 from dashboard.text import markdown
-from warmup_insights.bucketing import (
-    MAIN,
-    RELEASES,
-    LengthDistribution,
-    StrategyName,
-    Trial,
-    format_bucket_file,
-    rules_name,
-)
+from warmup_insights.bucketing.base import StrategyName
+from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.padding import LengthDistribution, Trial
+from warmup_insights.bucketing.versions import MAIN, RELEASES, rules_name
 from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_duration, format_percent
 

@@ -18,7 +18,7 @@ from dashboard import (
 )
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
-from warmup_insights.ingest import Options
+from warmup_insights.ingest.outcome import Options
 from warmup_insights.units import format_duration
 
 PAGE = 1_000

@@ -31,7 +31,8 @@ from warmup_insights.analysis.plan_recommend import (
     utilization_for,
 )
 from warmup_insights.analysis.planning import Planner, PlanSettings
-from warmup_insights.bucketing import generate, settings_from_mapping
+from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import (

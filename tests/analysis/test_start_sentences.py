@@ -12,7 +12,8 @@ from warmup_insights.analysis.sentences import (
     phase_words,
     start_sentences,
 )
-from warmup_insights.ingest import find_files, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.storage import EventStore
 from warmup_insights.units import format_bytes, format_duration

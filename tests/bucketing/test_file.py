@@ -7,17 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bucketing.helpers import make_settings
-from warmup_insights.bucketing import (
-    Bucket,
-    format_bucket_file,
-    lint_bucket_lines,
-    parse_bucket_lines,
-)
+from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.file import (
     MAX_BUCKETS_PER_LINE,
     MAX_LINE_LENGTH,
+    format_bucket_file,
+    parse_bucket_lines,
     read_bucket_file,
 )
+from warmup_insights.bucketing.lint import lint_bucket_lines
 from warmup_insights.errors import InputError
 
 

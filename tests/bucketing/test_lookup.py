@@ -7,14 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bucketing.helpers import make_settings, random_buckets, scan
-from warmup_insights.bucketing import (
-    Bucket,
-    BucketIndex,
-    BucketTable,
-    GeneratedBuckets,
-    generate,
-)
-from warmup_insights.bucketing.lookup import fallback_value
+from warmup_insights.bucketing.base import Bucket, GeneratedBuckets
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.lookup import BucketIndex, BucketTable, fallback_value
 from warmup_insights.errors import InputError
 
 SHAPES = st.tuples(st.integers(0, 11), st.integers(0, 14), st.integers(0, 14))

@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from tests.bucketing.helpers import make_settings
 from tests.bucketing.test_lookup import documented_table
-from warmup_insights.bucketing import (
-    Bucket,
-    BucketTable,
+from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.lookup import BucketTable, walk_decode
+from warmup_insights.bucketing.padding import (
     LengthDistribution,
     assume_lengths,
-    generate,
     padding_of,
     parse_lengths,
     report_padding,
-    walk_decode,
 )
 from warmup_insights.errors import InputError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.bucketing.helpers import make_settings
-from warmup_insights.bucketing import STRATEGIES, BucketingSettings, generate
-from warmup_insights.bucketing.settings import SlidingWindow
+from warmup_insights.bucketing.generate import STRATEGIES, generate
+from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
 
 MERGED = {"VLLM_MERGED_PREFILL": "true"}
 CONTIGUOUS = {"VLLM_CONTIGUOUS_PA": "true"}

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmup_insights.bucketing import (
+from warmup_insights.bucketing.linear import linear_range
+from warmup_insights.bucketing.two_dim import (
     Bucket2D,
     TwoDimSettings,
     find_two_dim,
     generate_two_dim,
-    linear_range,
+    round_up,
     two_dim_settings,
     warmup_order,
 )
-from warmup_insights.bucketing.two_dim import round_up
 from warmup_insights.errors import SettingError
 
 LOGGED = {"max_num_seqs": 4, "block_size": 128}

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from tests.helpers import REAL_LOGS, ROOT, public
 from warmup_insights.analysis.compare import compare
 from warmup_insights.cli import cli
-from warmup_insights.ingest import Options, ingest_files
+from warmup_insights.ingest.many import ingest_files
+from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.figures import BY_NAME, all_figures
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore

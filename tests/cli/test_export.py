@@ -11,8 +11,12 @@ import pytest
 from tests.analysis.builders import config, contradicting, start_up, summary_of
 from tests.cli.decisions import invoke, simulated_run, store_run
 from warmup_insights.errors import InputError
-from warmup_insights.export.baseline import read_run_json, run_json
-from warmup_insights.export.runs import figures_csv, run_markdown
+from warmup_insights.export.runs import (
+    figures_csv,
+    read_run_json,
+    run_json,
+    run_markdown,
+)
 from warmup_insights.export.tables import csv_text, make_table, markdown_table, plain
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.storage import EventStore

@@ -12,7 +12,8 @@ from tests.cli.decisions import invoke, simulated_run
 from tests.helpers import REAL_LOGS, ROOT, folded
 from warmup_insights.export.prometheus import metric_name, prometheus_text
 from warmup_insights.export.trace import trace_json
-from warmup_insights.ingest import find_files, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import BucketMiss
 from warmup_insights.model.figures import BY_NAME, FIGURES, all_figures, contradictory
 from warmup_insights.runs import current

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.dashboard.builders import add_recorded_runs
-from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from dashboard.text import markdown
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.pareto import configuration_rows
-from warmup_insights.bucketing import assume_lengths
+from warmup_insights.bucketing.padding import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
 from warmup_insights.errors import InputError

@@ -15,7 +15,9 @@ from tests.dashboard.builders import GIB, add_run, recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
 from tests.helpers import REAL_LOGS
-from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     EngineInitialized,
     MemoryBudgetSet,

@@ -26,7 +26,7 @@ from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     GraphCaptured,
     LazyCapture,

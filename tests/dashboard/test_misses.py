@@ -6,7 +6,7 @@ from dashboard.run_tabs.missed import highest_settings
 from tests.dashboard.builders import recorded_events
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.bucketing import parse_bucket_lines
+from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
     Miss,

@@ -20,7 +20,9 @@ from tests.safety.hostile import MARKUP
 from warmup_insights.analysis.advice import RunFacts, advise
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.redact import Redactor
-from warmup_insights.ingest import Options, find_files, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.figures import all_figures
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore

@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from warmup_insights.devices.peak import PeakCounter
-from warmup_insights.devices.recorded import record_graph
+from warmup_insights.devices.recorded import PeakCounter, record_graph
 
 X = torch.linspace(-2, 2, 24).reshape(4, 6)
 W = torch.linspace(-1, 1, 30).reshape(5, 6)

@@ -100,7 +100,7 @@ def line_seconds(line: str) -> float:
 def _read_line(line: str) -> LineParser:
     from parsers.files import _dispatch_tables
 
-    parser = LineParser((), clock=Clock(year=2026), dispatcher=_dispatch_tables())
+    parser = LineParser(_dispatch_tables(), clock=Clock(year=2026))
     parser.feed(line, 1)
     parser.close()
     return parser

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.helpers import ROOT
 from warmup_insights.ingest import worker
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
-from warmup_insights.ingest.pool import ReaderPool
+from warmup_insights.ingest.parallel import ReaderPool
 
 SAMPLES = sorted(p for p in (ROOT / "sample_logs").rglob("*") if p.is_file())
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"

@@ -9,10 +9,9 @@ import pytest
 
 from tests.ingest.builders import CAPTURE, Recording
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import Options, Outcome
-from warmup_insights.ingest.cluster import ATTEMPTS, _Work
-from warmup_insights.ingest.remote import RemoteFile
-from warmup_insights.ingest.tasks import Answer, heads, read
+from warmup_insights.ingest.cluster import ATTEMPTS, Answer, _Work, heads, read
+from warmup_insights.ingest.find import RemoteFile
+from warmup_insights.ingest.outcome import Options, Outcome
 
 
 class RayError(Exception):

@@ -16,7 +16,7 @@ import pytest
 
 from tests.helpers import ROOT
 from tests.ingest.builders import contents, processes_of, wait_until, write_logs
-from warmup_insights.ingest import ingest_files
+from warmup_insights.ingest.many import ingest_files
 from warmup_insights.storage import EventStore
 
 COUNT = 80

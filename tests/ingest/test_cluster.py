@@ -17,12 +17,9 @@ from click.testing import CliRunner
 from tests.ingest.builders import CAPTURE, CLOCKS, SAMPLES, Recording, write_logs
 from warmup_insights.cli import cli
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import (
-    find_files,
-    find_remote,
-    ingest_files,
-    ingest_on_ray,
-)
+from warmup_insights.ingest.cluster import ingest_on_ray
+from warmup_insights.ingest.find import find_files, find_remote
+from warmup_insights.ingest.many import ingest_files
 from warmup_insights.storage import EventStore
 
 pytestmark = [

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from tests.ingest.builders import write_logs
 from warmup_insights.cli import cli
-from warmup_insights.cli.ingest_progress import (
+from warmup_insights.cli.ingest import (
     BarWatcher,
     IngestWatcher,
     sizes_of,
     watch,
 )
-from warmup_insights.ingest import Outcome
+from warmup_insights.ingest.outcome import Outcome
 
 
 @pytest.fixture

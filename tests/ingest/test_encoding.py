@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from tests.helpers import ROOT
 from tests.ingest.builders import SAMPLES
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.ingest.encoding import (
+from warmup_insights.ingest.log import (
+    Events,
+    LogEnd,
     decode_part,
     encode_part,
+    read_log,
     read_parts,
     write_parts,
 )
-from warmup_insights.ingest.log import Events, LogEnd, read_log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.model.summary import RunSummary, SourceName

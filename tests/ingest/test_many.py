@@ -25,7 +25,9 @@ from tests.ingest.builders import (
     write_logs,
 )
 from warmup_insights.errors import StoreError, WarmupInsightsError
-from warmup_insights.ingest import Options, ingest_files, log, parallel, worker
+from warmup_insights.ingest import log, parallel, worker
+from warmup_insights.ingest.many import ingest_files
+from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import find_stored
 from warmup_insights.model.events import Note
 from warmup_insights.model.run import RunRecord

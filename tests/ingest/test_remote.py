@@ -11,7 +11,7 @@ import pytest
 
 from tests.ingest.builders import CAPTURE
 from warmup_insights.errors import InputError
-from warmup_insights.ingest.remote import (
+from warmup_insights.ingest.find import (
     RemoteFile,
     Steady,
     UnsteadyError,
@@ -72,7 +72,7 @@ def test_a_storage_inside_another_is_opened_by_its_whole_address(archive):
     found = find_remote([f"zip://*.log::file://{archive}"])
     assert [f.shown for f in found] == [f"zip://b.log::file://{archive}"]
     with open_remote(found[0]) as (file, modified):
-        assert (file.readline(), modified) == (b"12345", None)
+        assert (file.read(), modified) == (b"12345", None)
 
 
 def test_time_of_writing_is_known_where_the_storage_tells_it(memory):
@@ -112,7 +112,7 @@ def test_missing_fsspec_is_a_sentence(monkeypatch):
 
 def test_connection_that_breaks_is_an_error_and_not_an_end(tmp_path):
     """Nothing of the log is stored; the same bytes from a damaged disk would be."""
-    from warmup_insights.ingest import ingest_file
+    from warmup_insights.ingest.single import ingest_file
     from warmup_insights.storage import EventStore
 
     class Broken:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.files import _dispatch_tables
-from parsers.literals import any_of
-from parsers.select import Lines, RegexSelector, make_selector
+from parsers.select import Lines, RegexSelector, any_of, make_selector
 from tests.helpers import ROOT
 
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)

@@ -7,11 +7,11 @@ import torch
 
 from tests.runner.helpers import SHAPE
 from warmup_insights.devices.cpu import CpuDevice
-from warmup_insights.devices.peak import PeakCounter
+from warmup_insights.devices.recorded import PeakCounter
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.runner.batch import dummy_rows
-from warmup_insights.runner.intermediates import peak_bytes
+from warmup_insights.runner.costs import peak_bytes
 from warmup_insights.runner.torch_engine import TorchEngine
 from warmup_insights.units import MIB
 

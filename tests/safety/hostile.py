@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers import ROOT
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
 
 LOG = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"

@@ -9,7 +9,7 @@ import pytest
 from tests.safety import ingest_killing
 from tests.safety.hostile import run_script
 from tests.safety.ingest_killing import NUM_FILES, kill_often, look, make_logs, whole
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
 
 KILLS = int(os.environ.get("WARMUP_INSIGHTS_KILLS", "3"))

@@ -12,7 +12,7 @@ from parsers import all_rules
 from parsers.envelope import peel
 from tests.helpers import read, summary_of
 from warmup_insights.cli import cli
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import encode
 from warmup_insights.secrets import mask, mask_text
 from warmup_insights.storage import EventStore

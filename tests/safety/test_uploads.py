@@ -21,7 +21,8 @@ from tests.dashboard.browser import serving
 from tests.dashboard.test_pages import open_page, texts
 from tests.helpers import ROOT
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import find_files, ingest_file, ingest_path
+from warmup_insights.ingest.find import find_files
+from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.storage import EventStore
 
 LOG = (ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log").read_bytes()

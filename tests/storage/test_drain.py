@@ -10,7 +10,7 @@ import pytest
 
 from tests.storage.builders import make_run, make_steps
 from warmup_insights.drainer import open_store
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     ConfigRecorded,
     Failure,

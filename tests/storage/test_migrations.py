@@ -16,8 +16,9 @@ from tests.storage.builders import add_run, make_steps
 from warmup_insights.errors import StoreError
 from warmup_insights.model.summary import FOLD
 from warmup_insights.runs import current, refresh_stale
-from warmup_insights.storage import EventStore, migrations
-from warmup_insights.storage.migrations import FIRST, MIGRATIONS, NEEDS_VERSION
+from warmup_insights.storage import EventStore
+from warmup_insights.storage import schema as migrations
+from warmup_insights.storage.schema import FIRST, MIGRATIONS, NEEDS_VERSION
 from warmup_insights.version import __version__
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "databases"

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from tests.storage.builders import add_run, make_run, make_source, make_steps
 from warmup_insights.cli.prune import prune
+from warmup_insights.runs import delete_runs, runs_to_prune
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.retention import delete_runs, runs_to_prune
 
 NOW = 1_000_000.0
 

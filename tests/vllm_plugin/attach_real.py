@@ -17,8 +17,8 @@ def main():
     import vllm.plugins
 
     vllm.plugins.load_general_plugins()
+    from warmup_insights.vllm_plugin import attach as starting
     from warmup_insights.vllm_plugin import register
-    from warmup_insights.vllm_plugin import start as starting
     from warmup_insights.vllm_plugin.table import UPSTREAM
 
     running = starting._running

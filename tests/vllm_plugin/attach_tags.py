@@ -14,8 +14,8 @@ import subprocess
 from pathlib import Path
 
 from warmup_insights.vllm_plugin.check import ATTACHES, MISSING, check_source
+from warmup_insights.vllm_plugin.facts import version_of
 from warmup_insights.vllm_plugin.table import GAUDI
-from warmup_insights.vllm_plugin.versions import version_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "instrument-vllm.md"
 BEGIN, END = "<!-- begin tags -->", "<!-- end tags -->"

@@ -60,7 +60,7 @@ def main():
     import habana_frameworks.torch  # noqa: F401
     from vllm import LLM
 
-    from warmup_insights.vllm_plugin import start as starting
+    from warmup_insights.vllm_plugin import attach as starting
     from warmup_insights.vllm_plugin.wrapping import Attachment
 
     meter = Meter(Attachment)

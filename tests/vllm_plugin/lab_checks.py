@@ -12,7 +12,7 @@ import msgspec
 from tests.helpers import public
 from tests.vllm_plugin.test_both_ways import differences
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     BucketsGenerated,
     Event,

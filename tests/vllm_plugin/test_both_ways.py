@@ -22,9 +22,10 @@ from warmup_insights.analysis.fit.traffic import (
 from warmup_insights.analysis.plan_buckets import bucketing_inputs
 from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.analysis.summary import Folded, summarize
-from warmup_insights.bucketing import settings_from_mapping, version_of_run
+from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import Event, GraphCaptured, WarmupStep
 from warmup_insights.model.figures import bytes_step
 from warmup_insights.model.run import RunRecord

@@ -218,8 +218,8 @@ def test_check_agrees_with_what_attaches(version, tmp_path):
     """The sources say the same as the imported classes."""
     program = (
         "import importlib, json\n"
-        "from warmup_insights.vllm_plugin.start import start\n"
-        "from warmup_insights.vllm_plugin import start as module\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "from warmup_insights.vllm_plugin import attach as module\n"
         "import os; start(os.environ)\n"
         "import vllm_gaudi.v1.worker.hpu_worker\n"
         "found = module._running.instrumentation.attachments\n"

@@ -23,7 +23,6 @@ from warmup_insights.vllm_plugin import (
     cuda_worker,
     device,
     engine_core,
-    worker,
 )
 
 MIB = 2**20
@@ -303,7 +302,7 @@ def test_the_worker_from_start_to_warm(listened, memory):
     watch_class(
         session,
         Worker,
-        __init__=worker.worker_init,
+        __init__=engine_core.worker_init,
         init_device=cuda_worker.worker_device,
         load_model=cuda_worker.load_model,
         determine_available_memory=cuda_worker.determine_memory,

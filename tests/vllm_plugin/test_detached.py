@@ -114,7 +114,7 @@ def test_the_engine_does_not_load_the_store(tmp_path):
         "import os, sys\n"
         "from warmup_insights.vllm_plugin import register\n"
         "register()\n"
-        "from warmup_insights.vllm_plugin.start import start\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
         "session = start(os.environ)\n"
         "session.begin_run(); session.end_run()\n"
         "loaded = [n for n in ('sqlalchemy', 'pandas', 'rich') if n in sys.modules]\n"

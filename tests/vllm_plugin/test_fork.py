@@ -10,7 +10,6 @@ from warmup_insights.vllm_plugin import (
     device,
     hpu_buckets,
     hpu_memory,
-    hpu_passes,
     hpu_scenarios,
     hpu_serving,
     hpu_warmup,
@@ -109,7 +108,7 @@ class Runner120:
 
 PROBES = {
     "warmup_model": hpu_warmup.warmup_model,
-    "warmup_graphs": hpu_passes.warmup_pass,
+    "warmup_graphs": hpu_warmup.warmup_pass,
     "warmup_scenario": hpu_scenarios.scenario,
     "_check_config": hpu_serving.check_config,
 }
@@ -124,7 +123,7 @@ def test_two_passes_with_a_budget(monkeypatch):
         session,
         Runner120,
         load_model=hpu_memory.load_model_fork,
-        warmup_all_buckets=hpu_passes.plain_pass,
+        warmup_all_buckets=hpu_warmup.plain_pass,
         **PROBES,
     )
     try:

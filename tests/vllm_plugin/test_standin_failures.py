@@ -9,7 +9,7 @@ import pytest
 
 from tests.vllm_plugin.running import VERSIONS, executions, run_standin
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage.store import EventStore
 
 PLUGIN = "warmup_insights.vllm_plugin"
@@ -116,7 +116,7 @@ def test_an_error_of_ours_takes_off_the_hook_and_nothing_else(
 
 
 def test_an_error_at_the_start_leaves_the_engine_alone(tmp_path):
-    ran = run_standin("v0_26", tmp_path, STANDIN_BREAK=f"{PLUGIN}.start:read_settings")
+    ran = run_standin("v0_26", tmp_path, STANDIN_BREAK=f"{PLUGIN}.attach:read_settings")
     assert ran.exit_code == 0
     assert ran.stderr.count("warmup-insights records nothing: broken on purpose") >= 1
     assert not ran.database.exists()

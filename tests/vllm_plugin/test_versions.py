@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
+from warmup_insights.vllm_plugin.facts import version_of
 from warmup_insights.vllm_plugin.hooks import Hook
-from warmup_insights.vllm_plugin.versions import version_of
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,6 @@ class LinearCost:
         """Whether no figure was given that can be used."""
         return not self._measured and not self._shared
 
-    @property
-    def num_measured(self) -> int:
-        """Buckets with a measured cost of their own."""
-        return len(self._measured)
-
     def estimate(self, bucket: Bucket) -> Estimate:
         """The cost of a bucket; never negative."""
         if bucket in self._measured:

@@ -20,9 +20,14 @@ from warmup_insights.analysis.plan_costs import (
     capture_strategies,
     phase_costs,
 )
-from warmup_insights.analysis.plan_graphs import GraphReplay, PhasePlan, PlannedGraph
+from warmup_insights.analysis.plan_graphs import (
+    GraphReplay,
+    PhasePlan,
+    PlannedGraph,
+    TimePlan,
+    plan_time,
+)
 from warmup_insights.analysis.plan_memory import MemoryPlan, Workspace, divide_memory
-from warmup_insights.analysis.plan_time import TimePlan, plan_time
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import contradictory

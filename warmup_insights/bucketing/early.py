@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 from warmup_insights.bucketing.base import Bucket, DimensionRange, Phase
-from warmup_insights.bucketing.draft import MAX_CANDIDATES, PhaseDraft
 from warmup_insights.bucketing.exponential import exponential_range, log2_up
+from warmup_insights.bucketing.filters import MAX_CANDIDATES, PhaseDraft
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.bucketing.overrides import range_name, resolve_parameters
 from warmup_insights.bucketing.settings import BucketingSettings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from warmup_insights.bucketing.base import Phase
-from warmup_insights.bucketing.overrides import MAX_RANGE_VALUES, range_name
+from warmup_insights.bucketing.overrides import MAX_RANGE_VALUES
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.strategy import PhaseParameters, Strategy
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
@@ -192,20 +191,16 @@ def log2_up(value: float) -> int:
 
 
 def _values(
-    parameters: tuple[int, ...],
-    settings: BucketingSettings,
-    phase: Phase,
-    dimension: str,
+    settings: BucketingSettings, parameters: tuple[int, ...], name: str
 ) -> list[int]:
     rules = settings.rules
+    is_halved = settings.is_long_context and rules.long_context == "edge for short too"
     return exponential_range(
         *parameters,
         rules=rules,
         use_contiguous_pa=settings.use_contiguous_pa,
-        half_linear=phase == "prompt"
-        and settings.is_long_context
-        and rules.long_context == "edge for short too",
-        name=range_name(phase, dimension),
+        half_linear=is_halved and name.startswith("VLLM_PROMPT"),
+        name=name,
     )
 
 

@@ -15,13 +15,15 @@ from warmup_insights.bucketing.base import (
     GeneratedBuckets,
     Phase,
 )
-from warmup_insights.bucketing.draft import MAX_CANDIDATES, PhaseDraft
 from warmup_insights.bucketing.early import offer_early
 from warmup_insights.bucketing.exponential import EXPONENTIAL
-from warmup_insights.bucketing.filters import lower_to_model_len
+from warmup_insights.bucketing.filters import (
+    MAX_CANDIDATES,
+    PhaseDraft,
+    lower_to_model_len,
+)
 from warmup_insights.bucketing.linear import LINEAR
-from warmup_insights.bucketing.notes import override_notes
-from warmup_insights.bucketing.overrides import range_name
+from warmup_insights.bucketing.overrides import override_notes, range_name
 from warmup_insights.bucketing.padding_aware import PADDING_AWARE
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.strategy import Strategy
@@ -145,7 +147,7 @@ def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
             phase,
             dimension,
             parameters,
-            tuple(strategy.values(parameters, settings, phase, short)),
+            tuple(strategy.values(settings, parameters, range_name(phase, short))),
         )
         for dimension, short, parameters in zip(
             DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True

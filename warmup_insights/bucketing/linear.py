@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.base import Phase
 from warmup_insights.bucketing.overrides import (
     check_range,
-    range_name,
     resolve_parameters,
 )
 from warmup_insights.bucketing.settings import BucketingSettings
@@ -104,21 +102,11 @@ def _resolve(
     return resolve_parameters(settings.overrides, "prompt", dimension, defaults)
 
 
-def _values(
-    parameters: tuple[int, ...],
-    _settings: BucketingSettings,
-    phase: Phase,
-    dimension: str,
-) -> list[int]:
-    smallest, step, largest = parameters
-    return linear_range(smallest, step, largest, name=range_name(phase, dimension))
-
-
 LINEAR = Strategy(
     name="lin",
     title="linear",
     parameter_names=("min", "step", "max"),
     prompt=prompt_parameters,
     decode=decode_parameters,
-    values=_values,
+    values=lambda _, parameters, name: linear_range(*parameters, name=name),
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.draft import PhaseDraft
 from warmup_insights.bucketing.file import (
     MAX_BUCKETS_PER_FILE,
     BucketFile,
@@ -15,6 +14,7 @@ from warmup_insights.bucketing.file import (
     is_blank_line,
     parse_bucket_line,
 )
+from warmup_insights.bucketing.filters import PhaseDraft
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
 

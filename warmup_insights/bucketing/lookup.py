@@ -1,15 +1,100 @@
-"""From a shape at run time to the bucket it runs in, as the engine chooses it."""
+"""From a shape at run time to the bucket it runs in, as the engine chooses it.
+
+And the buckets that a decode batch goes through while its sequences grow.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, Phase
-from warmup_insights.bucketing.index import BucketIndex
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
+
+
+class BucketIndex:
+    """Finds the first bucket, in sorted order, that covers a shape.
+
+    Batch sizes, then query lengths, then blocks are searched by bisection; only query
+    lengths whose contexts are all too short are stepped over one by one.
+    """
+
+    def __init__(self, buckets: Iterable[Bucket] = ()) -> None:
+        self._batch_sizes: list[int] = []
+        self._groups: list[_BatchGroup] = []
+        self._length = 0
+        for bucket in sorted(set(buckets)):
+            self.add(bucket)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Bucket]:
+        for group in self._groups:
+            for buckets in group.buckets:
+                yield from buckets
+
+    def find(self, batch_size: int, query_len: int, num_blocks: int) -> Bucket | None:
+        """The first bucket not smaller in any dimension; None if there is none.
+
+        The answer is that of a scan of the sorted list, so the batch size weighs most:
+        a smaller batch with a longer query comes before a larger batch.
+        Source: `common.py`, `find_equal_or_closest_greater_config`, of vllm-gaudi.
+        """
+        groups = self._groups
+        for position in range(bisect_left(self._batch_sizes, batch_size), len(groups)):
+            group = groups[position]
+            row = bisect_left(group.query_lens, query_len)
+            if row == len(group.query_lens) or group.reach[row] < num_blocks:
+                continue
+            while group.blocks[row][-1] < num_blocks:
+                row += 1
+            return group.buckets[row][bisect_left(group.blocks[row], num_blocks)]
+        return None
+
+    def add(self, bucket: Bucket) -> bool:
+        """Put a bucket in its place; False if it was there already."""
+        position = bisect_left(self._batch_sizes, bucket.batch_size)
+        if self._batch_sizes[position : position + 1] != [bucket.batch_size]:
+            self._batch_sizes.insert(position, bucket.batch_size)
+            self._groups.insert(position, _BatchGroup())
+        is_new = self._groups[position].add(bucket)
+        self._length += is_new
+        return is_new
+
+
+class _BatchGroup:
+    """The buckets of one batch size: one row of sorted blocks per query length."""
+
+    __slots__ = ("blocks", "buckets", "query_lens", "reach")
+
+    def __init__(self) -> None:
+        self.query_lens: list[int] = []
+        self.blocks: list[list[int]] = []
+        self.buckets: list[list[Bucket]] = []
+        self.reach: list[int] = []  # the most blocks of this row and all after it
+
+    def add(self, bucket: Bucket) -> bool:
+        row = bisect_left(self.query_lens, bucket.query_len)
+        if self.query_lens[row : row + 1] != [bucket.query_len]:
+            self.query_lens.insert(row, bucket.query_len)
+            self.blocks.insert(row, [])
+            self.buckets.insert(row, [])
+            self.reach.insert(row, self.reach[row] if row < len(self.reach) else -1)
+        blocks = self.blocks[row]
+        column = bisect_left(blocks, bucket.num_blocks)
+        if blocks[column : column + 1] == [bucket.num_blocks]:
+            return False
+        blocks.insert(column, bucket.num_blocks)
+        self.buckets[row].insert(column, bucket)
+        while row >= 0 and self.reach[row] < bucket.num_blocks:
+            self.reach[row] = bucket.num_blocks
+            row -= 1
+        return True
+
 
 Outcome = Literal["found", "capped", "fallback", "unpadded"]
 
@@ -174,3 +259,54 @@ def _first_fallback(settings: BucketingSettings, phase: Phase, shape: Bucket) ->
         whole_blocks if phase == "prompt" else 1,
         -(-shape.num_blocks // 2) * 2,
     )
+
+
+class WalkStep(NamedTuple):
+    """Consecutive decode steps in one bucket: first and last token made, from 1.
+
+    `num_blocks` are those of the batch at the last of these steps.
+    """
+
+    first_token: int
+    last_token: int
+    num_blocks: int
+    bucket: Bucket
+    outcome: Outcome
+
+
+def walk_decode(
+    table: BucketTable, seq_lens: Sequence[int], block_size: int, num_tokens: int
+) -> list[WalkStep]:
+    """The buckets of `num_tokens` decode steps of a batch that starts at `seq_lens`.
+
+    `seq_lens` are the tokens of each sequence after its prompt. A step needs the blocks
+    of all tokens and of the one it makes, so a new block starts a step early. Blocks
+    are counted as without sharing and without gaps between block ids. Nothing is added
+    to the table.
+
+    Raises:
+        InputError: there is no sequence, or a number is negative.
+    """
+    if not seq_lens or min(seq_lens) < 0 or num_tokens < 0:
+        raise InputError(
+            f"A walk of {num_tokens} tokens from the lengths {list(seq_lens)[:8]} is not "
+            "possible; give at least one length, and nothing negative."
+        )
+    steps: list[WalkStep] = []
+    token = 1
+    while token <= num_tokens:
+        ends = [-(-(length + token) // block_size) for length in seq_lens]
+        # Nothing changes before the first sequence fills its last block.
+        unchanged = min(
+            end * block_size - length
+            for end, length in zip(ends, seq_lens, strict=True)
+        )
+        last = min(unchanged, num_tokens)
+        found = table.peek("decode", (len(seq_lens), sum(ends)))
+        step = WalkStep(token, last, sum(ends), found.bucket, found.outcome)
+        if steps and steps[-1].bucket == step.bucket:
+            steps[-1] = step._replace(first_token=steps[-1].first_token)
+        else:
+            steps.append(step)
+        token = last + 1
+    return steps

@@ -5,7 +5,6 @@ from __future__ import annotations
 from warmup_insights.bucketing.base import Phase
 from warmup_insights.bucketing.overrides import (
     check_range,
-    range_name,
     resolve_parameters,
 )
 from warmup_insights.bucketing.settings import BucketingSettings
@@ -145,20 +144,11 @@ def _resolve(
     return resolve_parameters(settings.overrides, phase, dimension, named)
 
 
-def _values(
-    parameters: tuple[int, ...],
-    _settings: BucketingSettings,
-    phase: Phase,
-    dimension: str,
-) -> list[int]:
-    return padding_aware_range(*parameters, name=range_name(phase, dimension))
-
-
 PADDING_AWARE = Strategy(
     name="pad",
     title="padding-aware",
     parameter_names=("min", "step", "max", "pad_max", "pad_percent"),
     prompt=prompt_parameters,
     decode=decode_parameters,
-    values=_values,
+    values=lambda _, parameters, name: padding_aware_range(*parameters, name=name),
 )

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from warmup_insights.bucketing.base import Phase
 from warmup_insights.bucketing.settings import BucketingSettings
 
 
@@ -24,7 +23,7 @@ class Strategy:
     """A way to choose buckets, as three pure functions.
 
     `prompt` and `decode` derive the range parameters from the settings; `values`
-    expands the parameters of one dimension of a phase, named as in its variables, to a
+    expands the parameters of one dimension, whose variables begin with a name, to a
     sorted list and raises SettingError where they cannot be used.
     """
 
@@ -33,7 +32,7 @@ class Strategy:
     parameter_names: tuple[str, ...]
     prompt: Callable[[BucketingSettings], PhaseParameters]
     decode: Callable[[BucketingSettings], PhaseParameters]
-    values: Callable[[tuple[int, ...], BucketingSettings, Phase, str], list[int]]
+    values: Callable[[BucketingSettings, tuple[int, ...], str], list[int]]
 
 
 def fit_decode_blocks(

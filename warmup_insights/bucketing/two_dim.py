@@ -11,6 +11,7 @@ from warmup_insights.bucketing.base import Phase
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.bucketing.overrides import (
     check_range,
+    range_name,
     read_overrides,
     resolve_parameters,
 )
@@ -88,7 +89,7 @@ def two_dim_settings(
     def resolve(phase: Phase, dimension: str, *defaults: int) -> tuple[int, int, int]:
         named = dict(zip(("min", "step", "max"), defaults, strict=True))
         smallest, step, largest = resolve_parameters(overrides, phase, dimension, named)
-        check_range((smallest, step, largest), _range_name(phase, dimension))
+        check_range((smallest, step, largest), range_name(phase, dimension))
         return smallest, step, largest
 
     most_prompts = min(num_seqs, _MAX_PROMPT_BATCH)
@@ -180,16 +181,12 @@ def round_up(value: int, parameters: tuple[int, int, int]) -> int:
 
 def _product(settings: TwoDimSettings, phase: Phase) -> tuple[Bucket2D, ...]:
     values = [
-        linear_range(*parameters, name=_range_name(phase, dimension))
+        linear_range(*parameters, name=range_name(phase, dimension))
         for dimension, parameters in zip(
             ("bs", "seq"), settings.parameters(phase), strict=True
         )
     ]
     return tuple(Bucket2D(*pair) for pair in product(*values))
-
-
-def _range_name(phase: Phase, dimension: str) -> str:
-    return f"VLLM_{phase}_{dimension}_BUCKET".upper()
 
 
 def _read_limit(inputs: Mapping[str, Any], name: str) -> int:

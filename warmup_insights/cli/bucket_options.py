@@ -11,19 +11,16 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from warmup_insights.bucketing import (
-    MAIN,
-    NEWEST_RELEASE,
-    RELEASES,
-    BucketingSettings,
+from warmup_insights.bucketing.base import Phase, StrategyName
+from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.padding import (
+    Assumption,
     LengthDistribution,
-    Phase,
-    StrategyName,
     assume_lengths,
     parse_lengths,
-    settings_from_mapping,
 )
-from warmup_insights.bucketing.lengths import Assumption
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.versions import MAIN, NEWEST_RELEASE, RELEASES
 from warmup_insights.cli.options import (
     Command,
     described,

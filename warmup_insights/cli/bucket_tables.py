@@ -1,27 +1,24 @@
-"""The results of `buckets` as tables."""
+"""The results of `buckets`: tables, and plain objects for JSON (named tuples are arrays)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
+from typing import Any
 
-from warmup_insights.bucketing import (
-    STRATEGIES,
-    Bucket,
-    DroppedBucket,
-    GeneratedBuckets,
-    GeneratedBuckets2D,
+from warmup_insights.bucketing.base import Bucket, DroppedBucket, GeneratedBuckets
+from warmup_insights.bucketing.generate import STRATEGIES
+from warmup_insights.bucketing.lint import Problem
+from warmup_insights.bucketing.lookup import Lookup, WalkStep
+from warmup_insights.bucketing.padding import (
     LengthDistribution,
-    Lookup,
     Padding,
     PaddingReport,
     PaddingSummary,
-    Problem,
     Trial,
-    TwoDimSettings,
-    WalkStep,
 )
+from warmup_insights.bucketing.two_dim import GeneratedBuckets2D, TwoDimSettings
 from warmup_insights.export.tables import TextTable, make_table
 
 MOST_VALUES = 24
@@ -227,3 +224,82 @@ def _worst_text(summary: PaddingSummary | None) -> str:
         return "-"
     shape, bucket = tuple(summary.worst_shape), tuple(summary.worst_bucket)
     return f"{percent(summary.worst_ratio)}: {shape} in {bucket}"
+
+
+def generated_payload(
+    generated: GeneratedBuckets, lookups: list[Lookup], padding: PaddingReport | None
+) -> dict[str, Any]:
+    """The result of `generate`; `ranges` are pairs of parameters and values."""
+    return {
+        "strategy": generated.strategy,
+        "prompt_buckets": generated.prompt,
+        "decode_buckets": generated.decode,
+        "ranges": [(bounds.parameters, bounds.values) for bounds in generated.ranges],
+        "dropped": [drop._asdict() for drop in generated.dropped],
+        "fallback_max_ctx": generated.fallback_max_ctx,
+        "lookups": [lookup.bucket for lookup in lookups],
+        "padding": None if padding is None else padding_payload(padding),
+        "notes": generated.notes,
+    }
+
+
+def generated_2d_payload(
+    settings: TwoDimSettings, generated: GeneratedBuckets2D
+) -> dict[str, Any]:
+    """The result of `generate --scheme 2d`."""
+    return {
+        "strategy": "two-dimensional",
+        "prompt_buckets": generated.prompt,
+        "decode_buckets": generated.decode,
+        "ranges": {
+            "prompt": settings.parameters("prompt"),
+            "decode": settings.parameters("decode"),
+        },
+        "dropped": [drop._asdict() for drop in generated.dropped],
+        "notes": generated.notes,
+    }
+
+
+def padding_payload(padding: PaddingReport) -> dict[str, Any]:
+    """A padding report; a phase that no length reaches is null."""
+    return {
+        name: None if summary is None else asdict(summary)
+        for name, summary in padding._asdict().items()
+    }
+
+
+def lookup_payload(
+    lookup: Lookup, padding: Padding, walk: list[WalkStep]
+) -> dict[str, Any]:
+    """The result of `lookup`."""
+    return {
+        **lookup._asdict(),
+        "is_covered": lookup.is_covered,
+        "padding": padding._asdict(),
+        "walk": [step._asdict() for step in walk],
+    }
+
+
+def compare_payload(
+    trials: Sequence[Trial], lengths: LengthDistribution
+) -> dict[str, Any]:
+    """The result of `compare`: title, buckets, padding and problem of each strategy."""
+    strategies = [
+        {
+            "strategy": trial.title,
+            "prompt_buckets": None if made is None else len(made.prompt),
+            "decode_buckets": None if made is None else len(made.decode),
+            "dropped": None if made is None else len(made.dropped),
+            "padding": None
+            if trial.padding is None
+            else padding_payload(trial.padding),
+            "error": trial.problem,
+        }
+        for trial in trials
+        for made in [trial.generated]
+    ]
+    return {
+        "lengths": lengths.name,
+        "is_assumed": lengths.is_assumed,
+        "strategies": strategies,
+    }

@@ -8,27 +8,25 @@ from typing import Any, Literal, get_args
 
 import click
 
-from warmup_insights.bucketing import (
-    Bucket2D,
-    BucketingSettings,
-    BucketTable,
-    Phase,
-    StrategyName,
-    find_two_dim,
-    format_bucket_file,
-    generate,
-    generate_two_dim,
-    lint_bucket_lines,
+from warmup_insights.bucketing.base import Phase, StrategyName
+from warmup_insights.bucketing.file import format_bucket_file, open_bucket_lines
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.lint import lint_bucket_lines
+from warmup_insights.bucketing.lookup import BucketTable, walk_decode
+from warmup_insights.bucketing.padding import (
+    Assumption,
     padding_of,
     report_padding,
-    rules_name,
     try_settings,
-    two_dim_settings,
-    walk_decode,
 )
-from warmup_insights.bucketing.file import open_bucket_lines
-from warmup_insights.bucketing.lengths import Assumption
-from warmup_insights.cli import bucket_payloads as payloads
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.two_dim import (
+    Bucket2D,
+    find_two_dim,
+    generate_two_dim,
+    two_dim_settings,
+)
+from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli import bucket_tables as tables
 from warmup_insights.cli.bucket_options import (
     Request,
@@ -40,8 +38,12 @@ from warmup_insights.cli.bucket_options import (
 )
 from warmup_insights.cli.buckets_fit import fit_command
 from warmup_insights.cli.options import force_option, json_option
-from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.cli.writing import write_result
+from warmup_insights.cli.printing import (
+    print_json,
+    print_notes,
+    print_tables,
+    write_result,
+)
 from warmup_insights.errors import InputError
 from warmup_insights.export.tables import TextTable
 
@@ -110,7 +112,7 @@ def generate_command(
     shown = tables.generated_tables(generated, show_all=show_all)
     if padding is not None:
         shown.append(tables.padding_table(padding, lengths))
-    payload = payloads.generated_payload(generated, lookups, padding)
+    payload = tables.generated_payload(generated, lookups, padding)
     lines = [
         f"{lookup.phase} {tuple(lookup.shape)} -> {tuple(lookup.bucket)}"
         for lookup in lookups
@@ -184,7 +186,7 @@ def lookup_command(
     shown = [tables.lookup_table(lookup, padding)]
     if walk:
         shown.append(tables.walk_table(walk))
-    payload = payloads.lookup_payload(lookup, padding, walk)
+    payload = tables.lookup_payload(lookup, padding, walk)
     _print(as_json, settings, payload, shown)
 
 
@@ -244,7 +246,7 @@ def compare_command(
         variants.append(settings)
     trials = [try_settings(variant, lengths) for variant in variants]
     lines = [f"{trial.title}: {trial.problem}" for trial in trials if trial.problem]
-    payload = payloads.compare_payload(trials, lengths)
+    payload = tables.compare_payload(trials, lengths)
     _print(as_json, settings, payload, [tables.compare_table(trials, lengths)], lines)
 
 
@@ -273,7 +275,7 @@ def _generate_2d(request: Request, as_json: bool) -> None:
     generated = generate_two_dim(settings)
     print_notes(generated.notes, err=True)
     if as_json:
-        print_json(payloads.generated_2d_payload(settings, generated))
+        print_json(tables.generated_2d_payload(settings, generated))
     else:
         print_tables([tables.generated_2d_table(settings, generated)])
 

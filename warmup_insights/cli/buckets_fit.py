@@ -15,7 +15,8 @@ from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
 from warmup_insights.analysis.plan_buckets import bucketing_inputs
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.bucketing import BucketingSettings, rules_name, version_of_run
+from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.versions import rules_name, version_of_run
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
@@ -24,8 +25,12 @@ from warmup_insights.cli.options import (
     json_option,
     parsed_by,
 )
-from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.cli.writing import write_result
+from warmup_insights.cli.printing import (
+    print_json,
+    print_notes,
+    print_tables,
+    write_result,
+)
 from warmup_insights.errors import InputError
 from warmup_insights.export.fits import bucket_file_text, bucket_tables, fit_table
 from warmup_insights.units import (

@@ -25,18 +25,17 @@ from warmup_insights.cli.options import (
     json_option,
     read_assignments,
 )
-from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.cli.writing import write_result
+from warmup_insights.cli.printing import print_json, print_tables, write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
-from warmup_insights.export.baseline import is_run_json, read_run_json
 from warmup_insights.export.checks import (
     check_markdown,
     check_table,
     end_sentence,
     github_annotations,
+    junit_text,
 )
-from warmup_insights.export.junit import junit_text
+from warmup_insights.export.runs import is_run_json, read_run_json
 from warmup_insights.export.tables import plain
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary

@@ -11,7 +11,6 @@ from urllib.parse import quote_plus
 
 import click
 
-from warmup_insights import ingest as reading
 from warmup_insights import storage
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import RunFold
@@ -19,7 +18,9 @@ from warmup_insights.cli.dashboard import dashboard as open_dashboard
 from warmup_insights.cli.run import record_run, run, store_folded
 from warmup_insights.errors import InputError
 from warmup_insights.export.tables import plain
+from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.run import new_run_id
 from warmup_insights.storage.location import shown_location
 
@@ -53,7 +54,7 @@ def _read(name: str) -> Callable[[str, str], None]:
         with storage.EventStore(db) as store:
             is_made = name.startswith("made_")  # its figures are invented
             options = Options(label=label, synthetic=is_made)
-            reading.ingest_path(store, str(LOGS / name), options)
+            ingest_path(store, str(LOGS / name), options)
 
     return make
 
@@ -164,11 +165,11 @@ def _explain(db: str, label: str) -> None:
 def _read_folder(db: str, folder: Path) -> None:
     """Logs of the visitor beside the story."""
     with storage.EventStore(db) as store:
-        files = list(reading.find_files([str(folder)]))
+        files = list(find_files([str(folder)]))
         for path in files:
             # The figures of samples with that name are invented.
             is_made = Path(path).name.startswith("made_")
-            reading.ingest_path(store, path, Options(synthetic=is_made))
+            ingest_path(store, path, Options(synthetic=is_made))
     click.echo(f"Read {len(files)} logs of {folder}", err=True)
 
 

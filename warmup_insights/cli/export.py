@@ -7,10 +7,10 @@ import click
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, force_option
-from warmup_insights.cli.writing import write_result
+from warmup_insights.cli.printing import write_result
 from warmup_insights.export import runs
-from warmup_insights.export.baseline import run_json
 from warmup_insights.export.prometheus import prometheus_text
+from warmup_insights.export.runs import run_json
 from warmup_insights.export.trace import trace_json
 from warmup_insights.runs import current
 

@@ -1,25 +1,114 @@
-"""`ingest`: read logs into the database."""
+"""`ingest`: read logs into the database; the progress on stderr."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-import warmup_insights.ingest as reading
 from warmup_insights import storage
-from warmup_insights.cli.ingest_progress import IngestWatcher, sizes_of, watch
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
-from warmup_insights.ingest.outcome import Options, Outcome
+from warmup_insights.ingest.find import find_files, find_remote
+from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.units import format_count
+from warmup_insights.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+MIN_BYTES = 4 << 20
+"""Less is read before a bar could be looked at."""
+LINE_EVERY_S = 10.0
+
+
+def sizes_of(files: Sequence[str]) -> list[int]:
+    """Bytes of each file; 0 for what is none."""
+    return [file_size(path) for path in files]
+
+
+def watch(sizes: Sequence[int], console: Console | None = None) -> IngestWatcher:
+    """The watcher for files of these sizes, to be used as a context manager."""
+    if sum(sizes) >= MIN_BYTES:
+        from rich.console import Console
+
+        console = console or Console(stderr=True)
+        if console.is_terminal:
+            return BarWatcher(len(sizes), sum(sizes), console)
+    return IngestWatcher(len(sizes), sum(sizes))
+
+
+class IngestWatcher(Watcher, ExitStack):
+    """Counts files and bytes; prints a line now and then, when it takes long."""
+
+    def __init__(
+        self, num_files: int, total_bytes: int, every_s: float = LINE_EVERY_S
+    ) -> None:
+        super().__init__()
+        self.num_files = num_files
+        self.total_bytes = total_bytes
+        self.num_done = 0
+        self.num_unchanged = 0
+        self.read_bytes = 0
+        self._every_s = every_s
+        self._next_at = time.monotonic() + every_s
+
+    def read(self, count: int) -> None:
+        """Count bytes that were read."""
+        self.read_bytes += count
+        self._show()
+
+    def done(self, outcome: Outcome) -> None:
+        """Count a file that is done."""
+        self.num_done += 1
+        self.num_unchanged += outcome.state == "unchanged"
+        self._show()
+
+    def again(self, path: str, problem: str) -> None:
+        """Print that a file is tried again."""
+        click.echo(f"Trying {path} again: {problem}", err=True)
+
+    def _show(self) -> None:
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + self._every_s
+        click.echo(
+            f"Read {format_bytes(self.read_bytes)} of {format_bytes(self.total_bytes)}, "
+            f"{format_count(self.num_done)} of {format_count(self.num_files)} files done",
+            err=True,
+        )
+
+
+class BarWatcher(IngestWatcher):
+    """A bar over all bytes, with the number of files that are done."""
+
+    def __init__(self, num_files: int, total_bytes: int, console: Console) -> None:
+        from rich import progress
+
+        super().__init__(num_files, total_bytes)
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"), progress.BarColumn(),
+            progress.DownloadColumn(), progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(), console=console, transient=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=total_bytes)
+        self._show()
+        self.enter_context(self._bar)
+
+    def _show(self) -> None:
+        self._bar.update(
+            self._task,
+            completed=self.read_bytes,
+            description=f"{self.num_done:,} of {self.num_files:,} files",
+        )
+
 
 if TYPE_CHECKING:
     from warmup_insights.storage import EventStore
@@ -94,7 +183,7 @@ def ingest(
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        outcomes = _ingest_here(db, list(reading.find_files(paths)), options, jobs)
+        outcomes = _ingest_here(db, list(find_files(paths)), options, jobs)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     else:
@@ -105,24 +194,24 @@ def ingest(
 def _ingest_here(
     db: str, files: list[str], options: Options, jobs: int | None
 ) -> list[Outcome]:
+    from warmup_insights.ingest.many import choose_jobs, ingest_files
+
     with storage.EventStore(db) as store:
         if options.is_growing:
             return [_follow(store, files, options)]
-        jobs = reading.choose_jobs(files) if jobs is None else jobs
+        jobs = choose_jobs(files) if jobs is None else jobs
         with _watched(watch(sizes_of(files))) as watcher:
-            return reading.ingest_files(
-                store, files, options, jobs=jobs, watcher=watcher
-            )
+            return ingest_files(store, files, options, jobs=jobs, watcher=watcher)
 
 
 def _ingest_on_ray(
     db: str, paths: tuple[str, ...], options: Options, address: str
 ) -> list[Outcome]:
-    files = reading.find_remote(paths)
+    from warmup_insights.ingest.cluster import ingest_on_ray
+
+    files = find_remote(paths)
     with _watched(watch([file.size_bytes for file in files])) as watcher:
-        return reading.ingest_on_ray(
-            db, files, options, address=address, watcher=watcher
-        )
+        return ingest_on_ray(db, files, options, address=address, watcher=watcher)
 
 
 @contextmanager
@@ -147,16 +236,19 @@ def _watched(watcher: IngestWatcher) -> Iterator[IngestWatcher]:
 
 def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
     """Read a file again whenever it has grown; unfinished runs show as running."""
+    from warmup_insights.ingest.single import ingest_path
+    from warmup_insights.runs import refresh
+
     if len(files) != 1 or files[0] == "-":
         raise InputError("--follow takes one file; start one command for each")
     path, pause, quiet_since = files[0], 1.0, time.monotonic()
-    outcome = reading.ingest_path(store, path, options)
+    outcome = ingest_path(store, path, options)
     click.echo(f"Following {path}; press Ctrl-C to stop", err=True)
     try:
         while time.monotonic() - quiet_since < QUIET_AFTER_S:
             time.sleep(pause)
             before = time.monotonic()
-            latest = reading.ingest_path(store, path, options)
+            latest = ingest_path(store, path, options)
             # Reading takes longer as the file grows: never more than a tenth of the time.
             pause = max(1.0, 10 * (time.monotonic() - before))
             if latest.state != "unchanged":
@@ -164,8 +256,6 @@ def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
                 _print_state(store, outcome)
     except KeyboardInterrupt:
         click.echo("", err=True)
-    from warmup_insights.runs import refresh
-
     # The file is not followed any more: a run that is not finished is unknown again.
     for run_id in outcome.run_ids:
         refresh(store, run_id)

@@ -69,7 +69,7 @@ def _log_named(name: str) -> tuple[str | None, int | None]:
 
 def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
     # Loads the parsers, which a run of the database does not need.
-    from warmup_insights.ingest import ingest_path
+    from warmup_insights.ingest.single import ingest_path
 
     if Path(path).is_dir():
         raise InputError(

@@ -1,4 +1,4 @@
-"""What commands print: tables, notes and JSON, safe for the terminal.
+"""What commands print or write to files: tables, notes, JSON, results.
 
 The only place that loads rich for them, when there is something to print.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import click
 
+from warmup_insights.errors import InputError
 from warmup_insights.export.tables import TextTable, rich_table
 
 
@@ -37,3 +39,39 @@ def print_notes(notes: Iterable[str], *, err: bool = False) -> None:
 def print_json(value: Any) -> None:
     """The answer of `--json`."""
     click.echo(json.dumps(value, indent=2))
+
+
+def open_result(path: str | Path, *, force: bool) -> TextIO:
+    """A new file to write a result to.
+
+    Raises:
+        InputError: the file exists and `force` is off, or it cannot be written.
+    """
+    refuse_existing(path, force=force)
+    try:
+        return open(path, "w" if force else "x", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def refuse_existing(path: str | Path, *, force: bool) -> None:
+    """Raise InputError for a file that `open_result` would refuse, before the work."""
+    if Path(path).exists() and not force:
+        raise InputError(f"{path} exists; use --force to overwrite it")
+
+
+def write_result(path: str, text: str, *, force: bool) -> None:
+    """Write a file, or standard output for `-`.
+
+    Raises:
+        InputError: the file exists and `force` is off, or it cannot be written.
+    """
+    if path == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        with open_result(path, force=force) as stream:
+            stream.write(text)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    click.echo(f"Wrote {path}", err=True)

@@ -11,7 +11,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json
 from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage.retention import delete_runs, runs_to_prune
+from warmup_insights.runs import delete_runs, runs_to_prune
 from warmup_insights.units import format_bytes
 
 _DAY_S = 86_400.0

@@ -7,7 +7,7 @@ import click
 from warmup_insights.analysis import advice
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, force_option
-from warmup_insights.cli.writing import refuse_existing, write_result
+from warmup_insights.cli.printing import refuse_existing, write_result
 from warmup_insights.errors import InputError
 from warmup_insights.export.redact import Redactor
 from warmup_insights.runs import current, history

@@ -49,20 +49,16 @@ class DeviceOutOfMemory(DeviceError):
         )
 
 
-class Graph(Protocol):
-    """Recorded work with fixed inputs and outputs.
+@dataclass
+class Graph:
+    """Recorded work with fixed inputs and outputs; dropping it gives its memory back.
 
-    `storage_bytes` is the memory the graph is known to keep, None where only the
-    device's free memory tells.
+    `replay` does the work again, on what the input buffers hold now. `storage_bytes` is
+    the memory the graph is known to keep, None where only the device's free memory tells.
     """
 
-    storage_bytes: int | None
-
-    def replay(self) -> None:
-        """Do the recorded work again, on what the input buffers hold now."""
-
-    def release(self) -> None:
-        """Give the memory back; the graph cannot be replayed any more."""
+    replay: Callable[[], Any]
+    storage_bytes: int | None = None
 
 
 class Device(Protocol):

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from warmup_insights.devices import host
-from warmup_insights.devices.base import DeviceOutOfMemory, MeasuredDevice
-from warmup_insights.devices.peak import PeakCounter
-from warmup_insights.devices.recorded import RecordedGraph, record_graph
+from warmup_insights.devices.base import DeviceOutOfMemory, Graph, MeasuredDevice
+from warmup_insights.devices.recorded import PeakCounter, record_graph
 from warmup_insights.errors import DeviceError
 from warmup_insights.units import GIB, format_bytes
 
@@ -78,7 +77,7 @@ class CpuDevice(MeasuredDevice):
             self.require(missing)
             self._workspace_bytes = num_bytes
 
-    def capture(self, work: Callable[[], Any]) -> RecordedGraph:
+    def capture(self, work: Callable[[], Any]) -> Graph:
         """Record the operator calls of `work`; stop when the budget is used up."""
         free = self.memory().free_bytes
 

@@ -7,25 +7,8 @@ from typing import Any
 
 import torch
 
-from warmup_insights.devices.base import DeviceOutOfMemory, MeasuredDevice
+from warmup_insights.devices.base import DeviceOutOfMemory, Graph, MeasuredDevice
 from warmup_insights.errors import DeviceError
-
-
-class CudaGraph:
-    """A captured CUDA graph; its memory is part of the shared pool."""
-
-    storage_bytes: int | None = None
-
-    def __init__(self, graph: torch.cuda.CUDAGraph) -> None:
-        self._graph = graph
-
-    def replay(self) -> None:
-        """Launch the graph on the current stream."""
-        self._graph.replay()
-
-    def release(self) -> None:
-        """Give the graph's memory back to the pool."""
-        self._graph.reset()
 
 
 class CudaDevice(MeasuredDevice):
@@ -64,7 +47,7 @@ class CudaDevice(MeasuredDevice):
         if num_bytes > free:
             raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
-    def capture(self, work: Callable[[], Any]) -> CudaGraph:
+    def capture(self, work: Callable[[], Any]) -> Graph:
         """Run `work` once on a side stream, as capturing asks for, then record it."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -74,9 +57,8 @@ class CudaDevice(MeasuredDevice):
         graph = torch.cuda.CUDAGraph()
         with torch.inference_mode(), torch.cuda.graph(graph, pool=self._pool):
             work()
-        captured = CudaGraph(graph)
-        captured.replay()  # recording runs nothing: the outputs are filled here
-        return captured
+        graph.replay()  # recording runs nothing: the outputs are filled here
+        return Graph(graph.replay)
 
     def settings(self) -> dict[str, Any]:
         """Library versions and the capability of the device."""

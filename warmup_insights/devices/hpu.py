@@ -13,30 +13,11 @@ from typing import Any
 
 import torch
 
-from warmup_insights.devices.base import MeasuredDevice
+from warmup_insights.devices.base import Graph, MeasuredDevice
 from warmup_insights.errors import DeviceError
 
 _MAX_COMPILATIONS = 4096
 _OUT_OF_MEMORY_SIGNS = ("Allocation failed", "out of memory", "PT_DEVMEM")
-
-
-class HpuGraph:
-    """Recorded work: an HPU graph in lazy mode, a compiled callable otherwise."""
-
-    storage_bytes: int | None = None
-
-    def __init__(self, replay: Callable[[], Any]) -> None:
-        self._replay: Callable[[], Any] | None = replay
-
-    def replay(self) -> None:
-        """Launch the recorded work."""
-        if self._replay is None:
-            raise DeviceError("this graph was released and cannot be replayed")
-        self._replay()
-
-    def release(self) -> None:
-        """Drop the graph."""
-        self._replay = None
 
 
 class HpuDevice(MeasuredDevice):
@@ -74,22 +55,22 @@ class HpuDevice(MeasuredDevice):
             self._core.mark_step()
         self._hpu.synchronize()
 
-    def capture(self, work: Callable[[], Any]) -> HpuGraph:
+    def capture(self, work: Callable[[], Any]) -> Graph:
         """Record `work` in an HPU graph, or compile it where graphs do not exist."""
         captured = self._capture_lazy(work) if self.is_lazy else self._compile(work)
         captured.replay()
         self.synchronize()
         return captured
 
-    def _capture_lazy(self, work: Callable[[], Any]) -> HpuGraph:
+    def _capture_lazy(self, work: Callable[[], Any]) -> Graph:
         graph = self._hpu.HPUGraph()
         with self._hpu.stream(self._hpu.Stream()), torch.inference_mode():
             graph.capture_begin()
             work()
             graph.capture_end()
-        return HpuGraph(graph.replay)
+        return Graph(graph.replay)
 
-    def _compile(self, work: Callable[[], Any]) -> HpuGraph:
+    def _compile(self, work: Callable[[], Any]) -> Graph:
         _allow_recompilations()
         compiled = torch.compile(work, backend="hpu_backend", dynamic=False)
 
@@ -97,7 +78,7 @@ class HpuDevice(MeasuredDevice):
             with torch.inference_mode():
                 compiled()
 
-        return HpuGraph(replay)
+        return Graph(replay)
 
     def num_compiled(self) -> int | None:
         """Graphs that the compiler built in this process, from its own metric."""

@@ -9,6 +9,7 @@ intermediates, as a device graph does.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -16,31 +17,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warmup_insights.devices.base import Graph
+
 Replayed = Callable[[], Any]
 
 
-class RecordedGraph:
-    """Operator calls in order, and the tensors that they read and write."""
-
-    def __init__(self, calls: list[Replayed], storage_bytes: int) -> None:
-        self._calls = calls
-        self.storage_bytes: int | None = storage_bytes
-
-    def replay(self) -> None:
-        """Run every call again."""
-        with torch.inference_mode():
-            for call in self._calls:
-                call()
-
-    def release(self) -> None:
-        """Drop the calls, and with them the tensors."""
-        self._calls = []
-        self.storage_bytes = 0
-
-
-def record_graph(
-    work: Callable[[], Any], *, check: Callable[[int], None]
-) -> RecordedGraph:
+def record_graph(work: Callable[[], Any], *, check: Callable[[int], None]) -> Graph:
     """Run `work` once and keep its operator calls.
 
     `check` is called with the bytes kept so far and may raise to stop the recording.
@@ -50,7 +32,14 @@ def record_graph(
     recorder = _Recorder(check)
     with torch.inference_mode(), recorder:
         work()
-    return RecordedGraph(recorder.calls, recorder.num_bytes)
+    calls = recorder.calls
+
+    def replay() -> None:
+        with torch.inference_mode():
+            for call in calls:
+                call()
+
+    return Graph(replay, recorder.num_bytes)
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -69,17 +58,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = dict(kwargs or {})
         result = func(*args, **kwargs)
-        outputs = [item for item in _flat(result) if isinstance(item, torch.Tensor)]
+        outputs = _tensors(result)
         if not outputs:
             raise NotImplementedError(f"{func} gives Python a value; not recordable")
-        inputs = {_storage(item) for item in _flat([args, list(kwargs.values())])}
-        fresh = {
-            _storage(item): item for item in outputs if _storage(item) not in inputs
-        }
+        fresh = _new_storages(result, [args, list(kwargs.values())])
         if func._schema.is_mutable:
             self.calls.append(lambda: func(*args, **kwargs))
         elif fresh:
-            self.num_bytes += sum(t.untyped_storage().nbytes() for t in fresh.values())
+            self.num_bytes += sum(storage.nbytes() for storage in fresh.values())
             self._check(self.num_bytes)
             self.calls.append(_into(func, args, kwargs, outputs))
         return result
@@ -99,9 +85,7 @@ def _into(
         return lambda: overload(*args, **filled)
 
     def call() -> None:
-        results = [
-            t for t in _flat(func(*args, **kwargs)) if isinstance(t, torch.Tensor)
-        ]
+        results = _tensors(func(*args, **kwargs))
         for output, result in zip(outputs, results, strict=True):
             output.copy_(result)
 
@@ -125,13 +109,55 @@ def _out_variant(func: Any) -> tuple[Any, tuple[str, ...]] | None:
     return None
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [item for part in value for item in _flat(part)]
-    return [value]
-
-
-def _storage(value: Any) -> int | None:
+def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        return int(value.untyped_storage()._cdata)
-    return None
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in _tensors(part)]
+    return []
+
+
+def _new_storages(result: Any, inputs: Any) -> dict[int, torch.UntypedStorage]:
+    """The storages in a result that no input has, by their address."""
+    known = {tensor.untyped_storage()._cdata for tensor in _tensors(inputs)}
+    found = [tensor.untyped_storage() for tensor in _tensors(result)]
+    return {each._cdata: each for each in found if each._cdata not in known}
+
+
+class PeakCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of storages that operators make and that are still alive.
+
+    Memory that an operator takes and gives back before it returns is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self._seen: set[int] = set()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Iterable[Any],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        result = func(*args, **kwargs)
+        for storage in _new_storages(result, [args, list(kwargs.values())]).values():
+            self._add(storage)
+        return result
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        key, num_bytes = storage._cdata, storage.nbytes()
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.live_bytes += num_bytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        weakref.finalize(storage, self._remove, key, num_bytes)
+
+    def _remove(self, key: int, num_bytes: int) -> None:
+        self._seen.discard(key)
+        self.live_bytes -= num_bytes

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from warmup_insights.devices.base import DeviceOutOfMemory, MemoryReading
+from warmup_insights.devices.base import DeviceOutOfMemory, Graph, MemoryReading
 from warmup_insights.errors import SettingError
 from warmup_insights.units import GIB
 
@@ -47,27 +47,6 @@ PROFILES = {
         flops_per_s=1678e12,
     ),
 }
-
-
-class SimulatedGraph:
-    """Work that is charged again at each replay.
-
-    `storage_bytes` is memory that was allocated for it and that `release` gives back.
-    """
-
-    def __init__(self, device: SimulatedDevice, work: Callable[[], Any]) -> None:
-        self._device = device
-        self._work = work
-        self.storage_bytes: int | None = 0
-
-    def replay(self) -> None:
-        """Charge the work again."""
-        self._work()
-
-    def release(self) -> None:
-        """Give the memory back."""
-        self._device.used_bytes -= self.storage_bytes or 0
-        self.storage_bytes = 0
 
 
 class SimulatedDevice:
@@ -132,10 +111,10 @@ class SimulatedDevice:
         """Nothing to translate."""
         return nullcontext()
 
-    def capture(self, work: Callable[[], Any]) -> SimulatedGraph:
-        """Keep `work`, and run it once."""
+    def capture(self, work: Callable[[], Any]) -> Graph:
+        """Keep `work`, which is charged again at each replay, and run it once."""
         work()
-        return SimulatedGraph(self, work)
+        return Graph(work, 0)
 
     def num_compiled(self) -> int | None:
         """None: nothing is compiled."""

@@ -1,4 +1,4 @@
-"""Reads files into the store, with one process or several.
+"""Reads files into the store, with one process or as many as are worth it.
 
 The database is the only state: whatever ends this in the middle, the same call goes on
 from there.
@@ -6,21 +6,80 @@ from there.
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from warmup_insights.errors import InputError
-from warmup_insights.ingest.cores import STREAM_BYTES
 from warmup_insights.ingest.outcome import (
     Options,
     Outcome,
-    Progress,
     ReadBytes,
     Watcher,
-    file_size,
 )
-from warmup_insights.ingest.single import ingest_path, is_plain
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
+
+MIN_WORK_S = 2.0
+"""Reading that takes less is done before other processes have started."""
+WORK_PER_JOB_S = 1.0
+_START_UP_BYTES = 1 << 20
+"""The beginning of a log, where every line counts."""
+_START_UP_RATE = 6e6
+_SERVING_RATE = 4e8
+"""Bytes per second; the rest of a log is only searched."""
+_FILE_S = 0.003
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: its affinity, and the quota of its container."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux has it
+        cores = os.cpu_count() or 1
+    quota = cpu_quota(_CGROUP)
+    return max(1, cores if quota is None else min(cores, math.ceil(quota)))
+
+
+def cpu_quota(folder: Path) -> float | None:
+    """Cores that a container may use at a time; None without a limit.
+
+    From `cpu.max` of the second version of control groups, or the two files of the
+    first.
+    """
+    try:
+        limit, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        try:
+            first = folder / "cpu"
+            limit = (first / "cpu.cfs_quota_us").read_text(encoding="ascii").strip()
+            period = (first / "cpu.cfs_period_us").read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return None
+    if not limit.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(limit) / int(period)
+
+
+def choose_jobs(files: Sequence[str], cores: int | None = None) -> int:
+    """Processes that pay for reading these files; 1 means none beside this one."""
+    sizes = [os.path.getsize(path) for path in files if os.path.isfile(path)]
+    work = expected_s(sizes)
+    if len(sizes) < 2 or work < MIN_WORK_S:
+        return 1
+    cores = usable_cores() if cores is None else cores
+    return max(1, min(cores, len(sizes), int(work / WORK_PER_JOB_S)))
+
+
+def expected_s(sizes: Sequence[int]) -> float:
+    """About how long one process reads files of these sizes, in seconds."""
+    start_ups = sum(min(size, _START_UP_BYTES) for size in sizes)
+    return (
+        start_ups / _START_UP_RATE + sum(sizes) / _SERVING_RATE + len(sizes) * _FILE_S
+    )
 
 
 def ingest_files(
@@ -39,33 +98,20 @@ def ingest_files(
     """
     options, watcher = options or Options(), watcher or Watcher()
     if jobs < 2 or len(files) < 2 or not sys.executable:
-        return [_ingest_one(store, path, options, watcher, jobs) for path in files]
+        return [_ingest_one(store, path, options, watcher) for path in files]
     from warmup_insights.ingest.parallel import ParallelIngest
 
     return ParallelIngest(store, files, options, watcher).run(min(jobs, len(files)))
 
 
 def _ingest_one(
-    store: EventStore, path: str, options: Options, watcher: Watcher, jobs: int
+    store: EventStore, path: str, options: Options, watcher: Watcher
 ) -> Outcome:
     progress = ReadBytes([path], watcher)
     try:
-        outcome = _with_help(store, path, options, progress.add) if jobs > 1 else None
-        if outcome is None:
-            outcome = ingest_path(store, path, options, progress.add)
+        outcome = ingest_path(store, path, options, progress.add)
     except InputError as error:
         outcome = Outcome(path, state="failed", error=str(error))
     progress.finish()
     watcher.done(outcome)
     return outcome
-
-
-def _with_help(
-    store: EventStore, path: str, options: Options, progress: Progress
-) -> Outcome | None:
-    """Read a large file with another process; None when it must be read here."""
-    if file_size(path) < STREAM_BYTES or not is_plain(path) or not sys.executable:
-        return None
-    from warmup_insights.ingest.streamed import ingest_streamed
-
-    return ingest_streamed(store, path, options, progress)

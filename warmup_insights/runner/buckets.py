@@ -1,15 +1,27 @@
-"""The runner's view of bucketing: lists to warm up, and a bucket for every step."""
+"""The runner's view of bucketing: lists to warm up, and a bucket for every step.
+
+Buckets are those of vllm-gaudi, or of two dimensions as the V0 engines had them.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol, Union
+from typing import Literal, Union
 
-from warmup_insights.bucketing.base import DroppedBucket, GeneratedBuckets
+from warmup_insights.bucketing.base import GeneratedBuckets
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable
-from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.two_dim import (
+    Bucket2D,
+    GeneratedBuckets2D,
+    TwoDimSettings,
+    find_two_dim,
+    generate_two_dim,
+    two_dim_settings,
+    warmup_order,
+)
 from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
@@ -21,6 +33,7 @@ from warmup_insights.runner.settings import RunSettings
 Phase = Literal["prompt", "decode"]
 PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 BucketEvent = Union[BucketRangesConfigured, BucketsGenerated, BucketsOmitted]  # noqa: UP007
+_LONGEST = {"PROMPT": 1024, "DECODE": 2048}
 
 
 @dataclass(frozen=True)
@@ -31,30 +44,78 @@ class Found:
     is_hit: bool
 
 
-class Buckets(Protocol):
+class Buckets(ABC):
     """The buckets of a run."""
 
-    contiguous: bool
-    notes: tuple[str, ...]
+    contiguous = False
+    strategy: str
+    dimensions: tuple[str, ...]
+    """Names of the dimensions in an event."""
+
+    def __init__(self, generated: GeneratedBuckets | GeneratedBuckets2D) -> None:
+        self._generated = generated
+        self.notes = generated.notes
 
     def of(self, phase: Phase) -> list[Bucket]:
         """The generated buckets of a phase, sorted."""
+        source = self._generated.prompt if phase == "prompt" else self._generated.decode
+        return [tuple(bucket) for bucket in source]
 
+    def events(self) -> list[BucketEvent]:
+        """What was generated: ranges, omitted buckets, lists."""
+        found: list[BucketEvent] = []
+        for phase in PHASES:
+            found += self._ranges(phase)
+            found += self._omitted(phase)
+            buckets = self.of(phase)
+            found.append(
+                BucketsGenerated(
+                    phase=phase,
+                    count=len(buckets),
+                    buckets=buckets,
+                    strategy=self.strategy,
+                    dimensions=list(self.dimensions),
+                )
+            )
+        return found
+
+    def _omitted(self, phase: Phase) -> list[BucketsOmitted]:
+        by_reason: dict[str, list[Bucket]] = {}
+        for item in self._generated.dropped:
+            if item.phase == phase:
+                reason = self._reason(item.condition)
+                by_reason.setdefault(reason, []).append(tuple(item.bucket))
+        return [
+            BucketsOmitted(
+                phase=phase, count=len(buckets), reason=reason, buckets=buckets
+            )
+            for reason, buckets in by_reason.items()
+        ]
+
+    def _reason(self, condition: str) -> str:
+        """What an event names as the reason why buckets are omitted."""
+        return condition
+
+    @abstractmethod
+    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
+        """The ranges that a phase was generated from."""
+
+    @abstractmethod
     def warmup_order(self, phase: Phase) -> list[Bucket]:
         """The generated buckets of a phase, the largest first, as they are warmed up."""
 
+    @abstractmethod
     def find(self, phase: Phase, shape: Bucket) -> Found:
         """The bucket for (batch size, query length, blocks); a miss adds one.
 
         In two dimensions the shape is (batch size, sequence length).
         """
 
-    def events(self) -> list[BucketEvent]:
-        """What was generated: ranges, omitted buckets, lists."""
 
-
-class ThreeDimensionalBuckets:
+class ThreeDimensionalBuckets(Buckets):
     """(batch size, query length, blocks), by the rules of vllm-gaudi."""
+
+    dimensions = ("bs", "query", "num_blocks")
 
     def __init__(self, settings: RunSettings, num_kv_blocks: int) -> None:
         limits = {
@@ -67,15 +128,12 @@ class ThreeDimensionalBuckets:
         self._settings = settings_from_mapping(
             limits, settings.environment, engine_version=settings.bucketing_version
         )
-        self._generated = generate(self._settings)
-        self._table = BucketTable(self._settings, self._generated)
+        generated = generate(self._settings)
+        super().__init__(generated)
+        self.strategy = generated.strategy
         self.contiguous = self._settings.use_contiguous_pa
-        self.notes = self._generated.notes
-
-    def of(self, phase: Phase) -> list[Bucket]:
-        """The generated buckets of a phase, sorted."""
-        source = self._generated.prompt if phase == "prompt" else self._generated.decode
-        return [tuple(bucket) for bucket in source]
+        self._dimension_ranges = generated.ranges
+        self._table = BucketTable(self._settings, generated)
 
     def warmup_order(self, phase: Phase) -> list[Bucket]:
         """The list in reverse, as vllm-gaudi warms it up."""
@@ -89,58 +147,81 @@ class ThreeDimensionalBuckets:
         # A capped lookup gives fewer blocks than the step has: run the step as it is.
         return Found(tuple(shape), is_hit=False)
 
-    def events(self) -> list[BucketEvent]:
-        """Ranges, omitted and generated buckets of both phases."""
-        found: list[BucketEvent] = []
-        for phase in PHASES:
-            found += _ranges(phase, self._generated, self._settings)
-            found += _omitted(phase, self._generated.dropped)
-            found.append(
-                BucketsGenerated(
-                    phase=phase,
-                    count=len(self.of(phase)),
-                    buckets=self.of(phase),
-                    strategy=self._generated.strategy,
-                    dimensions=["bs", "query", "num_blocks"],
-                )
+    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
+        names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
+        strategy = self._settings.strategy
+        if phase == "decode":
+            # The engine shows no query length there, and exponential names it `block`.
+            blocks = "block" if strategy == "exp" else "blocks"
+            names = {"batch_size": "bs", "num_blocks": blocks}
+        ranges = {
+            names[bounds.dimension]: list(bounds.parameters)
+            for bounds in self._dimension_ranges
+            if bounds.phase == phase and bounds.dimension in names
+        }
+        parameters = list(STRATEGIES[strategy].parameter_names)
+        if not ranges:
+            return []
+        return [
+            BucketRangesConfigured(phase=phase, ranges=ranges, parameters=parameters)
+        ]
+
+
+def v0_settings(settings: RunSettings) -> TwoDimSettings:
+    """The ranges; unless the environment sets more, none is longer than a request."""
+    environment = dict(settings.environment)
+    block_size = settings.block_size
+    whole = -(-settings.max_model_len // block_size) * block_size
+    for phase, longest in _LONGEST.items():
+        name = f"VLLM_{phase}_SEQ_BUCKET_MAX"
+        environment.setdefault(name, str(min(longest, whole)))
+    limits = {
+        "max_num_seqs": settings.max_num_seqs,
+        "block_size": block_size,
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+    }
+    return two_dim_settings(limits, environment)
+
+
+def largest_prompt(settings: RunSettings) -> Bucket:
+    """The largest batch of the longest prompts, whether the budget allows it or not."""
+    ranges = v0_settings(settings)
+    return ranges.prompt_batch_size[2], ranges.prompt_seq_len[2]
+
+
+class TwoDimensionalBuckets(Buckets):
+    """The V0 scheme; a shape that rounds to no prepared bucket is a miss, once."""
+
+    strategy = "lin"
+    dimensions = ("bs", "seq")
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = v0_settings(settings)
+        self._budget = settings.max_num_batched_tokens
+        super().__init__(generate_two_dim(self._settings))
+        self._known = {phase: set(self.of(phase)) for phase in PHASES}
+
+    def warmup_order(self, phase: Phase) -> list[Bucket]:
+        """Most tokens first."""
+        buckets = [Bucket2D(*bucket) for bucket in self.of(phase)]
+        return [tuple(bucket) for bucket in warmup_order(buckets)]
+
+    def find(self, phase: Phase, shape: Bucket) -> Found:
+        """Each dimension rounded up by its range; known after its first miss."""
+        bucket = tuple(find_two_dim(self._settings, phase, shape[0], shape[1]))
+        is_hit = bucket in self._known[phase]
+        self._known[phase].add(bucket)
+        return Found(bucket, is_hit)
+
+    def _reason(self, condition: str) -> str:
+        return f"due to exceeded token budget (max_num_batched_tokens={self._budget})"
+
+    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
+        batch_size, seq_len = self._settings.parameters(phase)
+        return [
+            BucketRangesConfigured(
+                phase=phase,
+                ranges={"bs": list(batch_size), "seq": list(seq_len)},
+                parameters=["min", "step", "max"],
             )
-        return found
-
-
-def _ranges(
-    phase: Phase, generated: GeneratedBuckets, settings: BucketingSettings
-) -> list[BucketRangesConfigured]:
-    if not any(bounds.phase == phase for bounds in generated.ranges):
-        return []
-    names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
-    if phase == "decode":
-        # The engine shows no query length there, and exponential names it `block`.
-        blocks = "block" if settings.strategy == "exp" else "blocks"
-        names = {"batch_size": "bs", "num_blocks": blocks}
-    return [
-        BucketRangesConfigured(
-            phase=phase,
-            ranges={
-                names[bounds.dimension]: list(bounds.parameters)
-                for bounds in generated.ranges
-                if bounds.phase == phase and bounds.dimension in names
-            },
-            parameters=list(STRATEGIES[settings.strategy].parameter_names),
-        )
-    ]
-
-
-def _omitted(phase: Phase, dropped: tuple[DroppedBucket, ...]) -> list[BucketsOmitted]:
-    by_condition: dict[str, list[Bucket]] = {}
-    for item in dropped:
-        if item.phase == phase:
-            by_condition.setdefault(item.condition, []).append(tuple(item.bucket))
-    return [
-        BucketsOmitted(
-            phase=phase,
-            count=len(buckets),
-            reason=reason,
-            buckets=buckets,
-        )
-        for reason, buckets in by_condition.items()
-    ]
+        ]

@@ -1,4 +1,8 @@
-"""What work costs on a simulated device: memory and time, as functions of shapes.
+"""What work costs: memory and time, as functions of shapes.
+
+The intermediates of a forward are an estimate for every device: it refuses a step before
+it fails where the allocator cannot. A test compares it with what forwards really take:
+never less, and not twice as much. All else is for the simulated device.
 
 Nothing here is measured by this project. Three constants of memory and three of time
 are fitted to one real start-up: the log in the warm-up page of the vllm-gaudi
@@ -27,8 +31,41 @@ from dataclasses import dataclass
 
 from warmup_insights.devices.simulated import DeviceProfile
 from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
-from warmup_insights.runner.intermediates import layer_bytes_per_token
 from warmup_insights.units import KIB, MIB
+
+
+def layer_bytes_per_token(shape: ModelShape, dtype: str) -> int:
+    """Activations of one token that are alive together in the widest part of a layer.
+
+    The residual stream before and after a norm, the query and the two of a key and
+    value, and the two widened vectors of SwiGLU.
+    """
+    width = 4 * shape.hidden_size + shape.query_size + 2 * shape.kv_size
+    return (width + 2 * shape.intermediate_size) * DTYPE_BYTES[dtype]
+
+
+def peak_bytes(
+    shape: ModelShape, dtype: str, bucket: tuple[int, int, int], block_size: int
+) -> int:
+    """Peak of a step with (batch_size, query_len, num_blocks), phase by query length.
+
+    Tokens of the step, keys and values gathered from the cache (for prompts once more,
+    repeated for grouped queries; for decodes with scores in float32), the mask, and the
+    logits.
+    """
+    batch_size, query_len, num_blocks = bucket
+    item = DTYPE_BYTES[dtype]
+    tokens = batch_size * query_len
+    total = tokens * layer_bytes_per_token(shape, dtype)
+    total += 4 * batch_size * shape.vocab_size
+    context = num_blocks * block_size
+    if query_len == 1:
+        scores = 4 * 4 * shape.num_attention_heads
+        return total + context * (2 * shape.kv_size * item + scores)
+    total += batch_size * context * 2 * shape.kv_size * item
+    total += batch_size * (context + query_len) * 2 * shape.query_size * item
+    return total + tokens * (context + query_len)
+
 
 LOAD_OVERHEAD_BYTES = round(13.5 * MIB)
 WORKSPACE_FACTOR = 1.26

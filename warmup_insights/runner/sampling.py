@@ -8,7 +8,19 @@ from dataclasses import dataclass
 import torch
 
 from warmup_insights.runner.engine import SamplingParams
-from warmup_insights.runner.randomness import make_generator
+
+_WITH_GENERATORS = ("cpu", "cuda")
+
+
+def make_generator(device: str, seed: int) -> torch.Generator | None:
+    """A generator of the device; None stands for its global one, seeded now.
+
+    Not every backend lets a generator be made: there the global one has to do.
+    """
+    if device not in _WITH_GENERATORS:
+        torch.manual_seed(seed)
+        return None
+    return torch.Generator(device).manual_seed(seed)
 
 
 @dataclass(frozen=True)

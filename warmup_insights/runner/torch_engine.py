@@ -11,16 +11,15 @@ from warmup_insights.devices.base import Device, Graph
 from warmup_insights.model.events import Bucket
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
-from warmup_insights.runner.attention import KVCache
 from warmup_insights.runner.batch import (
     Row,
     dummy_rows,
     full_bucket,
     pad_batch,
 )
+from warmup_insights.runner.costs import peak_bytes
 from warmup_insights.runner.engine import SamplingParams
-from warmup_insights.runner.intermediates import peak_bytes
-from warmup_insights.runner.model import Decoder, StepInputs
+from warmup_insights.runner.model import Decoder, KVCache, StepInputs
 from warmup_insights.runner.sampler import pad_params
 from warmup_insights.runner.sampling import Sampler
 from warmup_insights.runner.weights import build_model

@@ -18,8 +18,13 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
-from warmup_insights.runner.buckets import Buckets, Phase, ThreeDimensionalBuckets
-from warmup_insights.runner.buckets_2d import TwoDimensionalBuckets, largest_prompt
+from warmup_insights.runner.buckets import (
+    Buckets,
+    Phase,
+    ThreeDimensionalBuckets,
+    TwoDimensionalBuckets,
+    largest_prompt,
+)
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine

@@ -10,7 +10,7 @@ import torch
 from warmup_insights.errors import InputError
 from warmup_insights.rules.model_shape import ModelShape
 from warmup_insights.runner.model import Decoder, rotary_frequencies
-from warmup_insights.runner.randomness import make_generator
+from warmup_insights.runner.sampling import make_generator
 
 _INDEX = "model.safetensors.index.json"
 

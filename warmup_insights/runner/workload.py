@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+
+import msgspec
 
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.runner.engine import SamplingParams
@@ -136,6 +137,15 @@ def _length(generator: random.Random, median: int, sigma: float, longest: int) -
     return max(1, min(longest, round(drawn)))
 
 
+class _Line(msgspec.Struct):
+    """A request of a trace."""
+
+    input_len: Annotated[int, msgspec.Meta(gt=0)]
+    output_len: Annotated[int, msgspec.Meta(gt=0)]
+    arrival_s: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
+
+
 def read_trace(path: Path, *, vocab_size: int, max_model_len: int) -> list[Request]:
     """The requests of a JSONL trace, in order of arrival.
 
@@ -146,24 +156,27 @@ def read_trace(path: Path, *, vocab_size: int, max_model_len: int) -> list[Reque
         InputError: the file cannot be read, or a line is no such object.
     """
     requests: list[Request] = []
-    for number, line in _lines(path):
+    for number, text in _lines(path):
         where = f"{path}, line {number}"
-        fields = _fields(where, line)
-        input_len = _count(where, fields, "input_len")
-        output_len = _count(where, fields, "output_len")
-        if input_len + output_len > max_model_len:
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except msgspec.DecodeError as error:
             raise InputError(
-                f"{where}: {input_len} and {output_len} tokens are more than "
+                f'{where}: {error}; write {{"input_len": 96, "output_len": 24}}'
+            ) from error
+        if line.input_len + line.output_len > max_model_len:
+            raise InputError(
+                f"{where}: {line.input_len} and {line.output_len} tokens are more than "
                 f"max_model_len={max_model_len}; shorten them or raise it"
             )
         generator = random.Random(number)
         requests.append(
             Request(
                 len(requests),
-                _number(where, fields, "arrival_s", math.inf),
-                tuple(generator.randrange(vocab_size) for _ in range(input_len)),
-                output_len,
-                SamplingParams(_number(where, fields, "temperature", 10.0)),
+                line.arrival_s,
+                tuple(generator.randrange(vocab_size) for _ in range(line.input_len)),
+                line.output_len,
+                SamplingParams(line.temperature),
             )
         )
     if not requests:
@@ -181,30 +194,3 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the trace {path}: {error}") from error
-
-
-def _fields(where: str, line: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise InputError(
-            f'{where}: not an object such as {{"input_len": 96, "output_len": 24}}'
-        )
-    return fields
-
-
-def _count(where: str, fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{where}: {name}={value!r} is not a whole number above 0")
-    return value
-
-
-def _number(where: str, fields: dict[str, Any], name: str, largest: float) -> float:
-    value = fields.get(name, 0.0)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < math.inf or value > largest:
-        raise InputError(f"{where}: {name}={value!r} is not a usable number from 0 on")
-    return float(value)

@@ -13,7 +13,8 @@ from sqlalchemy.engine import Connection
 from warmup_insights.errors import StoreError
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary
-from warmup_insights.storage.faults import ForeignValueError
+from warmup_insights.storage.engine import ForeignValueError
+from warmup_insights.storage.rows import clean_text, from_json
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -24,7 +25,6 @@ from warmup_insights.storage.schema import (
     store_info,
 )
 from warmup_insights.storage.summaries import FIGURES, read_bucket_row, read_summary
-from warmup_insights.storage.text import clean_text, from_json
 
 _EQUAL = frozenset(
     {"label", "source_id", "source_kind", "engine", "version", "model",

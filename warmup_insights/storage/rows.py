@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 from msgspec.structs import astuple
@@ -18,7 +18,42 @@ from warmup_insights.model.events import (
     encode_lines,
     kind_of,
 )
-from warmup_insights.storage.text import clean, clean_text
+
+
+@overload
+def clean_text(text: str) -> str: ...
+@overload
+def clean_text(text: str | None) -> str | None: ...
+def clean_text(text: str | None) -> str | None:
+    """Text without what a database refuses: NUL and halves of surrogate pairs."""
+    if text is None or (text.isascii() and "\0" not in text):
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def clean(value: Any) -> Any:
+    """A JSON value with every text in it made fit."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item) for item in value]
+    return value
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON text; numbers that JSON does not have become null."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(clean(msgspec.to_builtins(value))).decode()
+
+
+def from_json(text: str) -> Any:
+    """The value in a JSON text that the store wrote."""
+    return msgspec.json.decode(text)
+
 
 EVENT_COLUMNS = (
     "run_id", "seq", "kind", "rank", "time", "line", "phase", "mode",

@@ -26,8 +26,7 @@ from warmup_insights.model.events import AnyEvent, Event, encode_lines
 from warmup_insights.model.process import host, is_gone, own_process
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.location import database_path, shown_location
-from warmup_insights.storage.rows import event_payload, read_payload
-from warmup_insights.storage.text import to_json
+from warmup_insights.storage.rows import event_payload, read_payload, to_json
 
 SPOOL_FORMAT = 1
 CLOSED = b'{"closed":true}\n'

@@ -16,14 +16,14 @@ from warmup_insights.model.events import AnyEvent
 from warmup_insights.storage.engine import (
     BUSY_TIMEOUT_S,
     Location,
+    explained,
     open_engine,
     use_wal,
     vacuum,
 )
-from warmup_insights.storage.faults import explained
-from warmup_insights.storage.migrations import is_current, prepare_schema
 from warmup_insights.storage.queries import Queries
 from warmup_insights.storage.rows import read_payload
+from warmup_insights.storage.schema import is_current, prepare_schema
 from warmup_insights.storage.transaction import Transaction
 
 READ_BLOCK = 5_000

@@ -17,9 +17,8 @@ from warmup_insights.model.summary import (
     Serving,
     UsedShape,
 )
-from warmup_insights.storage.faults import ForeignValueError
-from warmup_insights.storage.rows import bucket_text
-from warmup_insights.storage.text import clean_text, to_json
+from warmup_insights.storage.engine import ForeignValueError
+from warmup_insights.storage.rows import bucket_text, clean_text, to_json
 
 FIGURES = {
     "ready_s": "ready_s", "wall_s": "wall_s", "warmup_s": "warmup_s",

@@ -20,7 +20,14 @@ from warmup_insights.model.events import Event
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.storage.queries import Queries, spool_prefix
-from warmup_insights.storage.rows import EVENT_COLUMNS, Row, careful_rows, event_rows
+from warmup_insights.storage.rows import (
+    EVENT_COLUMNS,
+    Row,
+    careful_rows,
+    clean_text,
+    event_rows,
+    to_json,
+)
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -31,7 +38,6 @@ from warmup_insights.storage.schema import (
     store_info,
 )
 from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
-from warmup_insights.storage.text import clean_text, to_json
 
 AT_ONCE = 300 if sqlite3.sqlite_version_info >= (3, 32) else 70
 """So many rows go in one statement of SQLite; an older one takes 999 values in all."""
@@ -132,10 +138,6 @@ class Transaction(Queries):
         return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        if self._mark == "?" and len(block) <= AT_ONCE:
-            # One statement, which SQLite does as a whole or not at all.
-            self._insert_small(run_id, first, block)
-            return
         self._connection.exec_driver_sql("SAVEPOINT append_block")
         try:
             self._insert_rows(event_rows(run_id, first, block))
@@ -143,12 +145,6 @@ class Transaction(Queries):
             self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
             self._insert_rows(careful_rows(run_id, first, block))
         self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
-
-    def _insert_small(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        try:
-            self._insert_rows(event_rows(run_id, first, block))
-        except _REFUSED:
-            self._insert_rows(careful_rows(run_id, first, block))
 
     def _insert_rows(self, rows: list[Row]) -> None:
         self._insert_many(_insert_sql(events.name, EVENT_COLUMNS, self._mark), rows)

@@ -23,7 +23,7 @@ def register() -> None:
     if not os.environ.get(DATABASE_VARIABLE):
         return
     try:
-        from warmup_insights.vllm_plugin.start import start
+        from warmup_insights.vllm_plugin.attach import start
 
         start(os.environ)
     except Exception as error:  # the engine must start without us

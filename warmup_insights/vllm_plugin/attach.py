@@ -1,20 +1,30 @@
-"""Attaching hooks: now where a module is imported, else as soon as it is."""
+"""Switching the plugin on in a process: settings, session, hooks.
+
+A hook is attached at once where its module is imported, else as soon as it is.
+"""
 
 from __future__ import annotations
 
+import atexit
+import importlib.abc
+import importlib.machinery
 import logging
+import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from packaging.version import Version
 
+from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Hook
-from warmup_insights.vllm_plugin.imports import ImportListener, is_imported
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.versions import installed_version
+from warmup_insights.vllm_plugin.settings import read_settings
+from warmup_insights.vllm_plugin.table import hooks_for
 from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
 
 logger = logging.getLogger(__name__)
@@ -106,3 +116,105 @@ def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
         for name, value in list(vars(module).items())
         if value is function
     ]
+
+
+Listener = Callable[[ModuleType], None]
+
+
+class ImportListener(importlib.abc.MetaPathFinder):
+    """Calls `listener` after each of some modules was executed for the first time.
+
+    It finds nothing itself: it asks the other finders, and puts a call behind the
+    loader's `exec_module`, on that one loader and for that one import.
+    """
+
+    def __init__(self, modules: Iterable[str], listener: Listener) -> None:
+        self._waiting = set(modules)
+        self._listener = listener
+
+    def install(self) -> None:
+        """Listen from now on, before all other finders."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Stop listening."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec the other finders give, for the modules waited for."""
+        if fullname not in self._waiting:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: importlib.machinery.ModuleSpec | None = (
+                find(fullname, path, target) if find is not None else None
+            )
+            if spec is not None:
+                self._follow(spec)
+                return spec
+        return None
+
+    def _follow(self, spec: importlib.machinery.ModuleSpec) -> None:
+        loader = spec.loader
+        execute = getattr(loader, "exec_module", None)
+        if loader is None or execute is None:
+            return
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module
+            execute(module)
+            self._waiting.discard(spec.name)
+            self._listener(module)
+
+        try:
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        except AttributeError:  # a loader that takes no attributes: never told
+            return
+
+
+def is_imported(name: str) -> bool:
+    """Whether a module is there and executed to its end."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(
+        getattr(module, "__spec__", None), "_initializing", False
+    )
+
+
+@dataclass
+class _Running:
+    instrumentation: Instrumentation
+    session: Session
+
+
+_running: _Running | None = None
+
+
+def start(environ: MutableMapping[str, str]) -> Session:
+    """Attach every hook; a second call attaches what has been imported since."""
+    global _running
+    if _running is None:
+        session = Session(read_settings(environ))
+        hooks = hooks_for(facts.engine().name)
+        _running = _Running(Instrumentation(session, hooks), session)
+        os.register_at_fork(after_in_child=session.after_fork)
+        atexit.register(session.end_run)
+    _running.instrumentation.attach()
+    return _running.session
+
+
+def stop() -> None:
+    """Take every hook off and close the recorder; `start` begins anew."""
+    global _running
+    if _running is None:
+        return
+    running, _running = _running, None
+    running.instrumentation.detach()
+    atexit.unregister(running.session.end_run)
+    running.session.end_run()

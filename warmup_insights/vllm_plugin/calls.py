@@ -1,10 +1,11 @@
-"""A watched call of an engine: its arguments and how it ended."""
+"""A watched call of an engine: its arguments, how it ended, plain values out of it."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 
@@ -57,3 +58,17 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in parameters if p.kind in kinds)
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, numpy's included; None for anything else.
+
+    A tensor is anything else: to read it would wait for the device.
+    """
+    return int(value) if isinstance(value, Integral) else None
+
+
+def bytes_of(holder: Any, name: str) -> int | None:
+    """An attribute that holds a size in bytes; None where it is no number."""
+    value = getattr(holder, name, None)
+    return int(value) if isinstance(value, int | float) else None

@@ -13,8 +13,8 @@ from typing import Any
 from packaging.version import Version
 
 from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Hook
-from warmup_insights.vllm_plugin.versions import installed_version
 
 ATTACHES = "attaches"
 MISSING = "missing"

@@ -14,11 +14,10 @@ from packaging.version import Version
 
 from warmup_insights.model.events import GraphCaptured, GraphsCaptured
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch, whole
+from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Capturing, Expected
-from warmup_insights.vllm_plugin.values import whole
-from warmup_insights.vllm_plugin.versions import installed_version
 
 _PREPARES_TWICE = Version("0.21.0")
 _ORDER = ("PIECEWISE", "FULL")
@@ -29,13 +28,9 @@ def capture_model(session: Session, call: Call) -> Watch:
     """`capture_model`: all graphs; returns the bytes they took."""
     if session.state.capturing is not None:
         return  # inside of an estimate, and a part of it
-    session.begin_phase("graph_capture")
     capturing = session.state.capturing = Capturing()
-    outcome = yield
-    session.wait_if_asked()
+    outcome, duration = yield from session.watch_phase("graph_capture")
     session.state.capturing = None
-    session.note_failure(outcome, phase="graph_capture")
-    duration = session.end_phase("graph_capture")
     if outcome.error is None:
         result = outcome.result
         memory = int(result) if isinstance(result, int | float) else None

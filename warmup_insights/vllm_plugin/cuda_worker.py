@@ -16,19 +16,15 @@ from warmup_insights.model.events import (
     WarmupFinished,
 )
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch, bytes_of
+from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Capturing
-from warmup_insights.vllm_plugin.values import bytes_of
-from warmup_insights.vllm_plugin.worker import note_blocks, note_start
 
 
 def worker_device(session: Session, call: Call) -> Watch:
     """`Worker.init_device`: what device it is, and what is free before loading."""
-    session.begin_phase("init_device")
-    outcome = yield
-    session.note_failure(outcome, phase="init_device")
-    session.end_phase("init_device")
+    yield from session.watch_phase("init_device")
     free, total = device.free_and_total()
     session.state.total_bytes = total
     if device.kind() is not None:
@@ -40,10 +36,7 @@ def worker_device(session: Session, call: Call) -> Watch:
 
 def load_model(session: Session, call: Call) -> Watch:
     """`Worker.load_model`; the runner holds what the weights took."""
-    session.begin_phase("load_model")
-    outcome = yield
-    session.note_failure(outcome, phase="load_model")
-    duration = session.end_phase("load_model")
+    _, duration = yield from session.watch_phase("load_model")
     runner = getattr(call.owner, "model_runner", None)
     session.emit(
         MemoryMeasured,
@@ -55,11 +48,7 @@ def load_model(session: Session, call: Call) -> Watch:
 
 def profile_run(session: Session, call: Call) -> Watch:
     """`profile_run` of a model runner; compiles, where the model is compiled."""
-    session.begin_phase("profile_run")
-    outcome = yield
-    session.wait_if_asked()
-    session.note_failure(outcome, phase="profile_run")
-    session.end_phase("profile_run")
+    yield from session.watch_phase("profile_run")
 
 
 def determine_memory(session: Session, call: Call) -> Watch:
@@ -90,12 +79,8 @@ def _note_budget(session: Session, worker: Any, result: Any) -> None:
 
 def initialize_cache(session: Session, call: Call) -> Watch:
     """`Worker.initialize_from_config`."""
-    session.begin_phase("kv_cache")
     free_before, _ = device.free_and_total()
-    outcome = yield
-    session.wait_if_asked()
-    session.note_failure(outcome, phase="kv_cache")
-    session.end_phase("kv_cache")
+    outcome, _ = yield from session.watch_phase("kv_cache")
     if outcome.error is not None:
         return
     note_blocks(session, call.arg("kv_cache_config"), call.owner)
@@ -150,11 +135,8 @@ def estimate_graphs(session: Session, call: Call) -> Watch:
     """`profile_cudagraph_memory`: captures a few graphs to estimate all of them."""
     if session.state.capturing is not None:
         return
-    session.begin_phase("graph_memory_profile")
     session.state.capturing = Capturing(is_estimate=True)
-    outcome = yield
+    outcome, _ = yield from session.watch_phase("graph_memory_profile")
     session.state.capturing = None
-    session.note_failure(outcome, phase="graph_memory_profile")
-    session.end_phase("graph_memory_profile")
     if isinstance(outcome.result, int | float):
         session.emit(GraphMemoryEstimated, estimated_bytes=int(outcome.result))

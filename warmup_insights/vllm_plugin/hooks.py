@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.facts import version_of
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.versions import version_of
 
 Probe = Callable[[Session, Call], Watch]
 """Runs to its `yield` before the call, and from there, with the outcome, after it.

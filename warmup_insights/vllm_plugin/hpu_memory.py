@@ -18,12 +18,11 @@ from warmup_insights.model.events import (
     MemoryMeasured,
 )
 from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, bytes_of, whole
+from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
 from warmup_insights.vllm_plugin.hpu_scenarios import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
-from warmup_insights.vllm_plugin.values import bytes_of, whole
-from warmup_insights.vllm_plugin.worker import note_blocks, note_start
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""
@@ -31,10 +30,7 @@ DEFAULT_RESERVED_FRACTION = 0.1
 
 def worker_device(session: Session, call: Call) -> Watch:
     """`HPUWorker.init_device`: what device it is, and what is free before loading."""
-    session.begin_phase("init_device")
-    outcome = yield
-    session.note_failure(outcome, phase="init_device")
-    session.end_phase("init_device")
+    yield from session.watch_phase("init_device")
     _note_device(session)
 
 
@@ -53,20 +49,14 @@ def _note_device(session: Session) -> None:
 def load_model(session: Session, call: Call) -> Watch:
     """`HPUModelRunner.load_model`: its first measurement is that of the weights."""
     session.state.stages.append(["weights"])
-    session.begin_phase("load_model")
-    outcome = yield
-    session.note_failure(outcome, phase="load_model")
-    session.end_phase("load_model")
+    yield from session.watch_phase("load_model")
     session.state.stages.pop()
 
 
 def load_model_fork(session: Session, call: Call) -> Watch:
     """`load_model` of vllm-fork: the weights are measured around everything."""
     session.state.stages.append(["weights", "preload_weights"])
-    session.begin_phase("load_model")
-    outcome = yield
-    session.note_failure(outcome, phase="load_model")
-    session.end_phase("load_model")
+    yield from session.watch_phase("load_model")
     session.state.stages.pop()
 
 
@@ -148,10 +138,7 @@ def _host_total() -> int | None:
 def determine_memory(session: Session, call: Call) -> Watch:
     """`determine_available_memory`, in V0 `determine_num_available_blocks`."""
     session.state.stages.append(["profile_run"])
-    session.begin_phase("profile_run")
-    outcome = yield
-    session.note_failure(outcome, phase="profile_run")
-    session.end_phase("profile_run")
+    outcome, _ = yield from session.watch_phase("profile_run")
     session.state.stages.pop()
     if outcome.error is None:
         _note_budget(session, call.owner, outcome.result)
@@ -213,10 +200,7 @@ def initialize_cache(session: Session, call: Call) -> Watch:
 
 def kv_cache(session: Session, call: Call) -> Watch:
     """`HPUModelRunner.initialize_kv_cache`: how many blocks there are."""
-    session.begin_phase("kv_cache")
-    outcome = yield
-    session.note_failure(outcome, phase="kv_cache")
-    session.end_phase("kv_cache")
+    outcome, _ = yield from session.watch_phase("kv_cache")
     if outcome.error is None:
         note_blocks(session, call.arg("kv_cache_config"), call.owner)
 
@@ -240,10 +224,7 @@ def kv_cache_fork(session: Session, call: Call) -> Watch:
 
 def compile_model(session: Session, call: Call) -> Watch:
     """`_maybe_compile`: set-up of `torch.compile`, part of loading."""
-    session.begin_phase("compile")
-    outcome = yield
-    session.note_failure(outcome, phase="compile")
-    session.end_phase("compile")
+    yield from session.watch_phase("compile")
 
 
 def runtime_config(session: Session, call: Call) -> Watch:

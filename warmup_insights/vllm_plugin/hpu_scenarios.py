@@ -12,7 +12,7 @@ from warmup_insights.model.events import GraphCaptured, WarmupStep
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
 from warmup_insights.vllm_plugin.device import Compiled
-from warmup_insights.vllm_plugin.hpu_shapes import (
+from warmup_insights.vllm_plugin.hpu_buckets import (
     bucket_of,
     checked_shape,
     scenario_bucket,

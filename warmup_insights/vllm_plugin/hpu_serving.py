@@ -16,8 +16,8 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.hpu_buckets import checked_shape
 from warmup_insights.vllm_plugin.hpu_scenarios import executed_shape
-from warmup_insights.vllm_plugin.hpu_shapes import checked_shape
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Lookup, Serving
 

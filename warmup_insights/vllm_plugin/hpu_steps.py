@@ -19,11 +19,10 @@ from warmup_insights.model.events import (
     SamplerWarmup,
     WarmupStep,
 )
-from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.calls import Call, Watch, whole
 from warmup_insights.vllm_plugin.hpu_scenarios import compiled_since, new_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Defragmenting, Sampling
-from warmup_insights.vllm_plugin.values import whole
 
 
 def warmup_sampler(session: Session, call: Call) -> Watch:
@@ -32,10 +31,8 @@ def warmup_sampler(session: Session, call: Call) -> Watch:
     session.emit(SamplerWarmup, status="started")
     sampling = session.state.sampling = Sampling()
     outcome = yield
-    session.wait_if_asked()
     session.state.sampling = None
-    session.note_failure(outcome, phase="sampler_warmup")
-    duration = session.end_phase("sampler_warmup")
+    duration = session.finish_phase("sampler_warmup", outcome)
     if outcome.error is None:
         session.emit(
             SamplerWarmup,
@@ -89,10 +86,8 @@ def warmup_defragmenter(session: Session, call: Call) -> Watch:
     session.emit(DefragWarmup, status="started", thresholds=thresholds)
     swapping = session.state.defragmenting = Defragmenting(is_warmup=True)
     outcome = yield
-    session.wait_if_asked()
     session.state.defragmenting = None
-    session.note_failure(outcome, phase="defrag_warmup")
-    duration = session.end_phase("defrag_warmup")
+    duration = session.finish_phase("defrag_warmup", outcome)
     if outcome.error is not None:
         return
     if swapping.num_swaps:
@@ -159,12 +154,9 @@ def defragment(session: Session, call: Call) -> Watch:
 
 def warmup_multimodal(session: Session, call: Call) -> Watch:
     """`warmup_multimodal_graphs`: the image and video encoders."""
-    session.begin_phase("multimodal_warmup")
     session.state.multimodal = new_step(session)
-    outcome = yield
+    yield from session.watch_phase("multimodal_warmup")
     session.state.multimodal = None
-    session.note_failure(outcome, phase="multimodal_warmup")
-    session.end_phase("multimodal_warmup")
 
 
 def multimodal_step(session: Session, call: Call) -> Watch:
@@ -195,8 +187,4 @@ def multimodal_step(session: Session, call: Call) -> Watch:
 
 def warmup_pooler(session: Session, call: Call) -> Watch:
     """`warmup_pooler`: one forward pass per prompt bucket, in one call."""
-    session.begin_phase("pooler_warmup")
-    outcome = yield
-    session.wait_if_asked()
-    session.note_failure(outcome, phase="pooler_warmup")
-    session.end_phase("pooler_warmup")
+    yield from session.watch_phase("pooler_warmup")

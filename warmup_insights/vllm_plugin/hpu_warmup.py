@@ -1,18 +1,28 @@
-"""The whole warm-up of vllm-gaudi and vllm-fork.
+"""The whole warm-up of vllm-gaudi and vllm-fork, and each pass over the buckets of a phase.
 
-Source: `v1/worker/hpu_model_runner.py` (`warmup_model`), `extension/profiler.py`.
+Source: `v1/worker/hpu_model_runner.py` (`warmup_model`, `warmup_graphs`,
+`warmup_unified_graphs`), `extension/profiler.py`, vllm-fork `worker/hpu_model_runner.py`
+(`warmup_all_buckets`, `warmup_graphs`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Set as AbstractSet
+from typing import Any
 
-from warmup_insights.model.events import Note, WarmupFinished
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch
+from warmup_insights.model.events import (
+    CaptureSummary,
+    GraphBudgetSet,
+    GraphSkipped,
+    Note,
+    WarmupFinished,
+)
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
 from warmup_insights.vllm_plugin.collector import Freeze
+from warmup_insights.vllm_plugin.hpu_buckets import buckets_of, phase_of
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.state import Warmup
-from warmup_insights.vllm_plugin.values import whole
+from warmup_insights.vllm_plugin.state import Pass, Warmup
 
 
 def warmup_model(session: Session, call: Call) -> Watch:
@@ -120,3 +130,103 @@ def memory_read(session: Session, call: Call) -> Watch:
         used = int(outcome.result)
     if used is not None:
         state.warmup.readings.append((time.perf_counter(), used))
+
+
+def warmup_pass(session: Session, call: Call) -> Watch:
+    """`warmup_graphs`: one pass over the buckets of a phase.
+
+    A second pass of a phase within one warm-up is vllm-gaudi's validation: it repeats
+    buckets, so it counts as time and not as warm-up. In vllm-fork up to 1.21 a pass
+    has a strategy, captures what fits, and may be repeated for what is left.
+    """
+    mode = "graph" if _has_budget(call) else None
+    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), mode)
+
+
+def plain_pass(session: Session, call: Call) -> Watch:
+    """`warmup_all_buckets` of vllm-fork up to 1.21: without graphs."""
+    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), "eager")
+
+
+def unified_pass(session: Session, call: Call) -> Watch:
+    """`warmup_unified_graphs` of vllm-gaudi v0.11.2 to v0.16."""
+    yield from _watch_pass(session, call, "unified", None)
+
+
+def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> Watch:
+    state = session.state
+    current = state.current = _new_pass(session, call, phase, mode)
+    name = _phase_name(call, current)
+    _note_budget(session, call, current)
+    session.begin_phase(name)
+    outcome = yield
+    session.note_failure(outcome, phase=current.phase)
+    session.end_phase(name)
+    state.current = None
+    if state.warmup is not None:
+        state.warmup.phases_done.add(_pass_key(current))
+    if outcome.error is None and not current.is_validation:
+        _summarize(session, call, current, outcome.result)
+
+
+def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pass:
+    buckets = buckets_of(call.arg("buckets") or ())
+    total = len(buckets)
+    found = getattr(call.owner, "graphed_buckets", None)
+    marks: AbstractSet[Any] = found if isinstance(found, AbstractSet) else frozenset()
+    current = Pass(
+        phase=phase,
+        mode=mode,
+        total=total,
+        places={bucket: total - index for index, bucket in enumerate(buckets)},
+        marks=marks,
+        marked_before=frozenset(marks),
+        waiting=reversed(buckets),
+    )
+    done = session.state.warmup.phases_done if session.state.warmup else set()
+    current.is_validation = not _has_budget(call) and _pass_key(current) in done
+    return current
+
+
+def _phase_name(call: Call, current: Pass) -> str:
+    if current.is_validation:
+        return "validation_warmup"
+    return "graph_capture" if _has_budget(call) else f"{current.phase}_warmup"
+
+
+def _has_budget(call: Call) -> bool:
+    return call.arg("strategy") is not None
+
+
+def _pass_key(current: Pass) -> str:
+    return f"{current.phase} {current.mode}"
+
+
+def _note_budget(session: Session, call: Call, current: Pass) -> None:
+    """vllm-fork up to 1.21 hands each pass what it may take."""
+    available = call.arg("available_mem")
+    if isinstance(available, int | float):
+        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": int(available)})
+
+
+def _summarize(session: Session, call: Call, current: Pass, result: Any) -> None:
+    """Totals of a pass: `warmup_graphs` returns the memory first."""
+    if not isinstance(result, tuple) or not result:
+        return
+    used = result[0]
+    captures_by_budget = _has_budget(call)
+    session.emit(
+        CaptureSummary,
+        phase=current.phase,
+        captured_reported=current.num_steps if captures_by_budget else current.total,
+        used_bytes=int(used) if isinstance(used, int | float) else None,
+    )
+    if captures_by_budget and result[-1] is False:
+        for bucket in current.places:
+            if bucket not in current.seen:
+                session.emit(
+                    GraphSkipped,
+                    phase=current.phase,
+                    bucket=bucket,
+                    reason="not executed: the estimate exceeds what is left",
+                )

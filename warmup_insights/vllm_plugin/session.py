@@ -1,4 +1,4 @@
-"""What one process knows while it is recorded: run, rank, open phases, recorder."""
+"""The state of one process while it is recorded: run, rank, open phases, recorder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,23 @@ class Session:
         duration = time.perf_counter() - started
         self.emit(PhaseMarked, name=name, edge="end", duration_s=duration)
         return duration
+
+    def watch_phase(
+        self, name: str
+    ) -> Generator[None, Outcome, tuple[Outcome, float | None]]:
+        """The part of a probe around a call that is a phase of its own.
+
+        Gives how the call ended, and the seconds that it took.
+        """
+        self.begin_phase(name)
+        outcome = yield
+        return outcome, self.finish_phase(name, outcome)
+
+    def finish_phase(self, name: str, outcome: Outcome) -> float | None:
+        """End a phase whose call ended so, and record its failure; its seconds."""
+        self.wait_if_asked()
+        self.note_failure(outcome, phase=name)
+        return self.end_phase(name)
 
     def wait_if_asked(self) -> None:
         """Wait for the device where the user wants exact times."""

@@ -11,7 +11,7 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.bucketing.environment import settings_from_mapping
-from warmup_insights.bucketing.notes import override_notes
+from warmup_insights.bucketing.overrides import override_notes
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 

@@ -10,10 +10,10 @@ from warmup_insights.analysis.compare.comparison import (
     FigureRow,
     MissRow,
     RunHead,
+    SettingRow,
     change,
     compare,
 )
-from warmup_insights.analysis.compare.settings import SettingRow
 
 __all__ = [
     "BucketChange", "Change", "Comparability", "Comparison", "CostChange", "FigureRow",

@@ -15,7 +15,7 @@ import numpy as np
 
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.index import BucketIndex
+from warmup_insights.bucketing.lookup import BucketIndex
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import format_bytes, format_duration

@@ -22,8 +22,8 @@ from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_sha
 from warmup_insights.analysis.plan_costs import Evidence, phase_costs
 from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.padding import Trial, try_settings
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.bucketing.trial import Trial, try_settings
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 

@@ -16,8 +16,14 @@ from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,
 )
-from warmup_insights.runner.log_format.shared import SERVING, failure, upstream
-from warmup_insights.runner.log_format.writer import Line, LogDialect, Seen
+from warmup_insights.runner.log_format.writer import (
+    SERVING,
+    Line,
+    LogDialect,
+    Seen,
+    failure,
+    upstream,
+)
 from warmup_insights.units import GIB, MIB
 
 _MODES = {

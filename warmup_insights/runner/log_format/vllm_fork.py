@@ -14,14 +14,16 @@ from warmup_insights.model.events import (
     MemoryBudgetSet,
     WarmupStep,
 )
-from warmup_insights.runner.log_format.shared import (
+from warmup_insights.runner.log_format.writer import (
     BUDGET,
     SERVING,
+    Line,
+    LogDialect,
+    Seen,
     hpu,
     stage,
     step_line,
 )
-from warmup_insights.runner.log_format.writer import Line, LogDialect, Seen
 
 
 def _step(event: WarmupStep, _: Seen) -> str:

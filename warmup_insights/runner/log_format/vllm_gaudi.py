@@ -21,15 +21,18 @@ from warmup_insights.model.events import (
     SamplerWarmup,
     WarmupStep,
 )
-from warmup_insights.runner.log_format.shared import (
+from warmup_insights.runner.log_format.writer import (
     BUDGET,
     SERVING,
+    Line,
+    LogDialect,
+    Seen,
+    fill,
     hpu,
     stage,
     step_line,
     upstream,
 )
-from warmup_insights.runner.log_format.writer import Line, LogDialect, Seen, fill
 from warmup_insights.units import format_bytes
 
 

@@ -42,8 +42,8 @@ def main():
         importlib.import_module(name)
     ballast = [[[]] for _ in range(OBJECTS // 2)]
     importlib.import_module("habana_frameworks.torch.hpu.metrics")
+    from warmup_insights.vllm_plugin import attach as starting
     from warmup_insights.vllm_plugin import register
-    from warmup_insights.vllm_plugin import start as starting
 
     register()
     running = starting._running
