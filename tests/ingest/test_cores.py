@@ -29,8 +29,9 @@ def test_thousands_of_small_files_use_every_core(logs):
     assert choose_jobs(logs(2000, 100_000), cores=1) == 1
 
 
-def test_one_file_is_read_and_stored_by_one_process(logs):
-    assert choose_jobs(logs(1, 50 << 30), cores=16) == 1
+def test_one_large_file_is_read_by_one_and_stored_by_another(logs):
+    assert choose_jobs(logs(1, 50 << 30), cores=16) == 2
+    assert choose_jobs(logs(1, 50 << 30), cores=1) == 1
     assert choose_jobs(logs(1, 1 << 20), cores=16) == 1
 
 
