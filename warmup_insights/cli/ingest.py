@@ -15,6 +15,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
+from warmup_insights.ingest.bundles import unpacked
 from warmup_insights.ingest.find import find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
 from warmup_insights.model.figures import BY_NAME
@@ -167,7 +168,8 @@ def ingest(
     synthetic: bool,
     as_json: bool,
 ) -> None:
-    """PATH is a log, a folder, a pattern such as 'logs/*.log.gz', or - for stdin.
+    """PATH is a log, a folder, an archive (.zip, .tar, .tar.gz, .tar.zst), a pattern such
+    as 'logs/*.log.gz', or - for stdin.
 
     Compressed logs (.gz, .zst) are read as they are. The same bytes twice add
     nothing; a file that has grown is continued. A command that was broken off goes on
@@ -199,9 +201,20 @@ def _ingest_here(
     with storage.EventStore(db) as store:
         if options.is_growing:
             return [_follow(store, files, options)]
-        jobs = choose_jobs(files) if jobs is None else jobs
-        with _watched(watch(sizes_of(files))) as watcher:
-            return ingest_files(store, files, options, jobs=jobs, watcher=watcher)
+        with unpacked(files) as logs:
+            paths = [log.path for log in logs if log.path]
+            jobs = choose_jobs(paths) if jobs is None else jobs
+            with _watched(watch(sizes_of(paths))) as watcher:
+                outcomes = ingest_files(
+                    store, paths, options, jobs=jobs, watcher=watcher
+                )
+        read = iter(outcomes)
+        return [
+            next(read).named(log.shown)
+            if log.path
+            else Outcome(log.shown, state="failed", error=log.problem)
+            for log in logs
+        ]
 
 
 def _ingest_on_ray(

@@ -69,12 +69,15 @@ def _log_named(name: str) -> tuple[str | None, int | None]:
 
 def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
     # Loads the parsers, which a run of the database does not need.
+    from warmup_insights.ingest.bundles import is_bundle
     from warmup_insights.ingest.single import ingest_path
 
     if Path(path).is_dir():
         raise InputError(
             f"{path} is a folder; name one log, or use ingest for all of it"
         )
+    if is_bundle(path):
+        raise InputError(f"{path} is an archive; use ingest, then name one of its runs")
     outcome = ingest_path(store, path)
     shown = "standard input" if path == "-" else path
     count = len(outcome.run_ids)

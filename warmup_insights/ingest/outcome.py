@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -43,6 +43,11 @@ class Outcome:
     """`new`, `unchanged` (these bytes are stored), `continued` or `failed`."""
     report: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+
+    def named(self, path: str) -> Outcome:
+        """The same of a file that is called by another path, also in the error."""
+        error = self.error and self.error.replace(self.path, path)
+        return replace(self, path=path, error=error)
 
     def as_dict(self) -> dict[str, Any]:
         """The answer of `ingest --json` for this file."""
