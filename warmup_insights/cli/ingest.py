@@ -15,7 +15,6 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
-from warmup_insights.ingest.bundles import unpacked
 from warmup_insights.ingest.find import find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
 from warmup_insights.model.figures import BY_NAME
@@ -197,6 +196,9 @@ def _ingest_here(
     db: str, files: list[str], options: Options, jobs: int | None
 ) -> list[Outcome]:
     from warmup_insights.ingest.many import choose_jobs, ingest_files
+
+    # The help of this command loads no parser.
+    from warmup_insights.ingest.bundles import unpacked
 
     with storage.EventStore(db) as store:
         if options.is_growing:
