@@ -195,10 +195,9 @@ def ingest(
 def _ingest_here(
     db: str, files: list[str], options: Options, jobs: int | None
 ) -> list[Outcome]:
-    from warmup_insights.ingest.many import choose_jobs, ingest_files
-
     # The help of this command loads no parser.
     from warmup_insights.ingest.bundles import unpacked
+    from warmup_insights.ingest.many import choose_jobs, ingest_files
 
     with storage.EventStore(db) as store:
         if options.is_growing:
