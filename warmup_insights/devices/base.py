@@ -1,4 +1,4 @@
-"""What a device can do for the runner: tell its memory, keep time, record graphs."""
+"""What a device does for the runner: read its memory, keep time, record graphs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Graph:
     """Recorded work with fixed inputs and outputs; dropping it gives its memory back.
 
     `replay` does the work again, on what the input buffers hold now. `storage_bytes` is
-    the memory the graph is known to keep, None where only the device's free memory tells.
+    the memory the graph is known to keep, None where only the device's free memory is known.
     """
 
     replay: Callable[[], Any]

@@ -21,7 +21,7 @@ DEFAULT_THREADS = 1
 
 
 class CpuDevice(MeasuredDevice):
-    """Host memory up to a budget, counted from what the process held at the start.
+    """Host memory up to a budget, counted from what the process used at the start.
 
     Used memory is what malloc handed out since then (resident size where the C
     library does not tell), plus the workspace: the CPU allocator gives intermediates
