@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 
 from parsers.source import open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
@@ -79,12 +78,7 @@ class ReaderPool:
     def __enter__(self) -> ReaderPool:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, trace: object) -> None:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
             self._stop.close()
