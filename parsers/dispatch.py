@@ -1,4 +1,4 @@
-"""From a message to the rule that knows it: literals first, then one pattern."""
+"""From a message to the rule that matches it: literals first, then one pattern."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from parsers.select import any_of
 _HEAD = 14
 Matcher = Callable[[str], "re.Match[str] | None"]
 
-# Words that make a line look as if it told something about start-up. A line with one
-# of them that no rule knows is counted and shown.
+# Words that make a line look as if it were about start-up. A line with one of them
+# that no rule matches is counted and shown.
 RELEVANT = (
     "armup", "arming up", "arm-up", "warmed", "aptur", "bucket", "Bucket", "HPUGraph",
     "HPU Graph", "CUDA graph", "cudagraph", "CUDAGraph", "KV cache", "kv cache",

@@ -1,6 +1,6 @@
 """The one engine for every dialect: physical lines in, events of runs out.
 
-It knows no dialect and no rule by name. Lines are split at LF, then at CR; each piece
+It names no dialect and no rule. Lines are split at LF, then at CR; each piece
 is peeled into records, each record is dispatched to a rule, and what the rule makes
 goes through the tracker of the run it belongs to.
 """

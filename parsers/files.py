@@ -216,7 +216,7 @@ def _feed(parser: LineParser, block: bytes, number: int) -> int:
     if parser.wants_all:
         return _feed_all(parser, block, number)
     lines = Lines(block)
-    for index, text in lines.with_any(_selector().ends(block)):
+    for index, text in lines.with_any(_selector()(block)):
         line = number + index + 1
         parser.feed(text, line)
         if parser.wants_all:

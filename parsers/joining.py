@@ -14,7 +14,7 @@ _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
 
 
 class Joiner:
-    """Holds a record back while its continuation may follow."""
+    """Keeps a record while its continuation may follow."""
 
     def __init__(self) -> None:
         self._held: Record | None = None
@@ -58,7 +58,7 @@ class Joiner:
         return out
 
     def close(self) -> list[tuple[Record, int]]:
-        """What is still held back."""
+        """The record that still waits for its continuation."""
         held, self._held = self._held, None
         out = [] if held is None else [(held, self._line)]
         if self._json:

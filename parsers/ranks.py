@@ -68,7 +68,7 @@ class RankTable:
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
-        """The rank that printed a record; None when nothing tells, or it is alone."""
+        """The rank that printed a record; None when nothing shows it, or it is alone."""
         rank = self._rank_of(record)
         if rank is not None:
             self._seen.add(rank)

@@ -7,8 +7,8 @@ alternation. Both find the same lines; a test compares them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 Trie = dict[str, Any]
 
@@ -48,12 +48,9 @@ DENSE = 4
 """From one candidate in so many lines on, all lines are decoded at once."""
 
 
-class Selector(Protocol):
-    """Finds candidate lines in blocks of whole lines."""
-
-    def ends(self, block: bytes) -> list[int]:
-        """Where literals end, in order; at least one of every line that holds one."""
-        ...
+Selector = Callable[[bytes], list[int]]
+"""Takes a block of whole lines; gives where literals end, in order, and at least one of
+every line that holds one."""
 
 
 def make_selector(literals: Sequence[str]) -> Selector:
@@ -61,47 +58,45 @@ def make_selector(literals: Sequence[str]) -> Selector:
     try:
         import hyperscan
     except ImportError:
-        return RegexSelector(literals)
-    return HyperscanSelector(literals, hyperscan)
+        return regex_selector(literals)
+    return _hyperscan_selector(literals, hyperscan)
 
 
-class RegexSelector:
-    """The standard library's way."""
+def regex_selector(literals: Sequence[str]) -> Selector:
+    """The standard library's way: the first literal of every candidate line."""
+    search = re.compile(any_of(literals).encode()).search
 
-    def __init__(self, literals: Sequence[str]) -> None:
-        self._search = re.compile(any_of(literals).encode()).search
-
-    def ends(self, block: bytes) -> list[int]:
-        """Where the first literal of every candidate line ends."""
-        ends: list[int] = []
+    def ends(block: bytes) -> list[int]:
+        found: list[int] = []
         position = 0
-        while position >= 0 and (match := self._search(block, position)) is not None:
-            ends.append(match.end())
+        while position >= 0 and (match := search(block, position)) is not None:
+            found.append(match.end())
             position = block.find(b"\n", match.end())
-        return ends
+        return found
+
+    return ends
 
 
-class HyperscanSelector:
+def _hyperscan_selector(literals: Sequence[str], hyperscan: Any) -> Selector:
     """All literals in one pass with vector instructions."""
+    unique = sorted(set(literals))
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[text.encode() for text in unique],
+        ids=list(range(len(unique))),
+        elements=len(unique),
+        flags=[0] * len(unique),
+        literal=True,
+    )
 
-    def __init__(self, literals: Sequence[str], hyperscan: Any) -> None:
-        unique = sorted(set(literals))
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=[text.encode() for text in unique],
-            ids=list(range(len(unique))),
-            elements=len(unique),
-            flags=[0] * len(unique),
-            literal=True,
+    def ends(block: bytes) -> list[int]:
+        found: list[int] = []
+        database.scan(
+            block, match_event_handler=lambda _i, _s, end, _f, _c: found.append(end)
         )
+        return found
 
-    def ends(self, block: bytes) -> list[int]:
-        """Where every literal in the block ends."""
-        ends: list[int] = []
-        self._database.scan(
-            block, match_event_handler=lambda _i, _s, end, _f, _c: ends.append(end)
-        )
-        return ends
+    return ends
 
 
 class Lines:

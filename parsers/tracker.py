@@ -1,6 +1,6 @@
 """From signals to events within one run: steps, progress bars, two-line records.
 
-`steps.py`, `bars.py`, `stages.py` and `failures.py` say what is made of each.
+`steps.py`, `bars.py`, `stages.py` and `failures.py` make the events of each.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RunTracker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the engine failed or was told to stop: what starts now is another."""
+        """Whether the engine failed or was stopped: what starts now is another."""
         return self._failures.has_ended
 
     def close(self) -> list[Event]:

@@ -1,6 +1,6 @@
 """Keeping the database up with the spools of recorders, while they write or later.
 
-Called by whoever is there anyway: `warmup-insights run` and `vllm` in a thread, every
+Called by processes that run anyway: `warmup-insights run` and `vllm` in a thread, every
 command that reads a database before it does. A program that only has the plugin gets a
 process of its own for it, `main`, because an engine's process must not load the
 libraries of the store: some 50,000 objects, which vllm-gaudi makes Python's garbage
@@ -89,7 +89,7 @@ class Drainer:
         self._is_locked = False
         try:
             store_spools(self._open(spools), spools)
-        except StoreBusyError:  # others have their turn
+        except StoreBusyError:  # other writers hold the lock
             self._is_locked = True
         except StoreError as error:
             self.close()
@@ -113,7 +113,7 @@ class Drainer:
     def finish(self) -> None:
         """Store what the recorders left that are over, and name what could not be.
 
-        Others may have their turn for a while; a database that fails is tried once.
+        Other writers are waited for; a database that fails is tried once.
         """
         deadline = time.monotonic() + LOCKED_S
         self._retry_at = 0.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warmup_insights.storage import EventStore
 
 DELETE_BLOCK = 50
-"""Runs per transaction, so that recorders get their turn in between."""
+"""Runs per transaction, so that recorders can write in between."""
 MAX_HISTORY = 200
 """Runs like another one that advice rests on, at most."""
 _NO_END = "recording process died: no heartbeat, and no end was recorded"

@@ -221,7 +221,7 @@ class TestServing:
         trace = tmp_path / "trace.jsonl"
         trace.write_text('{"input_len": 9}\n')
         refused(
-            db, InputError, "line 1: Object missing required field", *SIMULATED, "--serve",
+            db, InputError, "line 1: Object missing required field `output_len`", *SIMULATED, "--serve",
             "--trace", str(trace),
         )  # fmt: skip
         with EventStore(db) as store:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.files import _dispatch_tables
-from parsers.select import Lines, RegexSelector, any_of, make_selector
+from parsers.select import Lines, any_of, make_selector, regex_selector
 from tests.helpers import ROOT
 
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
@@ -27,14 +27,14 @@ def naive(block: bytes, literals: list[str]) -> list[tuple[int, str]]:
 def test_selectors_find_what_a_plain_search_finds(literals, text, broken):
     block = text.encode().replace(b"\xc3", b"\xc3"[: broken % 2])
     expected = naive(block, literals)
-    for selector in (RegexSelector(literals), make_selector(literals)):
-        assert list(Lines(block).with_any(selector.ends(block))) == expected
+    for selector in (regex_selector(literals), make_selector(literals)):
+        assert list(Lines(block).with_any(selector(block))) == expected
 
 
 @pytest.mark.parametrize("noise", [0, 20])
 def test_lines_are_found_between_few_and_many_others(noise):
     block = (b"abc \xff\n" + b"noise\n" * noise) * 9 + b"abc"
-    found = list(Lines(block).with_any(make_selector(["bc"]).ends(block)))
+    found = list(Lines(block).with_any(make_selector(["bc"])(block)))
     assert found == naive(block, ["bc"])
     assert len(found) == 10
 

@@ -27,7 +27,7 @@ def test_time_passes_only_while_switched_on(clock):
     clock.switch_off()
     gc.collect()
     assert clock.total_s == first
-    assert clock._hear not in gc.callbacks
+    assert clock._measure not in gc.callbacks
 
 
 def test_it_stays_on_until_the_last_user_is_done(clock):
@@ -36,7 +36,7 @@ def test_it_stays_on_until_the_last_user_is_done(clock):
     clock.switch_off()
     gc.collect()
     assert clock.total_s > 0.0
-    assert gc.callbacks.count(clock._hear) == 1
+    assert gc.callbacks.count(clock._measure) == 1
 
 
 def test_freezing_and_lifting():

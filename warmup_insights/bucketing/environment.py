@@ -91,7 +91,7 @@ def read_boolean(text: str) -> bool:
 def read_features(env: Mapping[str, str], rules: Rules) -> dict[str, bool]:
     """The features that change the bucketing rules, as the environment sets them.
 
-    Prefix caching is on unless contiguous PA was asked for (in the early scheme, always),
+    Prefix caching is on unless contiguous PA was requested (in the early scheme, always),
     and contiguous PA is on unless prefix caching is; each can be set by itself.
     Source: `environment.py`, `_get_prefix`, and `features.py`, `get_features`.
 
@@ -130,15 +130,15 @@ def read_strategy(
     """
     chosen = env.get("VLLM_BUCKETING_STRATEGY", "exp")
     exponential = env.get("VLLM_EXPONENTIAL_BUCKETING")
-    asked: StrategyName = "lin"
+    switched: StrategyName = "lin"
     if exponential is None or read_boolean(exponential):
-        asked = "exp"
+        switched = "exp"
     if not rules.names_strategies:
         note = (
             f"VLLM_BUCKETING_STRATEGY={chosen} has no effect before v0.20.0rc0; use "
             "VLLM_EXPONENTIAL_BUCKETING=true or false instead."
         )
-        return asked, (note,) if "VLLM_BUCKETING_STRATEGY" in env else ()
+        return switched, (note,) if "VLLM_BUCKETING_STRATEGY" in env else ()
     if chosen not in _STRATEGIES:
         raise SettingError(
             f"VLLM_BUCKETING_STRATEGY={chosen!r} is not one of exp, lin, pad."
@@ -147,9 +147,9 @@ def read_strategy(
         return _STRATEGIES[chosen], ()
     note = (
         f"VLLM_EXPONENTIAL_BUCKETING={exponential} is deprecated and sets the strategy "
-        f"to {asked}; use VLLM_BUCKETING_STRATEGY={asked} instead."
+        f"to {switched}; use VLLM_BUCKETING_STRATEGY={switched} instead."
     )
-    return asked, (note,)
+    return switched, (note,)
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool | None:

@@ -27,9 +27,9 @@ _NUM_POINTS = 512
 
 @dataclass(frozen=True)
 class LengthDistribution:
-    """Lengths in tokens with weights; `name` says where they come from.
+    """Lengths in tokens with weights; `name` is where they come from.
 
-    `is_assumed` is true for a shape that nobody measured; say so wherever it is shown.
+    `is_assumed` is true for a shape that nobody measured; state it wherever it is shown.
     """
 
     name: str

@@ -111,7 +111,7 @@ def two_dim_settings(
 def generate_two_dim(settings: TwoDimSettings) -> GeneratedBuckets2D:
     """All buckets of V0: the product of two linear ranges, within the token budget.
 
-    A budget that no prompt bucket meets is ignored, and a note says so.
+    A budget that no prompt bucket meets is ignored, with a note.
     Source: `bucketing.py`, `generate_prompt_buckets`, of HabanaAI/vllm-hpu-extension.
 
     Raises:

@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 class _Console(Console):
-    """Shows what names and log lines hold, and lets none of it steer the terminal."""
+    """Shows what names and log lines hold, and none of it steers the terminal."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -205,34 +205,26 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
     Another Ctrl-C meanwhile does not wait any longer, and counts afterwards.
     """
-    interrupted = None
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        try:
+    try:
+        if process.poll() is None:
             # The interrupt is for the server alone, which would not clean up if it got
             # it twice: its launcher passes it on.
-            send = os.kill if number == signal.SIGINT else os.killpg
-            with suppress(ProcessLookupError):
-                send(process.pid, number)
-            process.wait(timeout=STOP_S if number != signal.SIGKILL else None)
-        except subprocess.TimeoutExpired:
-            continue
-        except KeyboardInterrupt as error:
-            interrupted = error
-    _end_workers(process.pid)
-    if interrupted is not None:
-        raise interrupted
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+    finally:
+        _end_group(process)
 
 
-def _end_workers(group: int) -> None:
-    """Kill what a server left behind: a worker that began after the interrupt."""
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left, such as a worker that began after the interrupt."""
     deadline = time.monotonic() + min(5.0, STOP_S)
     with suppress(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.killpg(group, 0)
+        while process.poll() is not None and time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
             time.sleep(0.05)
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _is_ready(db: str, label: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import click
 
@@ -21,12 +21,11 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
-    ServerReady,
-    WarmupFinished,
 )
 from warmup_insights.model.process import own_process
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
+from warmup_insights.runs import current
 from warmup_insights.storage.spool import Spool, find_spools
 from warmup_insights.vllm_plugin import facts, launch, settings
 from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
@@ -34,7 +33,6 @@ from warmup_insights.vllm_plugin.table import HOOKS
 
 SETTLE_S = 3.0
 """How long the end waits at most for the last events."""
-_ENDINGS = ("server_ready", "warmup_finished")
 
 
 @click.command(
@@ -186,17 +184,16 @@ def _last_events(
 ) -> list[Event]:
     """How the run ended, by its exit and by what is stored of it."""
     events: list[Event] = []
-    try:
-        with storage.EventStore(db, read_only=True) as store:
-            found = list(store.events(run_id, kinds=_ENDINGS))
-            is_failure = is_failure or store.run(run_id).status == "failed"
-    except StoreError:
-        found = []
-    if is_stopped_server and not any(isinstance(e, ServerReady) for e in found):
+    is_ready = is_skipped = False
+    with suppress(StoreError), storage.EventStore(db, read_only=True) as store:
+        run = store.run(run_id)
+        summary = current(store, run).summary
+        is_ready = summary.time.ready_at is not None
+        is_skipped = summary.status == "skipped"
+        is_failure = is_failure or run.status == "failed"
+    if is_stopped_server and not is_ready:
         is_failure = True
         text = "stopped by a signal before it was ready"
         events.append(Failure(failure="killed", message=text))
-    warmups = [event for event in found if isinstance(event, WarmupFinished)]
-    is_skipped = bool(warmups) and all(event.skipped for event in warmups)
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
     return [*events, RunFinished(status=status)]

@@ -32,7 +32,7 @@ def open_device(
 
     Raises:
         SettingError: there is no such device, or it takes no budget.
-        DeviceError: it is not available here; the message says what is missing.
+        DeviceError: it is not available here; the message names what is missing.
     """
     if choice not in DEVICE_CHOICES:
         known = ", ".join(DEVICE_CHOICES)

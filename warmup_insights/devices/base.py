@@ -1,4 +1,4 @@
-"""What a device can do for the runner: tell its memory, keep time, record graphs."""
+"""What a device does for the runner: read its memory, keep time, record graphs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from warmup_insights.devices import host
 from warmup_insights.errors import DeviceError
@@ -54,14 +54,14 @@ class Graph:
     """Recorded work with fixed inputs and outputs; dropping it gives its memory back.
 
     `replay` does the work again, on what the input buffers hold now. `storage_bytes` is
-    the memory the graph is known to keep, None where only the device's free memory tells.
+    the memory the graph is known to keep, None where only the device's free memory is known.
     """
 
     replay: Callable[[], Any]
     storage_bytes: int | None = None
 
 
-class Device(Protocol):
+class Device(ABC):
     """An accelerator, or what stands for one.
 
     `kind` is `cpu`, `cuda`, `hpu` or `simulated`. `is_synthetic` is True where
@@ -71,23 +71,37 @@ class Device(Protocol):
 
     kind: str
     name: str
-    is_synthetic: bool
-    torch_name: str | None
+    is_synthetic = False
+    torch_name: str | None = None
 
+    @abstractmethod
     def memory(self) -> MemoryReading:
         """Memory now, after everything that was asked for is done."""
 
+    @abstractmethod
     def now(self) -> float:
         """Seconds since the epoch in UTC; never goes back."""
 
+    @abstractmethod
     def wait(self, seconds: float) -> None:
         """Let time pass."""
 
-    def synchronize(self) -> None:
+    @abstractmethod
+    def capture(self, work: Callable[[], Any]) -> Graph:
+        """Record `work` and run it once."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Facts about the device worth keeping with a run."""
+
+    def synchronize(self) -> None:  # noqa: B027 - nothing to wait for
         """Return when everything that was asked for is done."""
 
     def require(self, num_bytes: int) -> None:
         """Do nothing if that much is free, else raise DeviceOutOfMemory."""
+        free = self.memory().free_bytes
+        if num_bytes > free:
+            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
     def profile(self, work: Callable[[], Any]) -> None:
         """Run `work`; from now on the peak of its intermediates counts as used.
@@ -95,8 +109,10 @@ class Device(Protocol):
         A caching allocator does that by itself. Where there is none, the peak is
         measured and set aside.
         """
+        work()
+        self.synchronize()
 
-    def grow_workspace(self, num_bytes: int) -> None:
+    def grow_workspace(self, num_bytes: int) -> None:  # noqa: B027 - nothing to do
         """Set that much aside for intermediates, unless as much already is.
 
         Devices with a caching allocator ignore it. Raises DeviceOutOfMemory.
@@ -104,21 +120,30 @@ class Device(Protocol):
 
     def guard(self) -> AbstractContextManager[None]:
         """Turn the platform's out-of-memory error into DeviceOutOfMemory."""
-
-    def capture(self, work: Callable[[], Any]) -> Graph:
-        """Record `work` and run it once."""
+        return nullcontext()
 
     def num_compiled(self) -> int | None:
         """How many graphs the device compiled so far; None where nothing counts."""
+        return None
 
-    def settings(self) -> dict[str, Any]:
-        """Facts about the device worth keeping with a run."""
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to give back
         """Give back what the device holds."""
 
 
-class MeasuredDevice(ABC):
+class WorkspaceDevice(Device):
+    """A device that sets intermediates aside itself: no allocator keeps their peak."""
+
+    _workspace_bytes = 0
+
+    def grow_workspace(self, num_bytes: int) -> None:
+        """Set that much aside for intermediates, if less is."""
+        missing = num_bytes - self._workspace_bytes
+        if missing > 0:
+            self.require(missing)
+            self._workspace_bytes = num_bytes
+
+
+class MeasuredDevice(Device):
     """What devices have in common whose memory and time are measured."""
 
     def __init__(self) -> None:
@@ -131,10 +156,6 @@ class MeasuredDevice(ABC):
     @abstractmethod
     def _is_out_of_memory(self, error: Exception) -> bool:
         """Whether the platform raises this where its memory is used up."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Return when everything that was asked for is done."""
 
     def memory(self) -> MemoryReading:
         """Memory of the device and of the host, after the work that was asked for."""
@@ -157,20 +178,6 @@ class MeasuredDevice(ABC):
         """Sleep."""
         time.sleep(max(0.0, seconds))
 
-    def require(self, num_bytes: int) -> None:
-        """Raise DeviceOutOfMemory if not that much is free."""
-        free = self.memory().free_bytes
-        if num_bytes > free:
-            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
-
-    def profile(self, work: Callable[[], Any]) -> None:
-        """Run `work`; the device keeps the memory of its peak by itself."""
-        work()
-        self.synchronize()
-
-    def grow_workspace(self, num_bytes: int) -> None:  # noqa: B027 - nothing to do
-        """Do nothing: the device keeps what it needs."""
-
     @contextmanager
     def guard(self) -> Iterator[None]:
         """Turn the platform's out-of-memory error into DeviceOutOfMemory."""
@@ -185,7 +192,3 @@ class MeasuredDevice(ABC):
                 needed_bytes=parse_bytes(asked[1]) if asked else None,
                 free_bytes=max(0, total - used),
             ) from error
-
-    def num_compiled(self) -> int | None:
-        """None: nothing counts."""
-        return None

@@ -10,7 +10,12 @@ from typing import Any
 import torch
 
 from warmup_insights.devices import host
-from warmup_insights.devices.base import DeviceOutOfMemory, Graph, MeasuredDevice
+from warmup_insights.devices.base import (
+    DeviceOutOfMemory,
+    Graph,
+    MeasuredDevice,
+    WorkspaceDevice,
+)
 from warmup_insights.devices.recorded import PeakCounter, record_graph
 from warmup_insights.errors import DeviceError
 from warmup_insights.units import GIB, format_bytes
@@ -20,8 +25,8 @@ DEFAULT_THREADS = 1
 """Waking a second thread costs more than it saves in the small shapes of a CPU run."""
 
 
-class CpuDevice(MeasuredDevice):
-    """Host memory up to a budget, counted from what the process held at the start.
+class CpuDevice(WorkspaceDevice, MeasuredDevice):
+    """Host memory up to a budget, counted from what the process used at the start.
 
     Used memory is what malloc handed out since then (resident size where the C
     library does not tell), plus the workspace: the CPU allocator gives intermediates
@@ -29,7 +34,6 @@ class CpuDevice(MeasuredDevice):
     """
 
     kind = "cpu"
-    is_synthetic = False
     torch_name: str | None = "cpu"
 
     def __init__(
@@ -48,7 +52,6 @@ class CpuDevice(MeasuredDevice):
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(num_threads)
         self._budget_bytes = budget_bytes
-        self._workspace_bytes = 0
         _warm_torch_up()
         gc.collect()  # garbage that is freed later would count as memory given back
         host.return_free_pages()
@@ -61,21 +64,11 @@ class CpuDevice(MeasuredDevice):
     def _is_out_of_memory(self, error: Exception) -> bool:
         return isinstance(error, MemoryError) or "can't allocate" in str(error)
 
-    def synchronize(self) -> None:
-        """Do nothing: CPU operators return when they are done."""
-
     def profile(self, work: Callable[[], Any]) -> None:
         """Run `work`, measure the peak of its tensors and set that much aside."""
         with torch.inference_mode(), PeakCounter() as counter:
             work()
         self.grow_workspace(counter.peak_bytes)
-
-    def grow_workspace(self, num_bytes: int) -> None:
-        """Set that much of the budget aside for intermediates, if less is."""
-        missing = num_bytes - self._workspace_bytes
-        if missing > 0:
-            self.require(missing)
-            self._workspace_bytes = num_bytes
 
     def capture(self, work: Callable[[], Any]) -> Graph:
         """Record the operator calls of `work`; stop when the budget is used up."""

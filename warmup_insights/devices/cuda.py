@@ -15,7 +15,6 @@ class CudaDevice(MeasuredDevice):
     """The current CUDA device."""
 
     kind = "cuda"
-    is_synthetic = False
     torch_name: str | None = "cuda"
 
     def __init__(self) -> None:

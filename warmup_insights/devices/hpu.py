@@ -24,7 +24,6 @@ class HpuDevice(MeasuredDevice):
     """The current HPU of this process."""
 
     kind = "hpu"
-    is_synthetic = False
     torch_name: str | None = "hpu"
 
     def __init__(self) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from warmup_insights.devices.base import DeviceOutOfMemory, Graph, MemoryReading
+from warmup_insights.devices.base import Graph, MemoryReading, WorkspaceDevice
 from warmup_insights.errors import SettingError
 from warmup_insights.units import GIB
 
@@ -49,12 +48,11 @@ PROFILES = {
 }
 
 
-class SimulatedDevice:
+class SimulatedDevice(WorkspaceDevice):
     """A profile with a virtual clock and a byte counter."""
 
     kind = "simulated"
     is_synthetic = True
-    torch_name: str | None = None
 
     def __init__(
         self, profile: DeviceProfile, *, started_at: float | None = None
@@ -62,7 +60,6 @@ class SimulatedDevice:
         self.profile_figures = profile
         self.name = profile.name
         self.used_bytes = 0
-        self._workspace_bytes = 0
         self._now = time.time() if started_at is None else started_at
 
     def memory(self) -> MemoryReading:
@@ -87,38 +84,10 @@ class SimulatedDevice:
         self.require(num_bytes)
         self.used_bytes += num_bytes
 
-    def synchronize(self) -> None:
-        """Do nothing: charged work is done."""
-
-    def require(self, num_bytes: int) -> None:
-        """Raise DeviceOutOfMemory if not that much is free."""
-        free = self.memory().free_bytes
-        if num_bytes > free:
-            raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
-
-    def profile(self, work: Callable[[], Any]) -> None:
-        """Run `work`, which sets its workspace aside itself."""
-        work()
-
-    def grow_workspace(self, num_bytes: int) -> None:
-        """Set that much aside for intermediates, if less is."""
-        missing = num_bytes - self._workspace_bytes
-        if missing > 0:
-            self.require(missing)
-            self._workspace_bytes = num_bytes
-
-    def guard(self) -> AbstractContextManager[None]:
-        """Nothing to translate."""
-        return nullcontext()
-
     def capture(self, work: Callable[[], Any]) -> Graph:
         """Keep `work`, which is charged again at each replay, and run it once."""
         work()
         return Graph(work, 0)
-
-    def num_compiled(self) -> int | None:
-        """None: nothing is compiled."""
-        return None
 
     def settings(self) -> dict[str, Any]:
         """The figures of the profile."""
@@ -127,9 +96,6 @@ class SimulatedDevice:
             "simulated_bandwidth_bytes_per_s": figures.bandwidth_bytes_per_s,
             "simulated_flops_per_s": figures.flops_per_s,
         }
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def find_profile(name: str) -> DeviceProfile:

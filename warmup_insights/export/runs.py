@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def run_markdown(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
-    """What a person wants to know about a run, in Markdown."""
+    """The figures of a run for a person, in Markdown."""
     name = summary.label or summary.source.name or "run"
     head = f"## {escape_markdown(name)} ({summary.run_id})\n"
     tables = [

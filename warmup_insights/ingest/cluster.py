@@ -1,7 +1,7 @@
 """Reads logs on a Ray cluster: one task per file, into one PostgreSQL database.
 
 Files that begin alike are read one after the other, in their order, because one may
-continue another; all others at the same time. A task that dies with its machine is
+continue another; all others at the same time. A task whose machine fails is
 given to another one. The database is the only state: a rerun completes what is missing.
 """
 
@@ -94,7 +94,7 @@ def _store(database: str) -> EventStore:
 
 ATTEMPTS = 3
 HEADS_PER_TASK = 100
-KNOCK_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 PER_CORE = 2
 """Tasks given to the cluster ahead of its cores, so that none of them waits."""
 
@@ -133,7 +133,7 @@ def _connect(database: str, address: str) -> Any:
         import ray
     except ImportError:
         raise InputError(f"Reading on a Ray cluster needs Ray: {INSTALL}") from None
-    _knock(address)
+    _check_reachable(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -145,13 +145,15 @@ def _connect(database: str, address: str) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
-    """Raise InputError when nobody answers at `host:port`: Ray would try for minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise InputError when nothing answers at `host:port`: Ray would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+        socket.create_connection(
+            (host.strip("[]"), int(port)), CONNECT_TIMEOUT_S
+        ).close()
     except (OSError, OverflowError) as error:
         raise InputError(
             f"The Ray cluster {address} does not answer ({error}); check the address, "

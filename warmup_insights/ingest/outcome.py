@@ -79,7 +79,7 @@ class Watcher:
 
 
 class ReadBytes:
-    """Tells a watcher of every byte of some files once, also of those never read."""
+    """Reports every byte of some files to a watcher once, also of those never read."""
 
     def __init__(self, files: Sequence[str], watcher: Watcher) -> None:
         self._unread = sum(map(file_size, files))

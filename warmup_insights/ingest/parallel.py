@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 
 from parsers.source import open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
@@ -79,12 +78,7 @@ class ReaderPool:
     def __enter__(self) -> ReaderPool:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, trace: object) -> None:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
             self._stop.close()
@@ -155,13 +149,13 @@ MAX_AHEAD = 1000
 """So many logs are read ahead at most, while a large one is awaited."""
 MAX_AHEAD_BYTES = 256 << 20
 """No further log is given away while so much waits in temporary files."""
-MAX_VAIN = 2
-"""So often processes are started again that died without reading anything."""
+MAX_RESTARTS = 2
+"""So often processes are started again that ended without reading anything."""
 
 
 @dataclass
 class _Ahead:
-    """A log before its turn."""
+    """A log that is not stored yet."""
 
     path: str
     target: str
@@ -197,7 +191,7 @@ class ParallelIngest:
         self._num_stored = 0
         self._last_stored: dict[str | None, int] = {}
         """How a log began, None when unknown, to its number among those stored."""
-        self._num_vain = 0
+        self._num_restarts = 0
         self._pool: ReaderPool
 
     def run(self, jobs: int) -> list[Outcome]:
@@ -224,7 +218,7 @@ class ParallelIngest:
     def _look_at(self, path: str, target: str) -> _Ahead:
         ahead = _Ahead(path, target, num_stored=self._num_stored)
         if is_plain(path):
-            # What cannot be opened fails in its turn.
+            # What cannot be opened fails when it is stored.
             with suppress(InputError), open_path(Path(path)) as file:
                 ahead.version = _version(path)
                 ahead.stored = find_stored(self._store, file, source_name(path))
@@ -237,7 +231,7 @@ class ParallelIngest:
         return ahead
 
     def _look_ahead(self, unread: Iterator[_Ahead], minimum: int) -> None:
-        """Keep the processes busy, also while the next log in turn takes long."""
+        """Keep the processes busy, also while the next log to store takes long."""
         while self._wants_more(minimum) and (ahead := next(unread, None)) is not None:
             self._ahead.append(ahead)
 
@@ -283,7 +277,7 @@ class ParallelIngest:
             )
 
     def _stored_by_now(self, ahead: _Ahead) -> Stored | None:
-        """What is stored of a log in its turn; None when it must be read here.
+        """What is stored of a log when it is its place; None when it must be read here.
 
         A log before it may be the same or its beginning.
         """
@@ -310,15 +304,17 @@ class ParallelIngest:
         """A process died, and with it the pool: read again what was not finished.
 
         One of the logs that were being read is to blame: each of them is read alone, in
-        its turn.
+        input order.
         """
         self._pool.restart()
         broken = [ahead for ahead in self._ahead if _is_broken(ahead)]
         for ahead in broken:
             ahead.is_suspect = os.path.exists(ahead.target)
             self._pool.forget(ahead.target)
-        self._num_vain = 0 if any(a.is_suspect for a in broken) else self._num_vain + 1
-        if self._num_vain > MAX_VAIN:
+        self._num_restarts = (
+            0 if any(a.is_suspect for a in broken) else self._num_restarts + 1
+        )
+        if self._num_restarts > MAX_RESTARTS:
             raise WarmupInsightsError(
                 "The processes that read logs end before they begin; read with --jobs 1"
             )

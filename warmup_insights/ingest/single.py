@@ -50,7 +50,7 @@ def digests_in(source: SourceRecord) -> set[str]:
 
 
 class AlreadyStoredError(Exception):
-    """Somebody else stored the same bytes while we read them."""
+    """Another process stored the same bytes while they were read."""
 
     def __init__(self, source: SourceRecord) -> None:
         self.source = source
@@ -90,16 +90,16 @@ def write_log(
 
 def _first_parts(parts: Iterator[Part]) -> list[Part]:
     """All of a small log, the beginning of a large one."""
-    held: list[Part] = []
+    first: list[Part] = []
     count = 0
     for part in parts:
-        held.append(part)
+        first.append(part)
         if isinstance(part, LogEnd):
             break
         count += sum(len(events) for _, events in part.batch)
         if count >= BATCH:
             break
-    return held
+    return first
 
 
 class _Writer:

@@ -57,7 +57,7 @@ def _no_room(error: OSError) -> InputError:
 def starting(folder: str) -> Iterator[str]:
     """While processes are started; gives the current folder, where they shall go.
 
-    They begin in another, empty one: there may be a `socket.py` among somebody's logs,
+    They begin in another, empty one: there may be a `socket.py` among the logs,
     and a new process imports from where it is before it has our `sys.path`. Ctrl-C does
     not reach them: the storing process ends them. Raises WarmupInsightsError when none
     can be started.
@@ -90,7 +90,7 @@ def begin(stop: Connection, progress: Connection, current: str, folder: str) -> 
 
 
 def _end_with(stop: Connection, folder: str) -> None:
-    """End when the other end of a pipe is closed, by whoever has it or by its death."""
+    """End when the other end of a pipe is closed, by its owner or because that ended."""
     with suppress(EOFError, OSError):
         stop.recv_bytes()
     shutil.rmtree(folder, ignore_errors=True)

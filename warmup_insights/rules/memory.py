@@ -14,7 +14,7 @@ from warmup_insights.units import format_bytes
 
 @dataclass(frozen=True)
 class CacheLayout:
-    """Blocks as the engine sees them.
+    """Blocks as the engine counts them.
 
     `num_blocks` is what the engine reports. The padding block is the last one, which
     is not counted (V1 engines), or block 0, which is (V0 engines).

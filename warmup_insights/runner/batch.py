@@ -1,7 +1,7 @@
 """From sequences to the padded lists of one step: pure Python, no tensors.
 
 The padding rules: a padded token is token 0 at position 0 and is written to the
-padding block; a padded row of a prompt sees only its own tokens; a padded entry of a
+padding block; a padded row of a prompt attends only to its own tokens; a padded entry of a
 decode block list is the padding block with nothing in use.
 """
 

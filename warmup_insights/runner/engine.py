@@ -1,4 +1,4 @@
-"""What the runner asks of a model on a device, real or simulated."""
+"""What the runner needs of a model on a device, real or simulated."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class GraphCapture:
         return captured.used_bytes
 
     def _measure(self, phase: str, bucket: Bucket) -> _Capture:
-        """Capture a graph, replay it once, and tell what that took."""
+        """Capture a graph, replay it once, and measure both."""
         self.place.move(phase, bucket)
         device = self.engine.device
         before, began = device.memory().used_bytes, device.now()
@@ -259,7 +259,7 @@ class GraphCapture:
         )
         runtime.captured(item, captured.used_bytes)
         if not runtime.is_enabled:
-            self._say_off(runtime)
+            self._note_off(runtime)
 
     def _emit_captured(
         self, item: PhaseBucket, captured: _Capture, estimate: int
@@ -287,9 +287,9 @@ class GraphCapture:
         )
         runtime.give_up(item)
         if not runtime.is_enabled:
-            self._say_off(runtime)
+            self._note_off(runtime)
 
-    def _say_off(self, runtime: RuntimeCapture) -> None:
+    def _note_off(self, runtime: RuntimeCapture) -> None:
         why = "no memory is left for graphs" if runtime.missing else "nothing is left"
         self.emitter.emit(
             Note(

@@ -59,10 +59,10 @@ def prompt_attention(
 def prompt_mask(
     context_lens: torch.Tensor, num_context: int, query_len: int
 ) -> torch.Tensor:
-    """Which of `num_context` cached and `query_len` new tokens each new one sees.
+    """Which of `num_context` cached and `query_len` new tokens each new one attends to.
 
     Context up to the row's length, then causal: padding comes after the real tokens of
-    a row, so no real token sees it. The shape is (B, 1, S, num_context + S).
+    a row, so no real token attends to it. The shape is (B, 1, S, num_context + S).
     """
     device = context_lens.device
     places = torch.arange(num_context, device=device)

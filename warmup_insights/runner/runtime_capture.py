@@ -25,7 +25,7 @@ def largest_first(candidates: Iterable[PhaseBucket]) -> list[PhaseBucket]:
 
 
 @dataclass
-class _Taken:
+class _CaptureCost:
     """What the graphs of a phase took so far."""
 
     used_bytes: int = 0
@@ -44,11 +44,11 @@ class RuntimeCapture:
     budget_bytes: float
     is_enabled: bool = True
     missing: list[PhaseBucket] = field(init=False)
-    _taken: dict[str, _Taken] = field(init=False)
+    _taken: dict[str, _CaptureCost] = field(init=False)
 
     def __post_init__(self) -> None:
         self.missing = largest_first(self.candidates)
-        self._taken = {"prompt": _Taken(), "decode": _Taken()}
+        self._taken = {"prompt": _CaptureCost(), "decode": _CaptureCost()}
         self._switch_off_when_done()
 
     @property
@@ -78,7 +78,7 @@ class RuntimeCapture:
         return sum(self.estimate_bytes(item) for item in self.missing)
 
     def captured(self, item: PhaseBucket, used_bytes: int) -> None:
-        """Take note of a capture and of what it took."""
+        """Count a capture and what it took."""
         taken = self._taken[item[0]]
         taken.used_bytes += used_bytes
         taken.units += num_units(*item)

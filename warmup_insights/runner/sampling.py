@@ -15,7 +15,7 @@ _WITH_GENERATORS = ("cpu", "cuda")
 def make_generator(device: str, seed: int) -> torch.Generator | None:
     """A generator of the device; None stands for its global one, seeded now.
 
-    Not every backend lets a generator be made: there the global one has to do.
+    Not every backend has generators of its own: there the global one is used.
     """
     if device not in _WITH_GENERATORS:
         torch.manual_seed(seed)

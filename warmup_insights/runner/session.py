@@ -82,7 +82,7 @@ class Session:
     def run(self) -> Outcome:
         """Start up, and end with RunFinished whatever happens.
 
-        A failure that has a sentence, and Ctrl-C, are told in the outcome. Any other
+        A failure that has a sentence, and Ctrl-C, are named in the outcome. Any other
         error ends the run as failed and is raised again.
         """
         self._emit_start()
@@ -136,7 +136,7 @@ class Session:
         return {**self.settings.as_config(), **workload, **self.device.settings()}
 
     def _note_graph_memory(self) -> None:
-        """Say what graphs keep by three counters, where there is more than one."""
+        """Record what graphs keep by three counters, where there is more than one."""
         reading, storages = self.device.memory(), self.engine.graph_bytes()
         if not storages or self.device.kind != "cpu":
             return

@@ -222,7 +222,7 @@ class Warmup:
 
     @contextmanager
     def _measured(self, stage: str) -> Iterator[None]:
-        """Say what the work inside took."""
+        """Record what the work inside took."""
         device = self.engine.device
         before, began = device.memory(), device.now()
         yield

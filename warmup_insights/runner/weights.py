@@ -107,7 +107,7 @@ def _load_file(model: Decoder, file: Path) -> set[str]:
                 if value.shape != targets[name].shape:
                     raise InputError(
                         f"{file}: {stored} has shape {tuple(value.shape)}, but "
-                        f"config.json asks for {tuple(targets[name].shape)}"
+                        f"config.json has {tuple(targets[name].shape)}"
                     )
                 targets[name].copy_(value)
                 loaded.add(name)

@@ -20,7 +20,7 @@ GREEDY = SamplingParams()
 
 @dataclass(frozen=True)
 class Request:
-    """One request: when it comes, its tokens, and how many it wants back."""
+    """One request: when it comes, its tokens, and how many it generates."""
 
     request_id: int
     arrival_s: float

@@ -1,8 +1,8 @@
 """SQLAlchemy engines for the databases that the store can use.
 
 SQLite connections do not begin transactions behind our back: a read begins deferred,
-a write begins IMMEDIATE, so that it waits for its turn instead of failing later when a
-read turns into a write.
+a write begins IMMEDIATE, so that it waits for other writers instead of failing later when a
+read becomes a write.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ BUSY_TIMEOUT_S = 30.0
 PAGE_SIZE = 8192
 """Bytes; of a new file only. Events are long rows: 14 % less time than with 4096."""
 MAX_VALUE = 256 << 20
-"""Bytes of a row at most; a database from somebody else may hold larger ones."""
+"""Bytes of a row at most; a foreign database may hold larger ones."""
 CONNECT_TIMEOUT_S = 10
 """How long to wait for a PostgreSQL server."""
 
@@ -248,7 +248,7 @@ def use_wal(engine: Engine) -> None:
     """Switch a database file to WAL: readers and the writer do not wait for each other.
 
     Kept in the file, so usually done already.
-    Where it cannot be (a network disk, or somebody else is writing at this moment) the
+    Where it cannot be (a network disk, or another writer at this moment) the
     database works without it, and the next to open it tries again.
     """
     if engine.dialect.name != "sqlite":

@@ -1,6 +1,6 @@
 """Spools: the files that recorders append events to, one per process.
 
-First line: the run, the database it is meant for, and what tells this file from others.
+First line: the run, the database it is meant for, and a token that is this file's alone.
 Every further line: one event, as in the `payload` column. Last line, once the recorder
 is closed: `CLOSED`. This module loads no database library: it runs in engines.
 """
@@ -98,7 +98,7 @@ class Spool:
     def _append(self, data: bytes) -> None:
         reasons = []
         if self._file is not None and not os.fstat(self._file).st_nlink:
-            os.close(self._file)  # somebody removed the file
+            os.close(self._file)  # the file was removed
             self._file, self._left = None, list(self._folders)
         if self._file is not None and self.path is not None and not self._is_full:
             try:
@@ -144,7 +144,7 @@ class Spool:
         }
         safe_id = re.sub(r"[^A-Za-z0-9_.-]", "_", run.run_id)[:64]
         path = folder / f"{self._stem}.{safe_id}.{os.getpid()}-{token}{_SUFFIX}"
-        # Folders for temporary files belong to everybody: what is there is not opened.
+        # Folders for temporary files are open to all users: what is there is not opened.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(path, flags, 0o666)
         try:
@@ -224,7 +224,7 @@ class SpoolFile:
     run: RunRecord
     database: str | None
     key: str
-    """Tells it from every other spool, whatever its name."""
+    """Identifies it among all spools, whatever its name."""
     part: int
     """Which of its process, from 0."""
     start: int

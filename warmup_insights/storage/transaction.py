@@ -154,8 +154,8 @@ class Transaction(Queries):
     ) -> None:
         """Add rows, many of them in one step of SQLite's driver.
 
-        The driver lets go of the interpreter at every step: a program that is recorded
-        would be held up once per row. Large blocks take a fifth less time as well.
+        The driver releases the interpreter lock at every step: a program that is recorded
+        would wait once per row. Large blocks take a fifth less time as well.
         """
         if self._mark != "?":
             if rows:

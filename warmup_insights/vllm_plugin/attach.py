@@ -124,7 +124,7 @@ Listener = Callable[[ModuleType], None]
 class ImportListener(importlib.abc.MetaPathFinder):
     """Calls `listener` after each of some modules was executed for the first time.
 
-    It finds nothing itself: it asks the other finders, and puts a call behind the
+    It finds nothing itself: it calls the other finders, and puts a call behind the
     loader's `exec_module`, on that one loader and for that one import.
     """
 
@@ -148,7 +148,7 @@ class ImportListener(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec the other finders give, for the modules waited for."""
+        """The spec the other finders give, for the modules that are waited for."""
         if fullname not in self._waiting:
             return None
         for finder in sys.meta_path:
@@ -175,7 +175,7 @@ class ImportListener(importlib.abc.MetaPathFinder):
 
         try:
             loader.exec_module = exec_module  # type: ignore[method-assign]
-        except AttributeError:  # a loader that takes no attributes: never told
+        except AttributeError:  # a loader that takes no attributes: no call
             return
 
 

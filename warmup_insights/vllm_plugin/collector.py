@@ -25,15 +25,15 @@ class CollectorClock:
         """Begin to listen; calls are counted."""
         self._users += 1
         if self._users == 1:
-            gc.callbacks.append(self._hear)
+            gc.callbacks.append(self._measure)
 
     def switch_off(self) -> None:
         """Take the callback off when no user of it is left."""
         self._users = max(0, self._users - 1)
-        if self._users == 0 and self._hear in gc.callbacks:
-            gc.callbacks.remove(self._hear)
+        if self._users == 0 and self._measure in gc.callbacks:
+            gc.callbacks.remove(self._measure)
 
-    def _hear(self, phase: str, info: dict[str, Any]) -> None:
+    def _measure(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self._started = time.perf_counter()
         elif self._started is not None:
@@ -57,7 +57,7 @@ class Freeze:
     def lift(self) -> bool:
         """Unfreeze; False when the program had frozen objects of its own before.
 
-        The collector knows only one set of frozen objects: lifting ours would lift
+        The collector has only one set of frozen objects: lifting ours would lift
         theirs, so then everything stays frozen.
         """
         if self._had_frozen:

@@ -1,7 +1,7 @@
 """The device as its own libraries report it; nothing is imported, nothing waits.
 
-Only modules that the engine has loaded are asked. `mem_get_info` is a question to the
-driver; it does not wait for the device.
+Only modules that the engine has loaded are used. `mem_get_info` reads from the driver;
+it does not wait for the device.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def initialize(session: Session, call: Call) -> Watch:
 def start_cores(session: Session, call: Call) -> Watch:
     """`wait_for_engine_startup`: the processes of the engine cores come up.
 
-    It fails when one of them ends, maybe before its exit code is there to be told.
+    It fails when one of them ends, maybe before its exit code is there.
     """
     outcome = yield
     if outcome.error is not None:

@@ -60,7 +60,7 @@ def scenario_bucket(call: Call) -> tuple[str, Bucket | None] | None:
 
 
 def checked_shape(call: Call) -> tuple[str, Bucket | None]:
-    """Phase and shape that `_check_config` is asked about: what is really executed.
+    """Phase and shape that `_check_config` is called with: what is really executed.
 
     vllm-fork up to 1.21 has no third number; `is_prompt` became `attn_metadata`.
     """

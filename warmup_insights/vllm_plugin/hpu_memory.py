@@ -37,7 +37,7 @@ def worker_device(session: Session, call: Call) -> Watch:
 def _note_device(session: Session) -> None:
     free, total = device.free_and_total()
     session.state.total_bytes = total
-    # vllm-gaudi says which Gaudi it is; the driver's own name is the second choice.
+    # vllm-gaudi finds out which Gaudi it is; the driver's own name is the second choice.
     session.emit(
         ConfigRecorded,
         device_kind=device.kind() or "hpu",

@@ -159,7 +159,7 @@ def _graph_mode(step: Step) -> str | None:
 def _made_graph(step: Step, compiled: Compiled | None) -> bool:
     """Evidence that a graph exists now that did not exist before.
 
-    In lazy mode the engine asks for a graph (`_use_graphs`), and one is recorded when
+    In lazy mode the engine requests a graph (`_use_graphs`), and one is recorded when
     the shape runs for the first time, whether its recipes are compiled now or come from
     a cache on disk. Otherwise nothing is recorded, and a graph is what was compiled.
     """

@@ -26,7 +26,7 @@ FLUSH_S = 5.0
 MAX_COUNTED = 1000
 """So many different uses are counted before they are recorded."""
 CHECK_S = 1.0
-"""How often the compiler is asked, unless a step was slow."""
+"""How often the compiler's metric is read, unless a step was slow."""
 SLOW_STEP_S = 0.1
 
 

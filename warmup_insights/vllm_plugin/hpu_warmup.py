@@ -74,7 +74,7 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
         return
     if len(warmup.readings) < 2:
         # The engine reads the used memory when it begins and when it is done; where
-        # it says that it skips the warm-up, or buckets are off, it does neither.
+        # it logs that it skips the warm-up, or buckets are off, it does neither.
         session.state.is_skipped = True
         session.emit(WarmupFinished, skipped=True)
         return

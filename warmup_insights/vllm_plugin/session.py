@@ -88,7 +88,7 @@ class Session:
     def hand_over(self) -> None:
         """Have what was recorded so far leave this process, within `HAND_OVER_S`.
 
-        The garbage collector lets no other thread run: what waits when it begins
+        No other thread runs during a garbage collection: what waits when it begins
         would be lost with the process.
         """
         if self._recorder is not None:

@@ -1,4 +1,4 @@
-"""What the environment says about recording; every variable of the plugin is here."""
+"""The environment variables of recording; every variable of the plugin is here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 
 @dataclass(frozen=True)
 class Settings:
-    """What this process was told."""
+    """The settings of this process."""
 
     database: str
     run_id: str
@@ -46,7 +46,7 @@ class Settings:
     freezes_gc: bool = False
     is_synthetic: bool = False
     started_at: float | None = None
-    """When the run began, where this process knows it."""
+    """When the run began, where it is known."""
 
 
 def read_settings(environ: MutableMapping[str, str]) -> Settings:

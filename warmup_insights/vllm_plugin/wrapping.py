@@ -42,7 +42,7 @@ class Attachment:
         setattr(self._owner, self._name, self._replacement)
 
     def detach(self) -> None:
-        """Restore the target, unless somebody else has replaced it since."""
+        """Restore the target, unless it was replaced again since."""
         self.is_on = False
         if inspect.getattr_static(self._owner, self._name) is self._replacement:
             if self._is_inherited:
