@@ -140,7 +140,7 @@ def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
     more = len(missing) - MAX_LISTED
     listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
     yield finding_of(
-        "out_of_memory", ", ".join(parts) + ".", numbers or {"failure": found.kind},
+        "out_of_memory", ", ".join(parts) + ".", numbers,
         [*_room_ways(facts, found, shortfall)],
         "the shortfall is not known, so neither is how much is enough"
         if shortfall is None

@@ -90,8 +90,6 @@ def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
         found, freed_bytes=freed, used_bytes=used, total_bytes=total,
         gpu_memory_utilization=share,
     )  # fmt: skip
-    if not numbers:
-        numbers = {"num_sleeps": len(serving.sleeps)}
     room = "" if taken is None or taken < 0 else f" more than {format_bytes(taken)}"
     yield finding_of(
         "wake_up_failed", f"{title}.", numbers,
