@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.analysis.builders import (
     budget,
@@ -32,16 +34,24 @@ from tests.analysis.room_cases import (
 )
 from warmup_insights.analysis.advice import FAILURE_RULES, advise
 from warmup_insights.analysis.advice.rules_memory import RULES as MEMORY_RULES
+from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
     Failure,
     GraphMemoryEstimated,
     MemoryBudgetSet,
     PhaseMarked,
+    ServerReady,
+    ServingFailure,
     SleepModeChanged,
 )
 from warmup_insights.model.figures import contradictory
 from warmup_insights.units import GIB, MIB
 
+CAUSES = {rule.name for rule in FAILURE_RULES}
+FIELDS = ("needed_bytes", "free_bytes", "total_bytes", "process_bytes",
+          "allocated_bytes", "unallocated_bytes")  # fmt: skip
+DIVIDED = ("total_bytes", "free_bytes", "usable_bytes", "kv_cache_bytes",
+           "weights_bytes", "graph_reserved_bytes")  # fmt: skip
 LOADING = PhaseMarked(name="load_model", edge="start", time=1_000_002.0)
 
 
@@ -355,6 +365,39 @@ def test_a_recorded_failure_without_any_figure_still_gets_advice():
         events = [started(), Failure(failure=kind, message="no")]
         (finding,) = advise(facts_of(events))
         assert finding.severity == "high"
+
+
+SIZES = st.none() | st.sampled_from([0, 1, MIB, GIB, 15 * GIB, 16 * GIB, 900 * GIB])
+SHARES = st.none() | st.sampled_from([0.0, 0.02, 0.5, 0.9, 0.95, 1.0])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from(["out_of_memory", "no_kv_cache", "killed", "error"]),
+    sizes=st.fixed_dictionaries(dict.fromkeys(FIELDS, SIZES)),
+    lengths=st.fixed_dictionaries(
+        dict.fromkeys(("max_model_len", "estimated_model_len"), st.none() | st.integers(0, 4096))
+    ),
+    memory=st.fixed_dictionaries(
+        {**dict.fromkeys(DIVIDED, SIZES), "gpu_memory_utilization": SHARES,
+         "graph_reserved_fraction": SHARES}
+    ),
+    share=SHARES,
+    is_served=st.booleans(),
+)  # fmt: skip
+def test_whatever_a_failure_states_it_has_one_cause(
+    kind, sizes, lengths, memory, share, is_served
+):
+    what = ServingFailure if is_served else Failure
+    failure = what(
+        failure=kind, message="no", wanted_utilization=share, **sizes, **lengths
+    )
+    ready = [ServerReady(time=1_000_100.0)] if is_served else []
+    events = [started("vllm"), MemoryBudgetSet(**memory), *ready, failure]
+    findings = [f for f in advise(facts_of(events)) if f.rule in CAUSES]
+    assert len(findings) == 1
+    assert findings_markdown("r", findings)
+    assert finding_lines(findings[0])
 
 
 def test_every_rule_on_room_states_its_source_and_an_example():

@@ -82,10 +82,11 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return _program_rule(found.message)
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
-    if found.stated.wanted_utilization is not None:
+    stated = found.stated
+    if stated.wanted_utilization and stated.total_bytes and found.free is not None:
         return "memory_taken"
     if found.kind == "no_kv_cache":
-        fits = found.stated.estimated_model_len
+        fits = stated.estimated_model_len
         is_known = (found.needed is not None and bool(found.free)) or bool(fits)
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
     if found.free and found.needed is not None and found.needed < 0.5 * found.free:
