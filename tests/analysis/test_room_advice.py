@@ -38,6 +38,7 @@ from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
     Failure,
     GraphMemoryEstimated,
+    KVCacheAllocated,
     MemoryBudgetSet,
     PhaseMarked,
     ServerReady,
@@ -192,6 +193,23 @@ def test_a_margin_that_was_not_enough_is_doubled_where_the_need_is_unknown():
     assert finding.numbers["margin_bytes"] == 2 * GIB
 
 
+def test_a_fixed_number_of_blocks_is_what_must_shrink():
+    fixed = [config(num_gpu_blocks_override=1000), KVCacheAllocated(num_blocks=2560)]
+    finding = only(served("out_of_memory", *fixed), "out_of_memory_serving")
+    assert set(finding.changes) <= {"num_gpu_blocks_override"}
+    assert "--num-gpu-blocks-override" in finding.suggestion
+
+
+def test_on_hpu_the_utilisation_is_of_what_was_free():
+    """1.5 x 4 GiB of 80 free are 0.075: 0.9 becomes 0.82, which costs 6.4 GiB."""
+    failure = ServingFailure(
+        failure="out_of_memory", message="no", needed_bytes=4 * GIB
+    )
+    finding = only([*start_up(), failure], "out_of_memory_serving")
+    assert finding.changes == {"gpu_memory_utilization": 0.82}
+    assert "6.4 GiB" in finding.price
+
+
 def test_a_wake_up_that_fails_names_what_others_may_hold():
     slept = SleepModeChanged(
         action="sleep", freed_bytes=int(53.5 * GIB), used_bytes=int(20.3 * GIB),
@@ -232,11 +250,29 @@ def test_the_post_mortem_projects_what_was_missing():
 
 
 def test_before_the_cache_exists_the_utilisation_does_not_help():
-    events = ended("out_of_memory", "no", config(max_num_batched_tokens=8192),
+    profiling = PhaseMarked(name="profile_run", edge="start", time=1_000_003.0)
+    events = ended("out_of_memory", "no", config(max_num_batched_tokens=8192), profiling,
                    needed_bytes=3 * GIB, free_bytes=GIB)  # fmt: skip
     finding = only(events, "out_of_memory")
     assert finding.changes == {"max_num_batched_tokens": 4096}
     assert finding.ways[-1].price.startswith("does not help")
+
+
+def test_a_stage_that_is_not_known_to_come_before_the_cache_is_not_called_so():
+    events = [started("vllm", device_kind="tpu"),
+              PhaseMarked(name="compile", edge="start", time=1_000_003.0),
+              Failure(failure="out_of_memory", message="no", needed_bytes=int(2.64 * GIB),
+                      free_bytes=int(1.3 * GIB))]  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert not any("not allocated yet" in price for _, price in ways_of(finding))
+    assert finding.numbers["shortfall_bytes"] == pytest.approx(1.34 * GIB, rel=0.001)
+
+
+def test_what_others_hold_of_the_device_is_named_first():
+    """15.47 GiB: 10 are this process's, 0.5 are free, so others hold 4.97."""
+    events = ended("out_of_memory", "no", needed_bytes=GIB, free_bytes=GIB // 2,
+                   total_bytes=int(15.47 * GIB), process_bytes=10 * GIB)  # fmt: skip
+    assert "4.97 GiB" in only(events, "out_of_memory").suggestion
 
 
 def test_with_a_cache_the_utilisation_makes_room():
