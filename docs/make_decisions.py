@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.rules_settings import DEAD_SETTINGS
 from warmup_insights.analysis.check import SHORT_NAMES
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.summary import summarize
+from warmup_insights.export.findings import rule_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import RunRecord
 from warmup_insights.units import format_bytes
@@ -42,6 +43,11 @@ def rules() -> str:
     """The rules of advice."""
     rows = [(f"`{rule.name}`", rule.applies_when, rule.needs) for rule in RULES]
     return table(("rule", "applies when", "needs"), rows)
+
+
+def sections() -> str:
+    """A section for each rule, as `advise --explain` prints it."""
+    return "\n".join(rule_markdown(rule) for rule in RULES)
 
 
 def settings() -> str:
@@ -135,7 +141,10 @@ def _fitted(plan: Plan) -> str:
     return ", ".join(named) or "none"
 
 
-BLOCKS = {"rules": rules, "settings": settings, "limits": limits, "example": example}
+BLOCKS = {
+    "rules": rules, "sections": sections, "settings": settings, "limits": limits,
+    "example": example,
+}  # fmt: skip
 
 
 def made(text: str) -> str:

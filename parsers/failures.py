@@ -20,8 +20,8 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
+from warmup_insights.model.failure_text import figures_of
 from warmup_insights.secrets import mask_text
-from warmup_insights.units import GIB, parse_bytes
 
 _MEMORY_WORDS = (
     "out of memory", "Out of memory", "OutOfMemory", "Allocation failed for size",
@@ -43,57 +43,6 @@ _WRAPPER = re.compile(
     r"Background loop has errored|cancelled"
 )
 MAX_CAUSES = 64
-
-_SIZE = r"-?[\d.]{1,16} ?[KMGT]?i?[Bb](?:ytes)?"
-_BARE = r"[\d.]{1,16}[KMGT]"
-_GIB = r"(-?[\d.]{1,16})"
-_TEXTS: dict[str, tuple[str, ...]] = {
-    # torch `CUDACachingAllocator.cpp` (CUDA, HIP, XPU), the HPU bridge, jax and XLA.
-    "needed_bytes": (
-        rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})",
-        rf"Attempting to (?:allocate|reserve) ({_BARE})",
-        rf"Used ({_BARE}) of {_BARE} hbm",
-    ),
-    "free_bytes": (
-        rf"of which ({_SIZE}) is free", rf"already allocated; ({_SIZE}) free",
-        rf"There are ({_BARE}) free",
-    ),
-    "total_bytes": (
-        rf"total capacity of ({_SIZE})", rf"; ({_SIZE}) total capacity",
-        rf"\(GPU \d{{1,4}}; ({_SIZE}) total", rf"Used {_BARE} of ({_BARE}) hbm",
-    ),
-    "process_bytes": (rf"this process has ({_SIZE}) memory in use",),
-    "allocated_bytes": (
-        rf"Of the allocated memory ({_SIZE}) is allocated", rf"; ({_SIZE}) already allocated",
-    ),
-    "unallocated_bytes": (rf"and ({_SIZE}) is reserved by PyTorch but unallocated",),
-}  # fmt: skip
-_IN_GIB: dict[str, tuple[str, ...]] = {
-    # vLLM `v1/worker/utils.py request_memory`, `v1/core/kv_cache_utils.py
-    # check_enough_kv_cache_memory`, `v1/worker/cpu_worker.py`.
-    "needed_bytes": (
-        rf"GPU memory utilization \([\d.]{{1,8}}, {_GIB} GiB\)",
-        rf"\({_GIB} Gi?B KV cache is needed",
-        rf"requested memory for kv \({_GIB}[ /]",
-    ),
-    "free_bytes": (
-        rf"Free memory on device(?: \S{{1,20}})? \({_GIB}/",
-        rf"available KV cache memory \({_GIB} Gi?B",
-        rf"Available memory on node \d{{1,5}} \({_GIB}/",
-    ),
-    "total_bytes": (
-        rf"Free memory on device(?: \S{{1,20}})? \([\d.]{{1,16}}/{_GIB} GiB",
-    ),
-}  # fmt: skip
-_PLAIN: dict[str, tuple[str, ...]] = {
-    "wanted_utilization": (r"GPU memory utilization \((\d\.?\d{0,6}), ",),
-    # The V0 engine compares tokens: `worker/worker.py raise_if_cache_size_invalid`.
-    "max_model_len": (r"max seq len \((\d{1,12})\)",),
-    "estimated_model_len": (
-        r"estimated maximum model length is (\d{1,12})",
-        r"that can be stored in (?:the )?KV cache \((\d{1,12})\)",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -217,36 +166,3 @@ def kind_of_message(message: str) -> str:
     if any(word in message for word in _MEMORY_WORDS) or _REFUSED.search(message):
         return "out_of_memory"
     return "error"
-
-
-def figures_of(message: str) -> dict[str, float]:
-    """The figures that a message states, by the fields of a failure."""
-    message = message[:3000]
-    found: dict[str, float] = {}
-    for texts, scale in ((_TEXTS, 1), (_IN_GIB, GIB)):
-        for name, patterns in texts.items():
-            size = _size(_first(patterns, message), scale)
-            if size is not None:
-                found.setdefault(name, size)
-    for name, patterns in _PLAIN.items():
-        text = _first(patterns, message)
-        if text is not None:
-            is_share = name == "wanted_utilization"
-            found[name] = float(text) if is_share else int(text)
-    return found
-
-
-def _first(patterns: tuple[str, ...], message: str) -> str | None:
-    matches = (re.search(pattern, message) for pattern in patterns)
-    return next((match[1] for match in matches if match), None)
-
-
-def _size(text: str | None, scale: int) -> int | None:
-    """Bytes in a size with a unit, or in a bare number of `scale` bytes."""
-    if text is None:
-        return None
-    text = text.replace("bytes", "B")
-    try:
-        return round(float(text) * scale) if text[-1].isdigit() else parse_bytes(text)
-    except ValueError:
-        return None

@@ -8,8 +8,9 @@ import pytest
 
 from tests.analysis.builders import start_up, started
 from tests.cli.decisions import invoke, simulated_run, store_run
+from tests.helpers import ROOT
 from warmup_insights.analysis.advice import RULES
-from warmup_insights.errors import StoreError
+from warmup_insights.errors import InputError, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,9 @@ def db(tmp_path_factory):
 def test_findings_have_their_numbers(db):
     text = invoke("advise", "base", "--db", db).stdout
     assert "9 of 72 buckets got no graph" in text
-    assert "gpu_memory_utilization=0.98 VLLM_GRAPH_RESERVED_MEM=0.59" in text
-    assert "missing_graphs=9" in text
-    assert "[reserve_too_small]" in text
+    assert "gpu_memory_utilization=0.55 VLLM_GRAPH_RESERVED_MEM=0.45" in text
+    assert "num_kv_blocks=1,519" in text
+    assert "[memory_plan]" in text
 
 
 def test_json_lists_findings(db):
@@ -63,6 +64,17 @@ def test_rules_are_listed():
     rows = json.loads(invoke("advise", "--rules", "--json").stdout)["rules"]
     assert [row["rule"] for row in rows] == [rule.name for rule in RULES]
     assert all(row["applies_when"] == row["speaks_when"] for row in rows)
+
+
+def test_a_rule_is_explained_as_on_its_page():
+    text = invoke("advise", "--explain", "memory_plan").stdout
+    page = (ROOT / "docs" / "advise.md").read_text(encoding="utf-8")
+    assert text in page
+    assert text.startswith("### memory_plan")
+    answer = json.loads(invoke("advise", "--explain", "killed", "--json").stdout)
+    assert answer["name"] == "killed"
+    assert answer["source"]
+    assert isinstance(invoke("advise", "--explain", "x").exception, InputError)
 
 
 def test_wrong_input_is_one_sentence(db):

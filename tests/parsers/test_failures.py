@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.failures import figures_of, kind_of_message
+from parsers.failures import kind_of_message
 from tests.helpers import events, of
 from warmup_insights.model.events import (
     Failure,
@@ -12,6 +12,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
+from warmup_insights.model.failure_text import figures_of
 from warmup_insights.units import GIB, MIB
 
 CORE = "(EngineCore pid=7) ERROR 07-16 10:00:{:02d} [core.py:866] {}"

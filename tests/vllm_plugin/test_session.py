@@ -8,6 +8,7 @@ import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list
 from warmup_insights.model.events import Note
+from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Outcome
 from warmup_insights.vllm_plugin.session import kind_of_failure
@@ -43,6 +44,19 @@ def test_messages_of_failures_are_masked_and_cut():
     (failure,) = of_kind(events, "failure")
     assert "secret" not in failure.message
     assert len(failure.message) <= 2000
+
+
+def test_a_failure_keeps_the_figures_of_its_text():
+    """What the engine compared counts before what is free on the device now."""
+    text = (
+        "To serve at least one request with the model's max seq len (262144), (18.00 GiB "
+        "KV cache is needed, which is larger than the available KV cache memory (9.00 GiB)."
+    )
+    session, events = session_with_list()
+    session.note_failure(Outcome(error=ValueError(text)))
+    (failure,) = of_kind(events, "failure")
+    assert (failure.needed_bytes, failure.free_bytes) == (18 * GIB, 9 * GIB)
+    assert failure.max_model_len == 262144
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,8 @@ class MemoryPair:
     utilization: float
     reserve: float
     num_kv_blocks: int
+    lowest_kv_blocks: int
+    """The least that the rounding of the log allows."""
     left_bytes: float
 
 
@@ -184,5 +186,6 @@ def memory_pair(
         plan = divide_memory(summary, utilization=share, reserve=reserve)
         left = free - plan.cache_bytes - graph_bytes
         if left >= margin_bytes:
-            return MemoryPair(share, round(reserve, 4), plan.num_blocks, left)
+            lowest = plan.num_blocks_range[0]
+            return MemoryPair(share, round(reserve, 4), plan.num_blocks, lowest, left)
     return None

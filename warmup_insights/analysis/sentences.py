@@ -278,7 +278,8 @@ def _memory(summary: RunSummary) -> Iterator[str]:
         )
     reserved = memory.graph_reserved_bytes
     used = graph_memory_bytes(summary) or 0
-    if reserved and used > 0 and used < 0.5 * reserved:
+    is_fixed = summary.setting("num_gpu_blocks_override") is not None
+    if reserved and used > 0 and used < 0.5 * reserved and not is_fixed:
         yield (
             f"Graphs took {format_bytes(used)} of {format_bytes(reserved)} reserved for "
             "them; a smaller VLLM_GRAPH_RESERVED_MEM leaves more for the KV cache."

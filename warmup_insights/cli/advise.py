@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from warmup_insights.analysis import advice
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.errors import InputError
 from warmup_insights.export.findings import (
     finding_lines,
     findings_markdown,
+    rule_markdown,
     rules_table,
 )
 from warmup_insights.runs import current, history
@@ -19,11 +23,19 @@ from warmup_insights.runs import current, history
 @click.command()
 @click.argument("run", required=False)
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules instead.")
+@click.option(
+    "--explain", metavar="RULE", help="Print a rule: formula, margin, source, example."
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @db_option
 @json_option
 def advise(
-    run: str | None, list_rules: bool, markdown: bool, db: str, as_json: bool
+    run: str | None,
+    list_rules: bool,
+    explain: str | None,
+    markdown: bool,
+    db: str,
+    as_json: bool,
 ) -> None:
     """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
@@ -33,8 +45,11 @@ def advise(
     if list_rules:
         _print_rules(as_json)
         return
+    if explain is not None:
+        _explain(explain, as_json)
+        return
     if run is None:
-        raise click.UsageError("Name a RUN, or use --rules")
+        raise click.UsageError("Name a RUN, or use --rules or --explain RULE")
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")
     with open_run(db, run) as (store, record):
@@ -50,6 +65,19 @@ def advise(
         click.echo("No findings")
     for finding in [] if as_json or markdown else findings:
         click.echo("\n".join(finding_lines(finding)) + "\n")
+
+
+def _explain(name: str, as_json: bool) -> None:
+    rule = next((rule for rule in advice.RULES if rule.name == name), None)
+    if rule is None:
+        raise InputError(f"There is no rule {name!r}; `advise --rules` lists them")
+    if as_json:
+        fields = [
+            field.name for field in dataclasses.fields(rule) if field.type == "str"
+        ]
+        print_json({field: getattr(rule, field) for field in fields})
+    else:
+        click.echo(rule_markdown(rule), nl=False)
 
 
 def _print_rules(as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.advice import Finding, Rule
 from warmup_insights.export.tables import (
     TextTable,
     escape_markdown,
@@ -81,6 +81,17 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
             block = "\n".join(f"    {_detail(line)}" for line in finding.details)
             parts.append(f"\n    ```\n{block}\n    ```\n")
     return "\n".join(parts) + "\n"
+
+
+def rule_markdown(rule: Rule) -> str:
+    """A rule as a section of Markdown: what of its fields is filled."""
+    fields = (
+        ("Applies when", rule.applies_when), ("Needs", rule.needs),
+        ("Formula", rule.formula), ("Margin", rule.margin), ("Source", rule.source),
+        ("Example", rule.example),
+    )  # fmt: skip
+    lines = [f"- {name}: {text}" for name, text in fields if text]
+    return "\n".join([f"### {rule.name}", "", *lines]) + "\n"
 
 
 def rules_table(rules: Iterable[tuple[str, str, str]]) -> TextTable:

@@ -20,6 +20,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
 )
+from warmup_insights.model.failure_text import figures_of
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
@@ -220,7 +221,7 @@ class Session:
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
-            free_bytes=free,
+            **{"free_bytes": free, **figures_of(text)},
         )
 
     def note_lost(self, target: str, error: Exception) -> None:

@@ -82,10 +82,11 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return _program_rule(found.message)
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
-    if found.stated.wanted_utilization is not None:
+    stated = found.stated
+    if stated.wanted_utilization and stated.total_bytes and found.free is not None:
         return "memory_taken"
     if found.kind == "no_kv_cache":
-        fits = found.stated.estimated_model_len
+        fits = stated.estimated_model_len
         is_known = (found.needed is not None and bool(found.free)) or bool(fits)
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
     if found.free and found.needed is not None and found.needed < 0.5 * found.free:
@@ -120,8 +121,8 @@ def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:
     """The memory of the device: as stated, else as two figures of the log give it.
 
     vLLM prints its estimate for CUDA graphs in GiB, and the utilisation with and without
-    it; the size is their quotient, at its lowest for the rounding of both, and None
-    where that leaves more than 2 %.
+    it; the size is their quotient, at its lowest for the rounding of both, so that a
+    utilisation made from it is enough. None where that leaves more than a tenth open.
     """
     stated = found.stated.total_bytes if found is not None else None
     known = stated or facts.figure("total_bytes")
@@ -134,7 +135,7 @@ def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:
     if not graphs.estimated_bytes or part <= 0:
         return None
     slack = SHARE_STEP / 2 / part + 0.005 * GIB / graphs.estimated_bytes
-    return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.02 else None
+    return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.1 else None
 
 
 def utilization(facts: RunFacts) -> float | None:

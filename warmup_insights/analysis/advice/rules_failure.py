@@ -37,7 +37,7 @@ def _numbers(facts: RunFacts, found: Failed) -> dict[str, Value]:
         seconds = serving.duration_s if serving is not None else None
     if seconds is not None:
         numbers["served_s" if found.is_serving else "wall_s"] = seconds
-    return numbers or {"failure": found.kind}
+    return numbers
 
 
 def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.finding import (
     Rule,
     Severity,
     Value,
+    count_of,
     severity_of,
 )
 from warmup_insights.analysis.plan_recommend import (
@@ -112,12 +113,16 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         return
     gained = pair.num_kv_blocks - now.num_blocks
     share = gained / now.num_blocks
+    took = f"Graphs took {format_bytes(now.graphs)}"
     title = (
-        f"Graphs took {format_bytes(now.graphs)} of {format_bytes(now.reserved)} reserved "
-        f"for them, and {format_bytes(_idle(now, facts))} of {format_bytes(now.total)} "
-        "stay free."
+        f"{took} of {format_bytes(now.reserved)} reserved for them, and "
+        f"{format_bytes(_idle(now, facts))} of {format_bytes(now.total)} stay free."
     )
     if is_over:
+        title = (
+            f"{took}, and {format_bytes(now.reserved)} are reserved for them: "
+            f"{format_bytes(overrun)} came out of the margin."
+        )
         yield _finding(
             facts, now, pair, title, gained, severity_of(overrun / now.total)
         )
@@ -227,7 +232,9 @@ def _finding(
     price = ""
     if batches is not None:
         changes["VLLM_PROMPT_BS_BUCKET_MAX"] = batches
-        price = f"more than {batches} prompts at once compile when they come"
+        price = (
+            f"more than {count_of(batches, 'prompt')} at once compile when they come"
+        )
     numbers: dict[str, Value] = {
         "gpu_memory_utilization": now.share, "graph_reserved_fraction": now.reserve,
         "graph_bytes": round(now.graphs if graphs is None else graphs),
@@ -235,9 +242,10 @@ def _finding(
         "num_kv_blocks": int(now.num_blocks), "planned_kv_blocks": pair.num_kv_blocks,
     }  # fmt: skip
     word = "more" if gained >= 0 else "fewer"
+    rest = f"; {format_bytes(graphs)} for all graphs that remain" if graphs else ""
     reserved = pair.reserve * pair.utilization * now.free
     check = (
-        f"then: warmup-insights check latest --min-kv-blocks {pair.num_kv_blocks} "
+        f"then: warmup-insights check latest --min-kv-blocks {pair.lowest_kv_blocks} "
         f"--max-graph-memory {reserved / MIB:.0f}MiB"
     )
     return Finding(
@@ -248,8 +256,8 @@ def _finding(
         "gpu_memory_utilization",
         " ".join(f"{name}={value}" for name, value in changes.items()),
         f"{abs(int(gained)):,} KV blocks {word} ({gained / now.num_blocks:+.0%}), "
-        f"{format_bytes(pair.left_bytes)} left",
-        (check, *_next_step(facts, now, pair)),
+        f"{format_bytes(pair.left_bytes)} left{rest}",
+        (check, *([] if graphs else _next_step(facts, now, pair))),
         changes=changes,
         price=price,
     )

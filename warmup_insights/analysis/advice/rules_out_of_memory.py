@@ -26,6 +26,7 @@ from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import format_bytes
 
 MAX_LISTED = 20
+_BEFORE_CACHE = ("configure", "download", "init_", "load_", "profile_run")
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
 
@@ -77,14 +78,15 @@ def _fitting_devices(
 
 
 def _bytes_by_name(facts: RunFacts) -> float | None:
-    """Weights of 16 bits by the number of parameters in the model's name, per device."""
+    """Weights of 16 or 32 bits by the number in the model's name, per device."""
     is_quantized = str(facts.summary.config.get("quantization", None)) != "None"
     name = str(facts.summary.model or "").rpartition("/")[2]
     match = _PARAMETERS.search(name)
     if is_quantized or match is None:
         return None
     tensor = facts.summary.setting("tensor_parallel_size") or 1
-    return float(match[1]) * 1e9 * 2 / tensor
+    size = 4 if "float32" in str(facts.summary.config.get("dtype")) else 2
+    return float(match[1]) * 1e9 * size / tensor
 
 
 def allocation_refused(facts: RunFacts) -> Iterator[Finding]:
@@ -140,7 +142,7 @@ def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
     more = len(missing) - MAX_LISTED
     listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
     yield finding_of(
-        "out_of_memory", ", ".join(parts) + ".", numbers or {"failure": found.kind},
+        "out_of_memory", ", ".join(parts) + ".", numbers,
         [*_room_ways(facts, found, shortfall)],
         "the shortfall is not known, so neither is how much is enough"
         if shortfall is None
@@ -195,7 +197,12 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    memory = facts.summary.memory_or_none
+    memory, others = facts.summary.memory_or_none, _held_by_others(found)
+    if shortfall is not None and others is not None and others >= shortfall:
+        yield Way(
+            f"end what else holds {format_bytes(others)} of the device (nvidia-smi)",
+            "none for this engine",
+        )
     unused = found.stated.unallocated_bytes
     if unused and found.needed and unused >= found.needed:
         yield Way(
@@ -205,20 +212,42 @@ def _room_ways(
         )
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
+    is_before = (
+        not has_cache and found.bucket is None and _is_before_cache(facts, found)
+    )
     if shortfall is not None and not is_fixed:
         yield from _larger_reserve(facts, shortfall)
-        if has_cache or found.bucket is not None:
+        if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
     if found.bucket is not None:
         yield from _smaller_batch(found)
     else:
         yield from shorter_steps(facts)
-        if not has_cache:
+        if is_before:
             yield Way(
                 "a lower --gpu-memory-utilization",
                 "does not help: the KV cache was not allocated yet",
             )
     yield from more_devices(facts)
+
+
+def _held_by_others(found: Failed) -> float | None:
+    """What neither this process holds nor is free, where the message states all three."""
+    stated = found.stated
+    if stated.total_bytes is None or stated.process_bytes is None or found.free is None:
+        return None
+    return stated.total_bytes - stated.process_bytes - found.free
+
+
+def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
+    """Whether the stage comes before the KV cache, as far as the log shows it.
+
+    On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
+    """
+    stage = (found.phase or facts.summary.progress.stage).replace(" ", "_")
+    if facts.summary.device.kind in ("cuda", "rocm") and stage == "compile":
+        return True
+    return stage.startswith(_BEFORE_CACHE)
 
 
 def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:

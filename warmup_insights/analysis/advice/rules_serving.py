@@ -16,6 +16,9 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Way
 from warmup_insights.analysis.advice.ways import finding_of, numbers_of
 from warmup_insights.units import format_bytes
 
+LEAST_SHARE = 0.03
+"""Of the device: less than this is soon gone again."""
+
 
 def out_of_memory_serving(facts: RunFacts) -> Iterator[Finding]:
     """Memory ran out while serving: the margin beside the KV cache was too small."""
@@ -31,7 +34,7 @@ def out_of_memory_serving(facts: RunFacts) -> Iterator[Finding]:
     numbers = numbers_of(
         found, margin_bytes=margin, gpu_memory_utilization=share, total_bytes=total
     )
-    way = _lower_share(facts, found, total, share, margin)
+    way = _less_cache(facts, found, total, margin)
     yield finding_of(
         "out_of_memory_serving", f"{title}.", numbers, [way],
         "more room for what requests take beyond the profiling run",
@@ -44,22 +47,38 @@ def _served(facts: RunFacts) -> str:
     return " while serving" if seconds is None else f" {seconds:.0f} s after ready"
 
 
-def _lower_share(
-    facts: RunFacts, found: Failed, total: float | None, share: float | None,
-    margin: float | None,
-) -> Way:  # fmt: skip
-    """A utilisation with 1.5 times the room that was missing, or twice the margin."""
-    if not total or share is None:
+def _less_cache(
+    facts: RunFacts, found: Failed, total: float | None, margin: float | None
+) -> Way:
+    """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
+    share, fixed = utilization(facts), facts.summary.setting("num_gpu_blocks_override")
+    if not total:
         return Way(
-            "a lower --gpu-memory-utilization, by 0.03 or more",
-            "KV cache; the log holds neither the share nor the device, so not how much",
+            "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
+            "requests that fit at once; the log does not hold the device, so not how much",
         )
-    if found.needed is not None:
-        more = max(1.5 * found.needed, 0.03 * total)
-    else:
-        more = max(margin or 0.0, 0.03 * total)
-    lower = math.floor(100 * (share - more / total) + 1e-6) / 100
-    cost = (share - lower) * total
+    wanted = margin or 0.0 if found.needed is None else 1.5 * found.needed
+    more = max(wanted, LEAST_SHARE * total)
+    blocks = facts.blocks_in(more)
+    if fixed is not None:
+        value = int(fixed) - blocks if blocks and blocks < fixed else None
+        less = f" {value}" if value is not None else f" lower by {format_bytes(more)}"
+        changes = {} if value is None else {"num_gpu_blocks_override": value}
+        return Way(
+            f"--num-gpu-blocks-override{less}",
+            f"{format_bytes(more)} of KV cache; the utilisation changes nothing beside it",
+            changes,
+        )
+    base = facts.figure("free_bytes") if _is_share_of_free(facts) else total
+    lower = 0.0
+    if share is not None and base:
+        lower = math.floor(100 * (share - more / base) + 1e-6) / 100
+    if share is None or not base or lower <= 0:
+        return Way(
+            f"a --gpu-memory-utilization that leaves {format_bytes(more)} more",
+            "as much KV cache; the log does not hold a share that can be lowered so far",
+        )
+    cost = (share - lower) * base
     tokens, cache = facts.figure("kv_cache_tokens"), facts.figure("kv_cache_bytes")
     lost = f", about {int(tokens * cost / cache):,} tokens" if tokens and cache else ""
     return Way(
@@ -67,6 +86,11 @@ def _lower_share(
         f"{format_bytes(cost)} of KV cache{lost}",
         {"gpu_memory_utilization": lower},
     )
+
+
+def _is_share_of_free(facts: RunFacts) -> bool:
+    """Whether the utilisation is of what was free after profiling, as on HPU."""
+    return facts.summary.memory_or_none.graph_reserved_fraction is not None
 
 
 def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
@@ -90,8 +114,6 @@ def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
         found, freed_bytes=freed, used_bytes=used, total_bytes=total,
         gpu_memory_utilization=share,
     )  # fmt: skip
-    if not numbers:
-        numbers = {"num_sleeps": len(serving.sleeps)}
     room = "" if taken is None or taken < 0 else f" more than {format_bytes(taken)}"
     yield finding_of(
         "wake_up_failed", f"{title}.", numbers,

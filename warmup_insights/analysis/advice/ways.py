@@ -11,6 +11,10 @@ from warmup_insights.analysis.advice.finding import Finding, Value, Way
 from warmup_insights.units import GIB, format_bytes
 
 MAX_UTILIZATION = 0.95
+NO_HELP = ("does not help", "not enough")
+"""How the price of a way begins that is told only because it is a usual remedy."""
+NO_SETTING = "none"
+"""Of a finding whose first way changes no setting of the engine."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 
@@ -23,11 +27,11 @@ def finding_of(
     effect: str,
     details: tuple[str, ...] = (),
 ) -> Finding:
-    """A finding about a failure: the first way is its suggestion."""
-    first, *others = ways
-    setting = next(iter(first.changes), "gpu_memory_utilization")
+    """A finding about a failure: the first way that helps is its suggestion."""
+    first, *others = sorted(ways, key=lambda way: way.price.startswith(NO_HELP))
+    setting = next(iter(first.changes), NO_SETTING)
     return Finding(
-        rule, "high", title, numbers, setting, first.suggestion, effect, details,
+        rule, "high", title, numbers or {"rule": rule}, setting, first.suggestion, effect, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
 
@@ -116,14 +120,18 @@ def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
 
 
 def shorter_steps(facts: RunFacts) -> Iterator[Way]:
-    """Half of the tokens of a step, where the run states how many it has."""
+    """Half of the tokens of a step; without a value where the run states none."""
     tokens = facts.summary.setting("max_num_batched_tokens")
     peak = facts.figure("profile_bytes")
-    if tokens is None or tokens < 2 * MIN_TOKENS:
+    price = "prompts run in more pieces, fewer requests at once"
+    if tokens is None:
+        yield Way("a smaller --max-num-batched-tokens or --max-num-seqs", price)
+        return
+    if tokens < 2 * MIN_TOKENS:
         return
     room = f" (now {format_bytes(peak)})" if peak else ""
     yield Way(
         f"--max-num-batched-tokens {int(tokens) // 2}: activations{room} shrink with it",
-        "prompts run in more pieces",
+        price,
         {"max_num_batched_tokens": int(tokens) // 2},
     )

@@ -1,0 +1,124 @@
+"""Advice on real logs: what must be found in each, with its figures, and what must not.
+
+`advice_failures.json` is the table: every log that failed, and every log whose memory is
+divided badly or only seems to be. Logs that are not here are skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import REAL_LOGS, ROOT, folded, read
+from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
+from warmup_insights.analysis.advice.cause import failed
+from warmup_insights.analysis.planning import PlanSettings
+from warmup_insights.export.findings import finding_lines
+
+TABLE: list[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("advice_failures.json").read_text(encoding="utf-8")
+)
+SAMPLES = ROOT / "sample_logs"
+FILES = sorted(
+    path
+    for folder in (SAMPLES, REAL_LOGS)
+    for path in folder.rglob("*.log")
+    if path.is_file()
+)
+FAILURES = {rule.name for rule in FAILURE_RULES}
+PLANNED = {
+    "gpu_memory_utilization": "gpu_memory_utilization",
+    "VLLM_GRAPH_RESERVED_MEM": "graph_reserved_mem",
+    "VLLM_GRAPH_PROMPT_RATIO": "graph_prompt_ratio",
+}
+
+
+def path_of(name: str) -> Path:
+    return ROOT / name if name.startswith("sample_logs/") else REAL_LOGS / name
+
+
+@functools.cache
+def runs_of(path: Path) -> list[RunFacts]:
+    runs, _ = read(path.read_bytes(), path.name, year=None)
+    made = [folded(runs[ordinal]) for ordinal in sorted(runs)]
+    return [RunFacts(each.summary, each.rows) for each in made]
+
+
+each_log = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+
+
+@pytest.mark.parametrize(
+    "row", TABLE, ids=lambda row: f"{Path(row['log']).stem}-{row.get('run', 0)}"
+)
+def test_the_table_of_logs_holds(row):
+    path = path_of(row["log"])
+    if not path.exists():
+        pytest.skip("the log is not here")
+    findings = advise(runs_of(path)[row.get("run", 0)])
+    rules = [finding.rule for finding in findings]
+    assert set(rules).isdisjoint(row.get("not", ()))
+    if "rule" not in row:
+        return
+    (finding,) = [each for each in findings if each.rule == row["rule"]]
+    text = "\n".join(finding_lines(finding))
+    assert finding.severity == row["severity"]
+    assert [part for part in row.get("has", ()) if part not in text] == []
+    assert finding.changes == row.get("changes", finding.changes)
+
+
+@each_log
+def test_a_failure_has_exactly_one_cause(path):
+    """A start that failed has nothing but its cause; one that served has it besides."""
+    for facts in runs_of(path):
+        rules = [finding.rule for finding in advise(facts)]
+        causes = [rule for rule in rules if rule in FAILURES]
+        assert len(causes) <= 1
+        if facts.summary.status == "failed":
+            assert len(rules) == 1
+        if failed(facts.summary) is not None:
+            assert len(causes) == 1
+
+
+@each_log
+def test_no_two_findings_give_one_setting_two_values(path):
+    for facts in runs_of(path):
+        given: dict[str, Any] = {}
+        for finding in advise(facts):
+            for name, value in finding.changes.items():
+                assert given.setdefault(name, value) == value
+
+
+@each_log
+def test_what_advice_changes_together_passes_the_planner(path):
+    for facts in runs_of(path):
+        changes = {
+            PLANNED[name]: value
+            for finding in advise(facts)
+            for name, value in finding.changes.items()
+            if name in PLANNED
+        }
+        if facts.planner is None or not changes:
+            continue
+        plan = facts.planner.plan(PlanSettings(**changes))
+        assert plan.outcome == "fits"
+        assert plan.free_after_graphs_bytes >= 0.05 * plan.free_bytes
+
+
+def name_of(path: Path) -> str:
+    base = ROOT if path.is_relative_to(SAMPLES) else REAL_LOGS
+    return path.relative_to(base).as_posix()
+
+
+def test_every_log_that_failed_is_in_the_table():
+    listed = {(row["log"], row.get("run", 0)) for row in TABLE if "rule" in row}
+    failing = {
+        (name_of(path), ordinal)
+        for path in FILES
+        for ordinal, facts in enumerate(runs_of(path))
+        if failed(facts.summary) is not None
+    }
+    assert failing - listed == set()

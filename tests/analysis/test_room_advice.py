@@ -1,0 +1,455 @@
+"""What failed runs and runs with badly divided memory are told, figure by figure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.analysis.builders import (
+    budget,
+    cache,
+    changed,
+    config,
+    facts_of,
+    generated,
+    simulate,
+    start_up,
+    started,
+    step,
+    summary_of,
+)
+from tests.analysis.room_cases import (
+    PROMPTS,
+    SHORT,
+    buckets_then,
+    cuda,
+    ended,
+    graphs_took,
+    idle,
+    killed,
+    served,
+    sized,
+    weights,
+)
+from warmup_insights.analysis.advice import FAILURE_RULES, advise
+from warmup_insights.analysis.advice.rules_memory import RULES as MEMORY_RULES
+from warmup_insights.export.findings import finding_lines, findings_markdown
+from warmup_insights.model.events import (
+    Failure,
+    GraphMemoryEstimated,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    PhaseMarked,
+    ServerReady,
+    ServingFailure,
+    SleepModeChanged,
+)
+from warmup_insights.model.figures import contradictory
+from warmup_insights.units import GIB, MIB
+
+CAUSES = {rule.name for rule in FAILURE_RULES}
+FIELDS = ("needed_bytes", "free_bytes", "total_bytes", "process_bytes",
+          "allocated_bytes", "unallocated_bytes")  # fmt: skip
+DIVIDED = ("total_bytes", "free_bytes", "usable_bytes", "kv_cache_bytes",
+           "weights_bytes", "graph_reserved_bytes")  # fmt: skip
+LOADING = PhaseMarked(name="load_model", edge="start", time=1_000_002.0)
+
+
+def only(events, name, **more):
+    found = [f for f in advise(facts_of(events, **more)) if f.rule == name]
+    assert len(found) == 1
+    return found[0]
+
+
+def ways_of(finding):
+    """The suggestion and the other ways, each with its price."""
+    first = (finding.suggestion, finding.price)
+    return [first, *((way.suggestion, way.price) for way in finding.ways)]
+
+
+def test_a_shorter_length_is_within_the_estimate_of_the_engine():
+    finding = only(ended("no_kv_cache", **SHORT), "kv_cache_too_small")
+    assert finding.changes == {"max_model_len": 119392}
+    assert "(at most 121840)" in finding.suggestion
+    assert finding.numbers["line"] == 7
+
+
+def test_a_cache_of_8_bits_is_enough_where_half_fits():
+    half = [config(dtype="torch.bfloat16", kv_cache_dtype="auto")]
+    finding = only(ended("no_kv_cache", "no", *half, **SHORT), "kv_cache_too_small")
+    (way,) = [way for way in finding.ways if "kv_cache_dtype" in way.changes]
+    assert way.changes == {"kv_cache_dtype": "fp8"}
+    already = [config(dtype="torch.bfloat16", kv_cache_dtype="fp8")]
+    finding = only(ended("no_kv_cache", "no", *already, **SHORT), "kv_cache_too_small")
+    assert not any("kv_cache_dtype" in way.changes for way in finding.ways)
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "share", "text"),
+    [(78.0, 0.5, "--gpu-memory-utilization 0.62"), (78.0, 0.9, "does not help"),
+     (45.0, 0.5, "does not help: 0.55 is the most")],
+)  # fmt: skip
+def test_a_utilisation_is_offered_only_as_far_as_memory_was_free(free_gib, share, text):
+    memory = MemoryBudgetSet(total_bytes=80 * GIB, free_bytes=int(free_gib * GIB),
+                             gpu_memory_utilization=share)  # fmt: skip
+    finding = only(ended("no_kv_cache", "no", memory, **SHORT), "kv_cache_too_small")
+    assert any(text in f"{way}: {price}" for way, price in ways_of(finding))
+
+
+def test_the_device_follows_from_the_estimate_and_two_utilisations():
+    """2.55 GiB are 0.021 of the device: 121.4 GiB, at least 120.9."""
+    known = [
+        config(gpu_memory_utilization=0.89),
+        MemoryBudgetSet(gpu_memory_utilization=0.89),
+        GraphMemoryEstimated(
+            estimated_bytes=int(2.55 * GIB), utilization_without=0.869
+        ),
+    ]
+    finding = only(ended("no_kv_cache", "no", *known, **SHORT), "kv_cache_too_small")
+    assert any("alone would have to be 0.97" in way for way, _ in ways_of(finding))
+
+
+def test_an_estimate_too_coarse_for_a_device_gives_no_utilisation():
+    known = [
+        MemoryBudgetSet(gpu_memory_utilization=0.94),
+        GraphMemoryEstimated(
+            estimated_bytes=int(0.06 * GIB), utilization_without=0.9393
+        ),
+    ]
+    finding = only(ended("no_kv_cache", "no", *known, **SHORT), "kv_cache_too_small")
+    assert any("the log does not hold" in price for _, price in ways_of(finding))
+
+
+def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
+    """14B of 16 bits are 26.08 GiB: no utilisation helps on 15.47, two devices do."""
+    start = [started("vllm", device_kind="cuda", model="a/Some-14B-Instruct"), LOADING]
+    failure = Failure(
+        failure="out_of_memory", message="no", needed_bytes=2 * GIB,
+        free_bytes=115 * MIB, total_bytes=int(15.47 * GIB), line=9,
+    )  # fmt: skip
+    finding = only([*start, failure], "weights_too_large")
+    assert "about 26.08 GiB by the model's name" in finding.title
+    ways = ways_of(finding)
+    assert any("--tensor-parallel-size 2" in way for way, _ in ways)
+    assert ways[-1][1].startswith("does not help")
+
+
+@pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B"])
+def test_a_name_that_states_no_size_gives_none(model):
+    start = [started("vllm", device_kind="cuda", model=model), LOADING]
+    failure = Failure(failure="out_of_memory", message="no", total_bytes=16 * GIB)
+    finding = only([*start, failure], "weights_too_large")
+    assert "name" not in finding.title
+    assert "weights_by_name_bytes" not in finding.numbers
+
+
+def test_more_devices_until_the_weights_fit():
+    """60 GiB of weights need eight devices of 16: 7.5 of 13.6 GiB, four would have 15."""
+    events = ended("out_of_memory", "no", weights(60), total_bytes=16 * GIB)
+    finding = only(events, "weights_too_large")
+    assert any(way.changes == {"tensor_parallel_size": 8} for way in finding.ways)
+
+
+def test_an_allocation_that_failed_beside_free_memory_is_no_lack_of_room():
+    """256 MiB in a bucket with 95.41 GiB free: neither utilisation nor buckets help."""
+    events = [
+        started(), budget(gpu_memory_utilization=0.02), cache(),
+        generated("prompt", PROMPTS),
+        step("prompt", PROMPTS[0], free_before_bytes=int(95.41 * GIB), is_finished=False),
+        Failure(failure="out_of_memory", message="no", needed_bytes=256 * MIB),
+    ]  # fmt: skip
+    finding = only(events, "allocation_refused")
+    assert "256 MiB could not be had while 95.41 GiB" in finding.title
+    assert finding.changes == {}
+    assert finding.ways[0].price.startswith("does not help")
+
+
+def test_a_cache_below_zero_names_the_utilisation_that_gives_a_block():
+    finding = only(cuda(kv_cache_bytes=-GIB), "no_room_for_cache")
+    assert any(
+        way.changes == {"gpu_memory_utilization": 0.92} for way in finding.ways
+    ) or finding.changes == {"gpu_memory_utilization": 0.92}
+
+
+def test_more_missing_than_the_weights_points_to_other_programs():
+    memory = [weights(8.5), MemoryBudgetSet(kv_cache_bytes=-26 * GIB)]
+    finding = only(ended("no_kv_cache", "no", *memory), "no_room_for_cache")
+    assert "one after another" in finding.suggestion
+    assert "17.5 GiB were taken besides the weights" in finding.price
+
+
+def test_memory_that_ran_out_while_serving_gets_one_and_a_half_times_the_need():
+    finding = only(
+        served("out_of_memory", needed_bytes=4 * GIB), "out_of_memory_serving"
+    )
+    assert finding.changes == {"gpu_memory_utilization": 0.82}
+
+
+def test_a_margin_that_was_not_enough_is_doubled_where_the_need_is_unknown():
+    """2 GiB of 80 were left; 3 % of the device are more."""
+    finding = only(served("out_of_memory"), "out_of_memory_serving")
+    assert finding.changes == {"gpu_memory_utilization": 0.87}
+    assert finding.numbers["margin_bytes"] == 2 * GIB
+
+
+def test_a_fixed_number_of_blocks_is_what_must_shrink():
+    fixed = [config(num_gpu_blocks_override=1000), KVCacheAllocated(num_blocks=2560)]
+    finding = only(served("out_of_memory", *fixed), "out_of_memory_serving")
+    assert set(finding.changes) <= {"num_gpu_blocks_override"}
+    assert "--num-gpu-blocks-override" in finding.suggestion
+
+
+def test_on_hpu_the_utilisation_is_of_what_was_free():
+    """1.5 x 4 GiB of 80 free are 0.075: 0.9 becomes 0.82, which costs 6.4 GiB."""
+    failure = ServingFailure(
+        failure="out_of_memory", message="no", needed_bytes=4 * GIB
+    )
+    finding = only([*start_up(), failure], "out_of_memory_serving")
+    assert finding.changes == {"gpu_memory_utilization": 0.82}
+    assert "6.4 GiB" in finding.price
+
+
+def test_a_wake_up_that_fails_names_what_others_may_hold():
+    slept = SleepModeChanged(
+        action="sleep", freed_bytes=int(53.5 * GIB), used_bytes=int(20.3 * GIB),
+        time=1_000_100.0,
+    )  # fmt: skip
+    finding = only(served("out_of_memory", slept), "wake_up_failed")
+    assert "53.5 GiB" in finding.title
+    assert "more than 6.2 GiB" in finding.suggestion
+
+
+@pytest.mark.parametrize(
+    ("message", "rule", "text"),
+    [
+        ("RuntimeError: Could not find nvcc", "missing_tool", "VLLM_USE_FLASHINFER_SAMPLER"),
+        ("ModuleNotFoundError: No module named 'x'", "missing_tool", "install"),
+        ("KeyError: 0", "program_error", "released together"),
+        ("AssertionError: Finished profiling", "deliberate_stop", "somebody put it in"),
+        ("Uncaught exception", "failure_unexplained", "does not hold the cause"),
+    ],
+)  # fmt: skip
+def test_an_error_that_is_no_lack_of_memory_gets_its_own_words(message, rule, text):
+    events = ended("error", message)
+    finding = only(events, rule)
+    assert any(text in f"{way}: {price}" for way, price in ways_of(finding))
+    assert "(line 7)" in finding.title
+    assert [each.rule for each in advise(facts_of(events))] == [rule]
+
+
+def test_the_post_mortem_projects_what_was_missing():
+    """10, 9, 8, 7 GiB were free: 1 GiB a bucket, and 8 of 12 were never reached."""
+    finding = only(buckets_then(free_bytes=6 * GIB), "out_of_memory")
+    assert finding.numbers["bytes_per_bucket"] == GIB
+    assert finding.numbers["never_reached"] == 8
+    assert finding.numbers["shortfall_bytes"] == 3 * GIB
+    assert finding.details[0] == "prompt (1, 640, 0)"
+    assert finding.changes == {"VLLM_GRAPH_RESERVED_MEM": 0.15}
+    assert "192 KV blocks fewer" in finding.price
+
+
+def test_before_the_cache_exists_the_utilisation_does_not_help():
+    profiling = PhaseMarked(name="profile_run", edge="start", time=1_000_003.0)
+    events = ended("out_of_memory", "no", config(max_num_batched_tokens=8192), profiling,
+                   needed_bytes=3 * GIB, free_bytes=GIB)  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {"max_num_batched_tokens": 4096}
+    assert finding.ways[-1].price.startswith("does not help")
+
+
+def test_a_stage_that_is_not_known_to_come_before_the_cache_is_not_called_so():
+    events = [started("vllm", device_kind="tpu"),
+              PhaseMarked(name="compile", edge="start", time=1_000_003.0),
+              Failure(failure="out_of_memory", message="no", needed_bytes=int(2.64 * GIB),
+                      free_bytes=int(1.3 * GIB))]  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert not any("not allocated yet" in price for _, price in ways_of(finding))
+    assert finding.numbers["shortfall_bytes"] == pytest.approx(1.34 * GIB, rel=0.001)
+
+
+def test_what_others_hold_of_the_device_is_named_first():
+    """15.47 GiB: 10 are this process's, 0.5 are free, so others hold 4.97."""
+    events = ended("out_of_memory", "no", needed_bytes=GIB, free_bytes=GIB // 2,
+                   total_bytes=int(15.47 * GIB), process_bytes=10 * GIB)  # fmt: skip
+    assert "4.97 GiB" in only(events, "out_of_memory").suggestion
+
+
+def test_with_a_cache_the_utilisation_makes_room():
+    memory = MemoryBudgetSet(total_bytes=80 * GIB, gpu_memory_utilization=0.9,
+                             kv_cache_bytes=20 * GIB)  # fmt: skip
+    events = ended("out_of_memory", "no", memory, free_bytes=GIB, needed_bytes=3 * GIB)
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {"gpu_memory_utilization": 0.87}
+
+
+def test_memory_that_no_tensor_uses_is_fragmented():
+    finding = only(
+        ended("out_of_memory", "no", needed_bytes=GIB, free_bytes=GIB // 2,
+              unallocated_bytes=2 * GIB),
+        "out_of_memory",
+    )  # fmt: skip
+    assert finding.changes == {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"
+    }  # fmt: skip
+
+
+def test_a_large_batch_is_halved():
+    failure = Failure(failure="out_of_memory", message="no", phase="decode",
+                      bucket=(64, 1, 512))  # fmt: skip
+    finding = only([started(), failure], "out_of_memory")
+    assert finding.changes == {"VLLM_DECODE_BS_BUCKET_MAX": 32}
+
+
+def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
+    """The bucket that was running when the process ended is not one of the warmed."""
+    events = killed()
+    events[-1:-1] = [step("prompt", PROMPTS[1], is_finished=False)]
+    assert "after 1 of 3 buckets" in only(events, "killed").title
+
+
+def test_a_killed_start_gets_the_probe_that_others_needed():
+    finding = only(killed(), "killed", history=[summary_of(start_up(seconds=279.0))])
+    assert any("allows 450 s" in way for way, _ in ways_of(finding))
+    assert "startupProbe:" in finding.details
+
+
+def test_one_plan_has_both_settings():
+    """0.94 and 0.01: 74.4 GiB for the cache, of 16 MiB blocks, and 5 % stay free."""
+    finding = only(graphs_took(0.5), "memory_plan")
+    assert finding.changes == {
+        "gpu_memory_utilization": 0.94, "VLLM_GRAPH_RESERVED_MEM": 0.01
+    }  # fmt: skip
+    assert finding.numbers["left_bytes"] >= 0.05 * 96 * GIB
+    assert "--min-kv-blocks 4763" in finding.details[0]
+
+
+def test_the_utilisation_rises_by_one_step():
+    finding = only(idle(80, 0.5), "memory_plan")
+    assert finding.changes["gpu_memory_utilization"] == 0.55
+    assert "further, by 0.05 at most a step" in finding.details[1]
+
+
+def test_what_the_profiling_run_took_stays_free():
+    memory = budget(activation_bytes=9 * GIB)
+    finding = only(
+        [*graphs_took(0.5)[:1], memory, *graphs_took(0.5)[2:]], "memory_plan"
+    )
+    assert finding.numbers["margin_bytes"] == 9 * GIB
+    assert finding.numbers["left_bytes"] >= 9 * GIB
+    assert finding.changes["gpu_memory_utilization"] < 0.94
+
+
+def test_what_varied_between_runs_stays_free():
+    other = changed(summary_of(start_up()), memory={"free_bytes": 86 * GIB})
+    finding = only(graphs_took(0.5), "memory_plan", history=[other])
+    assert finding.numbers["margin_bytes"] == 6 * GIB
+
+
+def test_graphs_over_their_reserve_get_a_larger_one():
+    finding = only(graphs_took(20), "memory_plan")
+    assert finding.changes["VLLM_GRAPH_RESERVED_MEM"] == 0.34
+    assert "came out of the margin" in finding.title
+    assert "fewer" in finding.effect
+
+
+def test_missing_graphs_get_room_by_fewer_batch_sizes_of_prompts():
+    finding = only(simulate()[1], "memory_plan")
+    assert finding.changes == {
+        "gpu_memory_utilization": 0.55, "VLLM_GRAPH_RESERVED_MEM": 0.45,
+        "VLLM_PROMPT_BS_BUCKET_MAX": 2,
+    }  # fmt: skip
+
+
+def test_the_plan_for_missing_graphs_holds_on_the_device():
+    """The next start gives every bucket a graph, with the blocks that were planned."""
+    plan = only(simulate()[1], "memory_plan")
+    _, events = simulate(
+        gpu_memory_utilization=plan.changes["gpu_memory_utilization"],
+        graph_reserved_mem=plan.changes["VLLM_GRAPH_RESERVED_MEM"],
+        environment={"VLLM_PROMPT_BS_BUCKET_MAX": "2"},
+    )
+    summary = summary_of(events)
+    assert summary.phase("prompt").capture_percent == 100
+    assert summary.phase("decode").capture_percent == 100
+    assert summary.memory.num_kv_blocks >= plan.numbers["planned_kv_blocks"]
+
+
+def test_graphs_that_fit_nowhere_are_left_out():
+    finding = only(simulate(total_bytes=40 * GIB)[1], "memory_plan")
+    assert (finding.severity, finding.changes) == ("low", {})
+    assert finding.numbers["needed_bytes"] > 40 * GIB
+
+
+def test_the_size_that_the_engine_counts_is_passed_on():
+    finding = only(sized(44, 2.0, 8), "memory_plan")
+    assert finding.suggestion == f"--kv-cache-memory={44 * GIB}"
+    assert finding.severity == "medium"
+
+
+def test_a_block_size_that_the_cache_does_not_allow_gives_no_number_of_blocks():
+    """64 KiB by the padding block's line, 16 MiB by what 4160 blocks took."""
+    events = graphs_took(0.5)
+    events[1:3] = [budget(padding_bytes=64 * 1024), cache(allocated_bytes=65 * GIB)]
+    facts = facts_of(events, source_kind="log")
+    assert "block_bytes" in contradictory(facts.summary)
+    assert "memory_plan" not in {finding.rule for finding in advise(facts)}
+
+
+def test_a_recorded_failure_without_any_figure_still_gets_advice():
+    for kind in ("out_of_memory", "no_kv_cache", "error", "killed"):
+        events = [started(), Failure(failure=kind, message="no")]
+        (finding,) = advise(facts_of(events))
+        assert finding.severity == "high"
+
+
+SIZES = st.none() | st.sampled_from([0, 1, MIB, GIB, 15 * GIB, 16 * GIB, 900 * GIB])
+SHARES = st.none() | st.sampled_from([0.0, 0.02, 0.5, 0.9, 0.95, 1.0])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from(["out_of_memory", "no_kv_cache", "killed", "error"]),
+    sizes=st.fixed_dictionaries(dict.fromkeys(FIELDS, SIZES)),
+    lengths=st.fixed_dictionaries(
+        dict.fromkeys(("max_model_len", "estimated_model_len"), st.none() | st.integers(0, 4096))
+    ),
+    memory=st.fixed_dictionaries(
+        {**dict.fromkeys(DIVIDED, SIZES), "gpu_memory_utilization": SHARES,
+         "graph_reserved_fraction": SHARES}
+    ),
+    share=SHARES,
+    is_served=st.booleans(),
+)  # fmt: skip
+def test_whatever_a_failure_states_it_has_one_cause(
+    kind, sizes, lengths, memory, share, is_served
+):
+    what = ServingFailure if is_served else Failure
+    failure = what(
+        failure=kind, message="no", wanted_utilization=share, **sizes, **lengths
+    )
+    ready = [ServerReady(time=1_000_100.0)] if is_served else []
+    events = [started("vllm"), MemoryBudgetSet(**memory), *ready, failure]
+    findings = [f for f in advise(facts_of(events)) if f.rule in CAUSES]
+    assert len(findings) == 1
+    assert findings_markdown("r", findings)
+    assert finding_lines(findings[0])
+
+
+def test_every_rule_on_room_states_its_source_and_an_example():
+    for rule in (*FAILURE_RULES, *MEMORY_RULES):
+        assert rule.source, rule.name
+        assert rule.example, rule.name
+        assert rule.formula or rule.margin or rule.name in WITHOUT_FORMULA, rule.name
+
+
+WITHOUT_FORMULA = ("deliberate_stop", "failure_unexplained")
+
+
+def test_many_buckets_that_were_never_reached_are_cut():
+    many = [(1, 128 * n, 0) for n in range(1, 40)]
+    events = buckets_then(free_bytes=6 * GIB)
+    events[3] = generated("prompt", many)
+    finding = only(events, "out_of_memory")
+    assert len(finding.details) == 21
+    assert finding.details[-1] == "and 15 more"
