@@ -117,7 +117,7 @@ MISS_RULES: tuple[LineRule, ...] = (
         r"No bucket found for: (?P<shape>\([\d, ]{3,60}\))",
         "no_bucket",
         "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
-        values={"shape": (8, 0, 4)},
+        values={"shape": [8, 0, 4]},
         device="hpu",
     ),
 )

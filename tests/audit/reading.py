@@ -35,6 +35,7 @@ _NUMBER = re.compile(
     r"(?P<unit>\[secs\]|GiB|GB|Gb|MiB|MB|KiB|bytes|B|seconds?|secs?|ms|s)\b)?"
 )
 """A number, and its unit: of `12/16 GiB` both numbers have it."""
+_OUR_WORDS = ("topic", "name", "edge", "stage", "phase", "kind", "status", "action")
 _NOT_FIGURES = ("time", "line", "text", "message", "item_error_s")
 
 
@@ -158,7 +159,7 @@ def _understood(rule: LineRule, made: list[Made], message: str) -> Reading:
             if place is None and _is_number(value):
                 wrong.append(f"{words[0]}.{name}={value} is not in the line")
             words.append(
-                f"{name}=" + (f"#{place}" if place else _short(value, message))
+                f"{name}=" + (f"#{place}" if place else _short(name, value, message))
             )
         wrong += _phase(item, message)
         shown.append(" ".join(words))
@@ -236,6 +237,7 @@ def _as(name: str, printed: Printed) -> list[float]:
     return [number]
 
 
-def _short(value: Any, message: str) -> str:
-    """A constant of a rule; `~` for a text that the line holds."""
-    return "~" if isinstance(value, str) and value in message else str(value)
+def _short(name: str, value: Any, message: str) -> str:
+    """A word of ours; `~` for a text that the line holds."""
+    is_taken = isinstance(value, str) and name not in _OUR_WORDS and value in message
+    return "~" if is_taken else str(value)
