@@ -1,10 +1,13 @@
-"""Writes docs/dialects.md from the rules of the parsers.
+"""Writes docs/dialects.md from the rules of the parsers and the stored
+figures of `python -m tests.audit --keep`.
 
 `python docs/make_dialects.py` rewrites the page; `--check` exits 1 when it is not current.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,6 +17,7 @@ from parsers import DIALECTS, Dialect, LineRule
 from parsers.envelope import peel
 
 PAGE = Path(__file__).with_name("dialects.md")
+COVERAGE = Path(__file__).parents[1] / "tests" / "audit" / "coverage.json"
 MAX_SAMPLE = 160
 HEAD = """\
 # Dialects: the logs that can be read
@@ -34,7 +38,7 @@ def page() -> str:
     """The text of the page."""
     uses = Counter(rule.name for dialect in DIALECTS for rule in dialect.rules)
     shared = {name for name, count in uses.items() if count > 1}
-    parts = [HEAD, *_overview()]
+    parts = [HEAD, *_overview(), *_coverage()]
     parts += [_section(dialect, shared) for dialect in DIALECTS]
     parts += _shared(shared)
     return "\n".join(parts)
@@ -46,6 +50,38 @@ def _overview() -> Iterator[str]:
         rules = len(dialect.rules) or "-"
         yield f"| `{dialect.name}` | {dialect.title} | {dialect.versions} | {rules} |"
     yield ""
+
+
+def _coverage() -> Iterator[str]:
+    yield "## What of the engines' own statements is read\n"
+    yield (
+        "`python -m tests.audit SOURCE_TREE` renders every printing statement of an engine's\n"
+        "sources with known values, gives the lines to the rules and compares what comes\n"
+        "back. Rank A is a figure, readiness or the cause of a failure, and wants an event;\n"
+        "rank B is a decision or a skipped stage, whose text is enough. Which statements are\n"
+        "wanted was judged by reading them (`tests/audit/judgements.tsv`); a statement counts\n"
+        "as read if any of its renderings is. Wrong is a figure that came back in another\n"
+        "field, unit, phase or sign, or differently from when it was judged.\n"
+    )
+    yield "| release | statements | rank A read | A and B read | wrong | on |\n|---|---|---|---|---|---|"
+    kept = json.loads(COVERAGE.read_text(encoding="utf-8"))
+    for release in sorted(kept, key=_release_key):
+        row = kept[release]
+        (a, of_a), (ab, of_ab) = row["a"], row["ab"]
+        yield (
+            f"| {release} | {row['statements']} | {a} of {of_a} | {ab} of {of_ab} | "
+            f"{row['wrong']} | {row['date']} |"
+        )
+    yield ""
+
+
+def _release_key(release: str) -> tuple[str, bool, list[int]]:
+    engine, _, version = release.partition(" ")
+    return (
+        engine,
+        not version.lstrip("v")[:1].isdigit(),
+        list(map(int, re.findall(r"\d+", version))),
+    )
 
 
 def _section(dialect: Dialect, shared: set[str]) -> str:

@@ -285,10 +285,16 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
     ),
     note_rule(
-        "bucketing_switch",
-        ("Bucketing is O", "Bucketing is off"),
-        r"Bucketing is (?:ON|OFF)\.|Bucketing is off - skipping.{0,60}",
+        "bucketing_off",
+        ("Bucketing is OFF", "Bucketing is off"),
+        r"Bucketing is OFF\.|Bucketing is off - skipping.{0,60}",
         "buckets",
-        "INFO 11-20 07:31:58 [hpu_model_runner.py:1522] Bucketing is ON.",
+        "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
+    ),
+    _ignored(
+        "bucketing_on",
+        "Bucketing is ON",
+        r"Bucketing is ON\.",
+        "INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON.",
     ),
 )

@@ -60,6 +60,25 @@ MISS_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "bucket_miss_unified_parts",
+        "was not warmed-up",
+        # Causal, shared and unique part, each a letter or a dash; then three sizes and
+        # the number of logits (`hpu_model_runner.py _check_unified_config`).
+        r"Configuration: \('[c-][s-][u-]', (?P<shape>\d{1,12}, \d{1,12}, \d{1,12}), "
+        r"\d{1,12}\) was not warmed-up!",
+        BucketMiss,
+        fixed={"phase": "unified"},
+        device="hpu",
+        engine="vllm-gaudi",
+        samples=(
+            Sample(
+                "WARNING 10-01 07:43:17 [hpu_model_runner.py:2560] Configuration: "
+                "('c-u', 2048, 0, 290, 16) was not warmed-up!",
+                {"phase": "unified", "shape": (2048, 0, 290)},
+            ),
+        ),
+    ),
+    LineRule(
         "bucket_miss_fallback",
         ("was not prepared", "was not previously warmed up"),
         r"(?P<phase>Prompt|Decode|Unified) bucket for "
@@ -98,7 +117,7 @@ MISS_RULES: tuple[LineRule, ...] = (
         r"No bucket found for: (?P<shape>\([\d, ]{3,60}\))",
         "no_bucket",
         "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
-        values={"shape": (8, 0, 4)},
+        values={"shape": [8, 0, 4]},
         device="hpu",
     ),
 )

@@ -350,6 +350,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         (
             "cudagraph capture sizes",
             "cudagraph_mode",
+            "CUDAGraphMode.",
             "Skipping CUDA graph capture",
             "CUDA graph persistent memory",
         ),

@@ -56,7 +56,9 @@ def note_rule(
     """A line of which the text is kept, and its figures: the named groups."""
 
     def build(match: re.Match[str]) -> Made:
-        figures = convert_groups(match.groupdict())
+        groups = convert_groups(match.groupdict())
+        # As they come back from the store, which has no tuples.
+        figures = {k: list(v) if isinstance(v, tuple) else v for k, v in groups.items()}
         text = text_of(match[0])
         return Note(topic=topic, text=text, values=figures)
 

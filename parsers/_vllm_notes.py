@@ -182,7 +182,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     stage_rule(
         "frontend_warmup_took",
-        ("Audio preprocessing warmup", "Input processor warmup"),
+        ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
         r"(?P<duration_s>[\d.]{1,12})s",
         "multimodal_warmup",

@@ -70,9 +70,11 @@ def _discarded(match: re.Match[str]) -> Made:
 
 
 def _plan_applied(match: re.Match[str]) -> list[Made]:
+    values = {"free_bytes": gib(match["free_gib"])}
+    values["baseline_bytes"] = gib(match["baseline_gib"])
     return [
         MemoryBudgetSet(kv_cache_bytes=int(match["bytes"])),
-        Note(topic="startup_plan", text=text_of(match["text"])),
+        Note(topic="startup_plan", text=text_of(match["text"]), values=values),
     ]
 
 
@@ -242,7 +244,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "startup_plan_applied",
         "Applying persisted startup plan",
         r"(?P<text>Applying persisted startup plan \(fingerprint \w{1,80}\): "
-        r"kv_cache_memory_bytes=(?P<bytes>\d{1,18}) .{1,300})",
+        r"kv_cache_memory_bytes=(?P<bytes>\d{1,18}) .{1,40}?recorded free-memory baseline "
+        rf"(?P<baseline_gib>{_NUM}) GiB, current (?P<free_gib>{_NUM}) GiB.{{1,300}})",
         build=_plan_applied,
         samples=(
             Sample(

@@ -13,6 +13,8 @@ from parsers import all_rules
 from parsers.base import LineRule, Made
 from parsers.dispatch import Dispatcher
 from parsers.envelope import Record, peel
+from parsers.failures import kind_of_message
+from parsers.signals import FailureLine
 from tests.audit.rendering import HOWS, Head, render
 from tests.audit.statements import Statement
 from warmup_insights.model.events import Note
@@ -33,7 +35,8 @@ _NUMBER = re.compile(
     r"(?P<unit>\[secs\]|GiB|GB|Gb|MiB|MB|KiB|bytes|B|seconds?|secs?|ms|s)\b)?"
 )
 """A number, and its unit: of `12/16 GiB` both numbers have it."""
-_NOT_FIGURES = ("time", "line", "rank", "text", "message", "count", "item_error_s")
+_OUR_WORDS = ("topic", "name", "edge", "stage", "phase", "kind", "status", "action")
+_NOT_FIGURES = ("time", "line", "text", "message", "item_error_s")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Reading:
     text: str = ""
     """The line as it was given to the rules."""
     reads: str = ""
-    """What was made, with `#2` for the second number of the line."""
+    """What was made: `#2` is the second number of the line, `~` a text in it."""
     wrong: list[str] = field(default_factory=list)
     """Figures that the line does not print so."""
 
@@ -69,8 +72,7 @@ def numbers_of(text: str) -> list[Printed]:
             found.append(Printed(number, "s"))
         else:
             number = float(match["number"].replace(",", "").rstrip("."))
-            before = text[max(0, match.start() - 12) : match.start()]
-            is_gib = re.search(r"(?i)(?:_gb|hbm\w{0,10})[=: (\[]{1,3}$", before)
+            is_gib = "hbm" in text[max(0, match.start() - 30) : match.start()]
             found.append(Printed(number, match["unit"] or ("GiB" if is_gib else None)))
     return found
 
@@ -150,13 +152,15 @@ def _understood(rule: LineRule, made: list[Made], message: str) -> Reading:
             if value == rule.fixed.get(name, ...):
                 words.append(f"{name}={value}")
                 continue
-            place = _place(name, value, printed)
-            if name == "free_bytes" and value == _rest(item):
-                words.append("free_bytes=total-used")
+            if _is_derived(item, name, value):
+                words.append(f"{name}=derived")
                 continue
+            place = _place(name, value, printed)
             if place is None and _is_number(value):
                 wrong.append(f"{words[0]}.{name}={value} is not in the line")
-            words.append(f"{name}=" + (f"#{place}" if place else _short(value)))
+            words.append(
+                f"{name}=" + (f"#{place}" if place else _short(name, value, message))
+            )
         wrong += _phase(item, message)
         shown.append(" ".join(words))
     empty = all(isinstance(item, Note) and not item.values for item in made)
@@ -164,10 +168,12 @@ def _understood(rule: LineRule, made: list[Made], message: str) -> Reading:
     return Reading(outcome, rule.name, message, "; ".join(shown), wrong)
 
 
-def _rest(item: Any) -> int | None:
-    """What is free where a line prints used and total."""
+def _is_derived(item: Any, name: str, value: Any) -> bool:
+    """Whether it follows from other fields: what is free, and the length of a list."""
+    if name == "count":
+        return value == len(getattr(item, "buckets", None) or ())
     used, total = (getattr(item, f"{n}_bytes", None) for n in ("used", "total"))
-    return None if used is None or total is None else total - used
+    return name == "free_bytes" and None not in (used, total) and value == total - used
 
 
 def _phase(item: Any, message: str) -> list[str]:
@@ -180,26 +186,24 @@ def _phase(item: Any, message: str) -> list[str]:
 
 def _fields(item: Any) -> Iterator[tuple[str, Any]]:
     """Names and values of what is set; of a mapping its keys, of a list its members."""
-    for name in item.__struct_fields__:
-        value = getattr(item, name)
-        if name in _NOT_FIGURES or value in (None, [], {}, ""):
+    if isinstance(item, FailureLine):
+        yield "kind", item.kind or kind_of_message(item.message)
+    for place in msgspec.structs.fields(type(item)) if item is not None else ():
+        name, value = place.name, getattr(item, place.name)
+        if name in _NOT_FIGURES or value in (place.default, None, [], {}, ""):
             continue
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                yield f"{name}.{key}", inner
-        elif isinstance(value, list | tuple):
-            for inner in _flat(value):
-                yield name, inner
-        else:
-            yield name, value
+        yield from _leaves(name, value)
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    for inner in value:
-        if isinstance(inner, list | tuple):
-            yield from _flat(inner)
-        else:
-            yield inner
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}", inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(name, inner)
+    else:
+        yield name, value
 
 
 def _is_number(value: Any) -> bool:
@@ -208,6 +212,8 @@ def _is_number(value: Any) -> bool:
 
 def _place(name: str, value: Any, printed: list[Printed]) -> int | None:
     """Which number of the line a field holds, in the unit of the field."""
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
     if not _is_number(value):
         return None
     for place, number in enumerate(printed, 1):
@@ -231,6 +237,7 @@ def _as(name: str, printed: Printed) -> list[float]:
     return [number]
 
 
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return re.sub(r"\s+", "_", text)[:40]
+def _short(name: str, value: Any, message: str) -> str:
+    """A word of ours; `~` for a text that the line holds."""
+    is_taken = isinstance(value, str) and name not in _OUR_WORDS and value in message
+    return "~" if is_taken else str(value)

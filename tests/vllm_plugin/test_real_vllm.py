@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.__main__ import coverage, rows_of, wrong
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = [v for v in os.environ.get("WARMUP_INSIGHTS_REAL_VLLM", "").split(",") if v]
 BUILD = ["torch==2.13.0", "setuptools>=77,<81", "setuptools-scm>=8", "wheel",
@@ -125,6 +127,17 @@ def test_check_says_the_same(real):
     assert (answer["engine"], answer["version"]) == ("vllm", version)
     statuses = {h["status"] for h in answer["hooks"] if h["engine"] == "vllm"}
     assert statuses == {"attaches"}
+
+
+def test_what_this_version_prints_is_read(real):
+    """Every rule against the sources of the release, figures put in and read back."""
+    _, python, _ = real
+    [installed] = (python.parents[1] / "lib").glob("python*/site-packages")
+    rows = rows_of(installed)
+    read, wanted = coverage(rows, "A")
+    assert wanted > 50
+    assert read >= 0.95 * wanted
+    assert wrong(rows) == []
 
 
 def test_the_command_passes_through_to_the_real_one(real):
