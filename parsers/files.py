@@ -16,7 +16,7 @@ from parsers.open_run import ParsedRun
 from parsers.profiler_events import looks_like_events, read_events
 from parsers.report import ParseReport
 from parsers.select import Lines, Selector, make_selector
-from parsers.source import TextBlocks, looks_binary
+from parsers.source import TextBlocks, content_of, looks_binary
 from parsers.stamps import Clock
 from warmup_insights.model.events import Event
 
@@ -108,7 +108,7 @@ class LogReader:
                 pass
         else:
             yield from self._lines(whole)
-        self._finish()
+        self._finish(first)
 
     def _hashed(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         for block in blocks:
@@ -168,12 +168,12 @@ class LogReader:
         if events:
             yield [(0, events)]
 
-    def _finish(self) -> None:
+    def _finish(self, first: bytes) -> None:
         self.report.dialects.update(_dialects_of(self.report))
         if not self.runs and not self.report.problems:
             self.report.add_problem(
-                f"{self._name} holds no line of an engine's start-up; "
-                "`warmup-insights dialects` lists what can be read"
+                f"{self._name} holds no line of an engine's start-up and looks like "
+                f"{content_of(first)}; `warmup-insights dialects` lists what can be read"
             )
 
 

@@ -117,7 +117,8 @@ def store_log(
         ids, report = write_log(store, parts, source_name(path), options, older)
     except AlreadyStoredError as stored:
         return unchanged(store, stored.source, path, options)
-    return Outcome(path, ids, "continued" if older else "new", report)
+    state = "continued" if older else "new" if ids else "nothing"
+    return Outcome(path, ids, state, report)
 
 
 def unchanged(

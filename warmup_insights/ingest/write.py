@@ -133,7 +133,12 @@ class _Writer:
         return run.run_id
 
     def finish(self, end: LogEnd) -> dict[str, Any]:
-        """Add the source and the summaries; the stored report."""
+        """Add the source and the summaries; the report.
+
+        A log without a start-up is not kept, so that a later version may read it.
+        """
+        if not self._runs and self._replaced is None:
+            return dict(end.report)
         stored = self._transaction.source_with_digest(end.digest)
         if stored is not None:
             raise AlreadyStoredError(stored)
