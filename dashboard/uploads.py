@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import streamlit as st
 
@@ -16,9 +16,11 @@ STATES = {
     "new": "stored",
     "unchanged": "already stored, nothing was added",
     "continued": "has grown since, continued",
+    "nothing": "no start-up found, nothing was stored",
     "failed": "could not be read",
 }
 
+_COLOURS: dict[str, Literal["red", "orange"]] = {"failed": "red", "nothing": "orange"}
 MAX_FILES = 100
 """Uploads at once; all of them lie in the memory of the server."""
 
@@ -102,16 +104,16 @@ def show_line(outcome: Outcome) -> None:
         _head(outcome)
         if outcome.error is not None:
             st.markdown(markdown(outcome.error, 300))
-        else:
+        elif outcome.run_ids:
             _links(outcome)
+        else:
+            st.markdown(markdown(" ".join(outcome.report.get("problems", [])), 300))
 
 
 def _head(outcome: Outcome) -> None:
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         st.markdown(f"**{markdown(outcome.path, 80)}**", width="content")
-        st.badge(
-            STATES[outcome.state], color="red" if outcome.error is not None else "green"
-        )
+        st.badge(STATES[outcome.state], color=_COLOURS.get(outcome.state, "green"))
 
 
 def _counts(report: dict[str, Any]) -> None:
@@ -131,7 +133,6 @@ def _counts(report: dict[str, Any]) -> None:
 
 def _links(outcome: Outcome) -> None:
     if not outcome.run_ids:
-        st.markdown(":orange[No start-up was found in this file.]")
         return
     row = st.container(horizontal=True, width="content")
     for run_id in outcome.run_ids:

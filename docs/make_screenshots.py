@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
 from warmup_insights.storage import EventStore
 
-DOCUMENT = "warmup_doc_capture.log"
-MISSED = "made_v0_26_developer_mode.log"
+MISSED = "sample_logs/vllm-gaudi/made_v0_26_developer_mode.log"
+FAILED = "sample_logs/vllm/made_v1_negative_kv_cache.log"
 SERVED = "cpu, serving"
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 UTILIZATIONS = (0.5, 0.9)
@@ -50,6 +50,8 @@ def make_demo(database: Path) -> None:
     """The demo database, and a sweep over two memory settings."""
     db = ("--db", str(database))
     warmup("demo", "--no-dashboard", *db)
+    for log in (MISSED, FAILED):
+        warmup("ingest", log, "--synthetic", "--label", Path(log).stem, *db)
     warmup("run", "--device", "cpu", "--serve", "--quiet", "--label", SERVED, *db)
     for reserve in RESERVES:
         for utilization in UTILIZATIONS:
@@ -57,7 +59,7 @@ def make_demo(database: Path) -> None:
                 "run", "--device", "simulated:gaudi2", "--quiet", *db,
                 "--graph-reserved-mem", str(reserve),
                 "--gpu-memory-utilization", str(utilization),
-                "--label", f"reserve {reserve:g}, utilisation {utilization:g}",
+                "--label", f"grid: reserve {reserve:g}, utilisation {utilization:g}",
             )  # fmt: skip
 
 
@@ -65,10 +67,8 @@ def shots(database: Path) -> list[Shot]:
     """Every page, with the runs of the demo."""
     with EventStore(database) as store:
         runs = store.runs()
-        document = next(r.run_id for r in runs if r.source_name == DOCUMENT)
         served = store.find_run(SERVED).run_id
-        missed = next(r.run_id for r in runs if r.source_name == MISSED)
-        swept = [r.run_id for r in runs if (r.label or "").startswith("reserve")]
+        swept = [r.run_id for r in runs if (r.label or "").startswith("grid")]
     compared = "&".join(f"run={run_id}" for run_id in swept[:3])
     tabs = (
         "Advice", "Timeline", "Buckets", "Graph memory", "Capture",
@@ -77,9 +77,10 @@ def shots(database: Path) -> list[Shot]:
     return [
         Shot("runs", "/"),
         Shot("runs-trend", "/?view=Trend", height=640),
-        Shot("run", f"/run?run={document}", width=1600, whole=True),
-        Shot("run-dark", f"/run?run={document}", width=1600, scheme="dark", whole=True),
-        Shot("run-phone", f"/run?run={document}", width=420, height=1400),
+        Shot("run", "/run?run=documented", width=1600, whole=True),
+        Shot("run-dark", "/run?run=documented", width=1600, scheme="dark", whole=True),
+        Shot("run-phone", "/run?run=documented", width=420, height=1400),
+        Shot("run-failure", "/run?run=no+reserve+left", whole=True),
         *(
             Shot(
                 f"run-{tab.lower().replace(' ', '-')}",
@@ -88,10 +89,15 @@ def shots(database: Path) -> list[Shot]:
             )
             for tab in tabs
         ),
-        Shot("run-misses", f"/run?run={missed}&tab=Bucket+misses", height=800),
+        Shot(
+            "run-misses", f"/run?run={Path(MISSED).stem}&tab=Bucket+misses", height=800
+        ),
         Shot("compare", f"/compare?{compared}"),
         Shot("compare-time-and-memory", f"/compare?{compared}&view=Time+and+memory"),
-        Shot("memory-configurations", "/memory", height=1000),
+        Shot("memory-configurations", "/memory?q=grid", height=1000),
+        Shot("operators-slow", "/run?run=cuda+start", whole=True),
+        Shot("operators-failure", f"/run?run={Path(FAILED).stem}", whole=True),
+        Shot("operators-reserve", "/memory?q=documented&goal=captured", height=1000),
         Shot("buckets-lab", f"/buckets?run={swept[0]}", width=1600, height=1100),
         Shot("upload", "/upload", height=1000),
         Shot("live", "/live", height=520),
@@ -112,6 +118,10 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
             [str(log) for log in logs[:2]]
         )
         page.get_by_role("link", name="Open run").first.wait_for()
+        settle(page)
+    if shot.name == "operators-reserve":
+        page.get_by_role("button", name="Plan from documented").click()
+        page.get_by_text("Pick for").first.wait_for()
         settle(page)
     page.wait_for_timeout(1500)
     if shot.whole:

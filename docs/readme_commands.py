@@ -20,9 +20,9 @@ _BLOCK = re.compile(
 _REMARK = re.compile(r"\s+# .*$")
 
 
-def commands() -> list[str]:
+def commands(page: Path = README) -> list[str]:
     """What runs everywhere, in the order of the page."""
-    return [c for reason, c in _all() if reason is None and "pip install" not in c]
+    return [c for reason, c in _all(page) if reason is None and "pip install" not in c]
 
 
 def setups() -> list[str]:
@@ -35,8 +35,8 @@ def left_out() -> list[tuple[str, str]]:
     return [(reason, command) for reason, command in _all() if reason is not None]
 
 
-def _all() -> Iterator[tuple[str | None, str]]:
-    for block in _BLOCK.finditer(README.read_text(encoding="utf-8")):
+def _all(page: Path = README) -> Iterator[tuple[str | None, str]]:
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         for line in block["text"].replace("\\\n", " ").splitlines():
             command = _REMARK.sub("", line).strip()
             if command:

@@ -18,6 +18,7 @@ from parsers.select import Lines, Selector, make_selector
 from parsers.source import (
     MAX_NOTEBOOK_BYTES,
     TextBlocks,
+    content_of,
     looks_binary,
     looks_like_notebook,
     notebook_text,
@@ -113,7 +114,7 @@ class LogReader:
                 pass
         else:
             yield from self._lines(whole)
-        self._finish()
+        self._finish(first)
 
     def _hashed(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         for block in blocks:
@@ -172,12 +173,12 @@ class LogReader:
         if events:
             yield [(0, events)]
 
-    def _finish(self) -> None:
+    def _finish(self, first: bytes) -> None:
         self.report.dialects.update(_dialects_of(self.report))
         if not self.runs and not self.report.problems:
             self.report.add_problem(
-                f"{self._name} holds no line of an engine's start-up; "
-                "`warmup-insights dialects` lists what can be read"
+                f"{self._name} holds no line of an engine's start-up and looks like "
+                f"{content_of(first)}; `warmup-insights dialects` lists what can be read"
             )
 
 

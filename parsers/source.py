@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -204,6 +205,33 @@ def looks_binary(block: bytes) -> bool:
         return False
     odd = sum(head.count(bytes([value])) for value in (*range(8), *range(14, 27)))
     return odd > len(head) // 20
+
+
+_CONTENTS = (
+    (rb"(?i)\A\s{0,99}<(?:!doctype html|html)", "a web page"),
+    (rb"Avg prompt throughput:|Avg generation throughput:",
+     "the log of an engine that serves, without its start-up"),
+    (rb'"(?:GET|POST|HEAD) /[^ "]{0,200} HTTP/[12]', "an access log of a web server"),
+    (rb"(?i)\bsglang\b", "a log of SGLang"),
+    (rb"(?i)\bTensorRT-LLM\b|\[TRT-LLM\]", "a log of TensorRT-LLM"),
+    (rb"llama_model_loader|llama_context:", "a log of llama.cpp"),
+    (rb"text_generation_launcher", "a log of Text Generation Inference"),
+    (rb"Traceback \(most recent call last\)", "a Python traceback"),
+    (rb"\A(?:diff --git |--- a/)", "a patch"),
+    (rb"(?m)^(?:apiVersion|kind): ", "a Kubernetes manifest"),
+    (rb"\A\s{0,99}[\[{]", "JSON of another kind"),
+    (rb"(?m)^.{0,80}\d\d:\d\d:\d\d", "a log of another program"),
+)  # fmt: skip
+_CONTENT_RULES = tuple((re.compile(rule), words) for rule, words in _CONTENTS)
+
+
+def content_of(block: bytes) -> str:
+    """What the first block of a text without a start-up looks like, in a few words."""
+    head = block[:65536]
+    return next(
+        (words for rule, words in _CONTENT_RULES if rule.search(head)),
+        "text without time stamps",
+    )
 
 
 def modified_at(path: Path) -> float | None:

@@ -104,8 +104,9 @@ def test_commands_that_are_not_run_name_a_known_command_and_reason(readme):
     assert names <= set(COMMANDS)
 
 
-def test_readme_commands_run(readme, tmp_path):
-    """One after the other in one folder, as a reader types them."""
+@pytest.fixture
+def reader(tmp_path):
+    """Runs a command as a reader types it, in a folder with the samples."""
     program = tmp_path / "bin" / "warmup-insights"
     program.parent.mkdir()
     arguments = f'exec {shlex.quote(sys.executable)} -m warmup_insights "$@"'
@@ -115,9 +116,8 @@ def test_readme_commands_run(readme, tmp_path):
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
     env["WARMUP_INSIGHTS_DB"] = str(tmp_path / "runs.db")
-    commands = readme.commands()
-    assert len(commands) >= len(("ingest", "run", "compare"))
-    for command in commands:
+
+    def run(command: str) -> str:
         done = subprocess.run(
             ["/bin/sh", "-c", command], cwd=tmp_path, env=env,
             capture_output=True, text=True, check=False, timeout=300,
@@ -125,3 +125,24 @@ def test_readme_commands_run(readme, tmp_path):
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         shown = done.stdout + done.stderr
         assert shown.strip(), f"{command} printed nothing"
+        return done.stdout
+
+    return run
+
+
+def test_readme_commands_run(readme, reader):
+    """One after the other in one folder, as a reader types them."""
+    commands = readme.commands()
+    assert len(commands) >= len(("ingest", "run", "compare"))
+    for command in commands:
+        reader(command)
+
+
+def test_the_questions_of_operators_are_answered_as_printed(readme, reader):
+    """Every command runs, and what the page quotes is what they print."""
+    page = DOCS / "operators.md"
+    printed = "".join(reader(command) for command in readme.commands(page))
+    quoted = re.findall(r"^```text\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    lines = [line for block in quoted for line in block.splitlines()]
+    assert len(lines) == 5
+    assert [line for line in lines if line not in printed] == []

@@ -11,8 +11,10 @@ from dashboard.run_tabs import advice
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import FailureFacts, RunSummary
+from warmup_insights.units import format_bytes
 
 TITLE = "Failure"
 LINES_BEFORE, LINES_AFTER = 8, 4
@@ -45,7 +47,7 @@ def _place(summary: RunSummary) -> None:
     if not isinstance(cause, FailureFacts):
         st.markdown("The start-up succeeded; this ended the serving after it.")
         return
-    facts = [("Stage", cause.phase or progress.stage)]
+    facts = [("Stage", phase_words(cause.phase or progress.stage))]
     if cause.bucket is not None:
         facts.append(("Bucket", str(cause.bucket)))
     if progress.total:
@@ -74,9 +76,20 @@ def _memory(view: View) -> None:
     widgets.chart(
         budget_waterfall(steps, dark=view.dark), steps,
         key=view.key("failure"), title="Memory at the failure",
-        hint="As far as it is stated. What was asked for begins where free memory begins.",
+        hint=_short(view.summary),
         simulated=view.simulated,
     )  # fmt: skip
+
+
+def _short(summary: RunSummary) -> str:
+    """What was asked for against what was free, in a sentence."""
+    cause = frames_memory.failed_with(summary)
+    free, asked = (cause.free_bytes, cause.needed_bytes) if cause else (None, None)
+    if free is None or asked is None:
+        return "As far as it is stated."
+    sizes = f"{format_bytes(asked)} asked for, {format_bytes(free)} free"
+    short = f": {format_bytes(asked - free)} short" if asked > free else ""
+    return f"{sizes}{short}. What was asked for begins where free memory begins."
 
 
 def _evidence(view: View) -> None:

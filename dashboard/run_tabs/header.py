@@ -44,7 +44,7 @@ def show(run: RunRecord, summary: RunSummary) -> None:
     if summary.failure is not None:
         st.error(first, icon=":material/error:")
     else:
-        st.markdown(f"#### {first}")
+        st.markdown(f"### {first}")
     for sentence in rest:
         st.markdown(sentence)
     widgets.headline(headline_figures(summary))

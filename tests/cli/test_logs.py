@@ -54,11 +54,39 @@ def test_ingest_reads_standard_input(run):
 
 def test_ingest_shows_what_it_did_not_know(run, tmp_path):
     log = tmp_path / "a.log"
-    log.write_text("INFO 07-07 19:15:38 [x.py:1] HPUGraph frobnication took 4 GiB\n")
+    unknown = b"INFO 07-07 19:15:38 [x.py:1] HPUGraph frobnication took 4 GiB\n"
+    log.write_bytes(CAPTURE.read_bytes() + unknown)
     result = run("ingest", str(log))
     assert result.exit_code == 0
     assert "HPUGraph frobnication" in result.stdout
     assert run("ingest", str(log), "--strict").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("<!DOCTYPE html><html></html>\n", "a web page"),
+        ('1.2.3.4 - - "GET /health HTTP/1.1" 200\n', "an access log of a web server"),
+        (
+            "INFO 07-07 19:15:38 Avg prompt throughput: 1 tokens/s\n",
+            "engine that serves",
+        ),
+        ("apiVersion: v1\nkind: Pod\n", "a Kubernetes manifest"),
+        ("2026-01-01 10:00:00 something else\n", "a log of another program"),
+        ("hello\n", "text without time stamps"),
+    ],
+)
+def test_a_file_without_a_start_up_is_not_kept(run, tmp_path, db, text, looks):
+    log = tmp_path / "other.txt"
+    log.write_text(text)
+    result = run("ingest", str(log))
+    assert result.exit_code == 1
+    assert looks in result.output
+    with EventStore(db) as store:
+        assert store.sources() == []
+    both = run("ingest", str(log), str(CAPTURE), "--json")
+    assert both.exit_code == 0
+    assert [f["state"] for f in json.loads(both.stdout)["files"]] == ["nothing", "new"]
 
 
 def test_one_bad_file_does_not_stop_the_others(run, tmp_path):

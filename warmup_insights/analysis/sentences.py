@@ -32,7 +32,8 @@ _WORDS = {
     "kv_cache": "allocating the KV cache", "compile": "compilation",
     "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
     "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
-    "sampler_warmup": "warming the sampler",
+    "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",
+    "decode": "decode buckets",
     "defrag_warmup": "warming the defragmenter",
 }  # fmt: skip
 _OTHER_RANK = " (other rank)"

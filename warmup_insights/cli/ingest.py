@@ -327,5 +327,10 @@ def _exit(outcomes: list[Outcome], strict: bool) -> None:
         raise WarmupInsightsError(failed[0].error or "Nothing could be read")
     for outcome in failed:
         click.echo(f"Error: {outcome.error}", err=True)
-    if failed or (strict and any(o.report.get("unknown") for o in outcomes)):
+    has_run = any(outcome.run_ids for outcome in outcomes)
+    if (
+        not has_run
+        or failed
+        or (strict and any(o.report.get("unknown") for o in outcomes))
+    ):
         sys.exit(1)

@@ -40,7 +40,8 @@ class Outcome:
     path: str
     run_ids: list[str] = field(default_factory=list)
     state: str = "new"
-    """`new`, `unchanged` (these bytes are stored), `continued` or `failed`."""
+    """`new`, `unchanged` (these bytes are stored), `continued`, `nothing` (no start-up was
+    found, nothing is stored) or `failed`."""
     report: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
 

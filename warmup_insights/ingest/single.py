@@ -150,7 +150,12 @@ class _Writer:
         return run.run_id
 
     def finish(self, end: LogEnd) -> dict[str, Any]:
-        """Add the source and the summaries; the stored report."""
+        """Add the source and the summaries; the report.
+
+        A log without a start-up is not kept, so that a later version may read it.
+        """
+        if not self._runs and self._replaced is None:
+            return dict(end.report)
         stored = self._transaction.source_with_digest(end.digest)
         if stored is not None:
             raise AlreadyStoredError(stored)
@@ -283,7 +288,8 @@ def store_log(
         ids, report = write_log(store, parts, source_name(path), options, older)
     except AlreadyStoredError as stored:
         return unchanged(store, stored.source, path, options)
-    return Outcome(path, ids, "continued" if older else "new", report)
+    state = "continued" if older else "new" if ids else "nothing"
+    return Outcome(path, ids, state, report)
 
 
 def unchanged(
