@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.frames import name_of
+from dashboard.report import ReportRun, report_html
 from dashboard.text import visible
 from warmup_insights.model.run import RunRecord
 
@@ -46,3 +49,22 @@ def delete(runs: list[RunRecord]) -> None:
 
 def _name(run: RunRecord) -> str:
     return f"{run.run_id}  {visible(name_of(run), 60)}"
+
+
+def report_button(runs: Sequence[RunRecord], key: str) -> None:
+    """One run, or the comparison of several, as an HTML file to take away."""
+    st.download_button(
+        "Report", lambda: _report(runs), "report.html", "text/html",
+        on_click="ignore", type="tertiary", icon=":material/description:", key=key,
+        help="One HTML file that opens without a server: `warmup-insights report`",
+    )  # fmt: skip
+
+
+def _report(runs: Sequence[RunRecord]) -> str:
+    found = []
+    for run in runs:
+        kept = data.store().source_lines(run.source_id) if run.source_id else []
+        lines = {number: text for number, _, text in kept}
+        findings = data.findings(data.store(), run)
+        found.append(ReportRun(data.folded(run), findings, lines))
+    return report_html(found)

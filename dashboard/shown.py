@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
+from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
 MARK = "contradictory"
@@ -82,3 +83,11 @@ def doubt(summary: RunSummary, name: str) -> str | None:
     """Both sides of the evidence for a figure; None unless they contradict each other."""
     found = [contradiction_sentence(broken) for broken in broken_laws(summary, name)]
     return " ".join(found) or None
+
+
+def provenance(run: RunSummary | RunRecord) -> str | None:
+    """What stands beside figures that no real device gave; None for real ones."""
+    kind = run.device.kind if isinstance(run, RunSummary) else run.device_kind
+    if kind == "simulated":
+        return "simulated device"
+    return "synthetic data" if run.synthetic else None

@@ -17,7 +17,6 @@ from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
 RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
@@ -46,14 +45,6 @@ def guarded() -> Iterator[None]:
 def is_dark() -> bool:
     """Whether the visitor looks at the dark theme."""
     return st.context.theme.type == "dark"
-
-
-def provenance(run: RunSummary | RunRecord) -> str | None:
-    """What stands beside figures that no real device gave; None for real ones."""
-    kind = run.device.kind if isinstance(run, RunSummary) else run.device_kind
-    if kind == "simulated":
-        return "simulated device"
-    return "synthetic data" if run.synthetic else None
 
 
 def empty(title: str, sentence: str, command: str | None = None) -> None:

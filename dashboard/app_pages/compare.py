@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from dashboard import comparing, data, run_picker, widgets
+from dashboard import comparing, data, run_actions, run_picker, shown, widgets
 from dashboard.frames_memory import BUDGET_HINTS, budget_frame
 from dashboard.palette import colour
 from dashboard.text import markdown
@@ -155,7 +155,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
                 steps, key=f"waterfall-{run.run_id}",
                 title=markdown(name, 48),
                 hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
-                simulated=widgets.provenance(summary),
+                simulated=shown.provenance(summary),
             )  # fmt: skip
 
 
@@ -196,6 +196,9 @@ def _markdown(result: Comparison) -> None:
             "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
             type="tertiary", icon=":material/download:", key="markdown",
         )  # fmt: skip
+        run_actions.report_button(
+            [data.store().run(r.run_id) for r in result.runs], "report"
+        )
 
 
 with widgets.guarded():

@@ -90,7 +90,7 @@ def _show(run: RunRecord) -> None:
         with head:
             st.markdown(f"#### {markdown(frames.name_of(run), 60)}", width="content")
             widgets.status_badge(status)
-            made_up = widgets.provenance(run)
+            made_up = shown.provenance(run)
             if made_up is not None:
                 st.badge(made_up, color="gray")
             st.page_link(
@@ -179,7 +179,7 @@ def _memory(run: RunRecord, folded: Folded) -> None:
         pd.DataFrame(points, columns=["since_start_s", "used_bytes"]),
         key=f"memory-{run.run_id}", title="Device memory",
         hint="In use since the start, as far as the run states it.",
-        simulated=widgets.provenance(run),
+        simulated=shown.provenance(run),
     )  # fmt: skip
 
 

@@ -19,12 +19,11 @@ from plotly.offline import get_plotlyjs
 
 from dashboard import shown
 from dashboard.report.parts import ReportRun
-from dashboard.report.sections import compared_sections, provenance, run_sections
+from dashboard.report.sections import compared_sections, run_sections
 from dashboard.text import visible
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
-    failure_sentence,
-    serving_end_sentence,
+    start_sentences,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
@@ -93,8 +92,8 @@ def _head(summary: RunSummary) -> dict[str, object]:
         f"from {summary.source.kind} {summary.source.name or ''}".strip(),
     ]
     badges = [
-        " ".join(part for part in (engine.name, engine.version) if part),
-        device.name or device.kind,
+        shown.engine_words(engine.name, engine.version),
+        shown.device_words(device.kind, device.name),
         f"{summary.ranks} ranks" if summary.ranks > 1 else None,
     ]
     headline = [
@@ -103,13 +102,13 @@ def _head(summary: RunSummary) -> dict[str, object]:
         if BY_NAME[name].read(summary) is not None
     ]
     alerts = [contradiction_sentence(broken) for broken in summary.contradictions]
+    answer = start_sentences(summary)
     if summary.failure is not None:
-        alerts.insert(0, failure_sentence(summary.failure))
-    if summary.serving is not None and summary.serving.end is not None:
-        alerts.append(serving_end_sentence(summary.serving.end))
+        alerts = [*answer, *alerts]
+        answer = []
     return {
         "title": run_title(summary), "status": summary.status,
-        "made_up": provenance(summary), "badges": [text for text in badges if text],
+        "made_up": shown.provenance(summary), "badges": [text for text in badges if text],
         "facts": " · ".join(visible(text) for text in facts if text),
-        "headline": headline, "alerts": [visible(text, 600) for text in alerts],
+        "headline": headline, "answer": [visible(text, 600) for text in answer], "alerts": [visible(text, 600) for text in alerts],
     }  # fmt: skip

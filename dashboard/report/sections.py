@@ -35,17 +35,10 @@ MOST_PANELS = 4
 COSTLIEST = 15
 
 
-def provenance(summary: RunSummary) -> str | None:
-    """What stands beside figures that no real device gave; None for real ones."""
-    if summary.device.kind == "simulated":
-        return "simulated device"
-    return "synthetic data" if summary.synthetic else None
-
-
 def run_sections(run: ReportRun) -> list[Section]:
     """The parts of a run, in the order of its page."""
     summary, rows = run.folded.summary, run.folded.rows
-    made_up = provenance(summary)
+    made_up = shown.provenance(summary)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
     odd = [visible(text, 500) for text in oddities(summary) if text not in known]
     sections = [
@@ -277,7 +270,9 @@ def compared_sections(runs: Sequence[ReportRun]) -> list[Section]:
     summaries = [run.folded.summary for run in runs]
     result = compare(summaries, [run.folded.rows for run in runs])
     names = comparing.run_names(result)
-    made_up = "some figures are synthetic" if any(map(provenance, summaries)) else None
+    made_up = (
+        "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
+    )
     section = Section("Comparison", made_up)
     section.paragraphs += [visible(note, 400) for note in result.notes]
     section.chart(

@@ -33,6 +33,7 @@ def show(run: RunRecord, summary: RunSummary) -> None:
         ):
             if st.button("Label and notes", icon=":material/edit:", type="tertiary"):
                 run_actions.edit(run)
+            run_actions.report_button([run], f"{run.run_id}-report")
             st.page_link(
                 widgets.COMPARE, label="Compare", icon=":material/compare_arrows:",
                 query_params={"run": run.run_id},
@@ -71,7 +72,7 @@ def _badges(summary: RunSummary) -> list[str]:
         shown.engine_words(engine.name, engine.version),
         shown.device_words(device.kind, device.name),
         f"{summary.ranks} ranks" if summary.ranks > 1 else "",
-        widgets.provenance(summary) or "",
+        shown.provenance(summary) or "",
     ]
     return [text for text in known if text]
 

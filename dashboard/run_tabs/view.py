@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard import widgets
+from dashboard import shown
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -20,7 +20,7 @@ class View:
     @property
     def simulated(self) -> str | None:
         """What stands beside the figures; None for a real device."""
-        return widgets.provenance(self.summary)
+        return shown.provenance(self.summary)
 
     def key(self, name: str) -> str:
         """A key of a widget that is another one for another run."""
