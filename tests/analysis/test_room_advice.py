@@ -298,7 +298,11 @@ def test_a_large_batch_is_halved():
     failure = Failure(failure="out_of_memory", message="no", phase="decode",
                       bucket=(64, 1, 512))  # fmt: skip
     finding = only([started(), failure], "out_of_memory")
-    assert finding.changes == {"VLLM_DECODE_BS_BUCKET_MAX": 32}
+    assert finding.changes == {"max_num_seqs": 32}
+    failure = Failure(failure="out_of_memory", message="no", phase="prompt",
+                      bucket=(4, 1024, 0))  # fmt: skip
+    finding = only([started(), failure], "out_of_memory")
+    assert finding.changes == {"VLLM_PROMPT_BS_BUCKET_MAX": 2}
 
 
 def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():

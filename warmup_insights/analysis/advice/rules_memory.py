@@ -325,7 +325,7 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
             {"missing_graphs": total - count, "graph_bytes": used,
              "bytes_per_graph": round(each)},
-            f"VLLM_{phase.upper()}_BS_BUCKET_STEP",
+            "max_num_seqs",
             f"fewer {phase} buckets: about {count} of this size fit (a smaller "
             "--max-num-seqs, larger steps between batch sizes)",
             f"the graphs of all others would need {format_bytes(each * (total - count))}",

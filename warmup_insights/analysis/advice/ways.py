@@ -36,6 +36,12 @@ def finding_of(
     )  # fmt: skip
 
 
+def monitor(facts: RunFacts) -> str:
+    """The program that shows who holds memory of this kind of device."""
+    programs = {"cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi"}
+    return programs.get(facts.summary.device.kind or "", "the monitor of the device")
+
+
 def numbers_of(found: Failed, **more: Value | None) -> dict[str, Value]:
     """The line and the figures of a failure that are known."""
     values: dict[str, Value | None] = {
