@@ -314,7 +314,7 @@ def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
 
 def test_a_killed_start_gets_the_probe_that_others_needed():
     finding = only(killed(), "killed", history=[summary_of(start_up(seconds=279.0))])
-    assert any("allows 450 s" in way for way, _ in ways_of(finding))
+    assert any("a startupProbe that allows" in way for way, _ in ways_of(finding))
     assert "startupProbe:" in finding.details
 
 
