@@ -132,7 +132,18 @@ def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
     assert "about 26.08 GiB by the model's name" in finding.title
     ways = ways_of(finding)
     assert any("--tensor-parallel-size 2" in way for way, _ in ways)
+    assert "about 8.7 GiB of 26.08 GiB remain" in finding.suggestion
     assert ways[-1][1].startswith("does not help")
+
+
+def test_a_device_that_others_hold_is_not_full_of_weights():
+    """3 of 15.47 GiB are this process's, and 12.35 GiB are neither its own nor free."""
+    failure = Failure(
+        failure="out_of_memory", message="no", needed_bytes=GIB, free_bytes=115 * MIB,
+        total_bytes=int(15.47 * GIB), process_bytes=3 * GIB,
+    )  # fmt: skip
+    finding = only([started("vllm"), LOADING, failure], "out_of_memory")
+    assert "end what else holds 12.36 GiB" in finding.suggestion
 
 
 @pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B"])

@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.cause import (
     Failed,
     device_bytes,
     explained,
+    held_by_others,
     utilization,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -49,11 +50,7 @@ def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
         title = f"The weights take {format_bytes(weights)} of {device}"
     elif named is not None:
         title += f": about {format_bytes(named)} by the model's name"
-    ways = [*fewer_weight_bits(facts), *_fitting_devices(facts, size, capacity)]
-    if not ways or not ways[0].suggestion.startswith("weights"):
-        ways.insert(
-            0, Way("weights of fewer bits (8, 4)", "accuracy; another checkpoint")
-        )
+    ways = [*fewer_weight_bits(facts, size), *_fitting_devices(facts, size, capacity)]
     ways.append(
         Way(
             "--gpu-memory-utilization, higher or lower",
@@ -198,7 +195,7 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    memory, others = facts.summary.memory_or_none, _held_by_others(found)
+    memory, others = facts.summary.memory_or_none, held_by_others(found)
     if shortfall is not None and others is not None and others >= shortfall:
         yield Way(
             f"end what else holds {format_bytes(others)} of the device ({monitor(facts)})",
@@ -230,14 +227,6 @@ def _room_ways(
                 "does not help: the KV cache was not allocated yet",
             )
     yield from more_devices(facts)
-
-
-def _held_by_others(found: Failed) -> float | None:
-    """What neither this process holds nor is free, where the message states all three."""
-    stated = found.stated
-    if stated.total_bytes is None or stated.process_bytes is None or found.free is None:
-        return None
-    return stated.total_bytes - stated.process_bytes - found.free
 
 
 def _is_before_cache(facts: RunFacts, found: Failed) -> bool:

@@ -48,7 +48,7 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     ways = [
         *_shorter(found, length), *_smaller_cache_type(facts, found),
-        *_larger_share(facts, found), *fewer_weight_bits(facts), *more_devices(facts),
+        *_larger_share(facts, found), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
         "kv_cache_too_small", f"{title}{found.where}.", numbers, ways,
@@ -163,7 +163,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     where = found.where if found is not None else ""
     ways = [
         *_one_after_another(missing, weights), *_share_above(facts, found, missing),
-        *shorter_steps(facts), *fewer_weight_bits(facts), *more_devices(facts),
+        *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
         "no_room_for_cache", f"{title}{where}.", numbers, ways,
