@@ -132,7 +132,18 @@ def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
     assert "about 26.08 GiB by the model's name" in finding.title
     ways = ways_of(finding)
     assert any("--tensor-parallel-size 2" in way for way, _ in ways)
+    assert "about 8.7 GiB of 26.08 GiB remain" in finding.suggestion
     assert ways[-1][1].startswith("does not help")
+
+
+def test_a_device_that_others_hold_is_not_full_of_weights():
+    """3 of 15.47 GiB are this process's, and 12.35 GiB are neither its own nor free."""
+    failure = Failure(
+        failure="out_of_memory", message="no", needed_bytes=GIB, free_bytes=115 * MIB,
+        total_bytes=int(15.47 * GIB), process_bytes=3 * GIB,
+    )  # fmt: skip
+    finding = only([started("vllm"), LOADING, failure], "out_of_memory")
+    assert "end what else holds 12.36 GiB" in finding.suggestion
 
 
 @pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B"])
@@ -298,7 +309,11 @@ def test_a_large_batch_is_halved():
     failure = Failure(failure="out_of_memory", message="no", phase="decode",
                       bucket=(64, 1, 512))  # fmt: skip
     finding = only([started(), failure], "out_of_memory")
-    assert finding.changes == {"VLLM_DECODE_BS_BUCKET_MAX": 32}
+    assert finding.changes == {"max_num_seqs": 32}
+    failure = Failure(failure="out_of_memory", message="no", phase="prompt",
+                      bucket=(4, 1024, 0))  # fmt: skip
+    finding = only([started(), failure], "out_of_memory")
+    assert finding.changes == {"VLLM_PROMPT_BS_BUCKET_MAX": 2}
 
 
 def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
@@ -310,7 +325,7 @@ def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
 
 def test_a_killed_start_gets_the_probe_that_others_needed():
     finding = only(killed(), "killed", history=[summary_of(start_up(seconds=279.0))])
-    assert any("allows 450 s" in way for way, _ in ways_of(finding))
+    assert any("a startupProbe that allows" in way for way, _ in ways_of(finding))
     assert "startupProbe:" in finding.details
 
 

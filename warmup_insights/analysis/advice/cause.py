@@ -113,8 +113,19 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     weights = facts.figure("weights_bytes")
     if weights is not None and capacity:
         return weights > FULL_SHARE * capacity
+    others = held_by_others(found)
+    if others is not None and capacity and others > (1 - FULL_SHARE) * capacity:
+        return False
     is_loading = (found.phase or facts.summary.progress.stage).startswith("load")
     return is_loading and weights is None
+
+
+def held_by_others(found: Failed) -> float | None:
+    """What neither this process holds nor is free, where the message states all three."""
+    stated = found.stated
+    if stated.total_bytes is None or stated.process_bytes is None or found.free is None:
+        return None
+    return stated.total_bytes - stated.process_bytes - found.free
 
 
 def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:

@@ -70,8 +70,8 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
         return
     share = facts.figure("captured_percent")
     is_capped = facts.summary.memory_or_none.graph_budget is not None
-    if is_capped and share is not None and share < 100:
-        yield from _graphs_missing(facts, division, share)
+    if share is not None and share < 100:
+        yield from _graphs_missing(facts, division) if is_capped else ()
     elif not is_capped or share is not None:
         yield from _other_shares(facts, division)
 
@@ -173,9 +173,7 @@ def _is_safe(facts: RunFacts, now: _Division, pair: MemoryPair) -> bool:
     return plan.outcome == "fits" and plan.free_after_graphs_bytes >= now.margin
 
 
-def _graphs_missing(
-    facts: RunFacts, now: _Division, captured: float
-) -> Iterator[Finding]:
+def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
     """Graphs got no room: the fewest batch sizes of prompts less that give the rest some."""
     planner = facts.planner
     if planner is None:
@@ -325,7 +323,7 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
             {"missing_graphs": total - count, "graph_bytes": used,
              "bytes_per_graph": round(each)},
-            f"VLLM_{phase.upper()}_BS_BUCKET_STEP",
+            "max_num_seqs",
             f"fewer {phase} buckets: about {count} of this size fit (a smaller "
             "--max-num-seqs, larger steps between batch sizes)",
             f"the graphs of all others would need {format_bytes(each * (total - count))}",

@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.cause import (
     Failed,
     device_bytes,
     explained,
+    held_by_others,
     utilization,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -18,6 +19,7 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Way, count_of
 from warmup_insights.analysis.advice.ways import (
     fewer_weight_bits,
     finding_of,
+    monitor,
     more_devices,
     numbers_of,
     shorter_steps,
@@ -48,11 +50,7 @@ def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
         title = f"The weights take {format_bytes(weights)} of {device}"
     elif named is not None:
         title += f": about {format_bytes(named)} by the model's name"
-    ways = [*fewer_weight_bits(facts), *_fitting_devices(facts, size, capacity)]
-    if not ways or not ways[0].suggestion.startswith("weights"):
-        ways.insert(
-            0, Way("weights of fewer bits (8, 4)", "accuracy; another checkpoint")
-        )
+    ways = [*fewer_weight_bits(facts, size), *_fitting_devices(facts, size, capacity)]
     ways.append(
         Way(
             "--gpu-memory-utilization, higher or lower",
@@ -103,8 +101,8 @@ def allocation_refused(facts: RunFacts) -> Iterator[Finding]:
         numbers_of(found, gpu_memory_utilization=share),
         [
             Way(
-                "look for a limit, fragmentation or another process on the device: hl-smi "
-                "or nvidia-smi, dmesg, then the same start alone",
+                "look for a limit, fragmentation or another process on the device: "
+                f"{monitor(facts)}, dmesg, then the same start alone",
                 "the log does not hold which of them it is",
             ),
             Way(
@@ -197,10 +195,10 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    memory, others = facts.summary.memory_or_none, _held_by_others(found)
+    memory, others = facts.summary.memory_or_none, held_by_others(found)
     if shortfall is not None and others is not None and others >= shortfall:
         yield Way(
-            f"end what else holds {format_bytes(others)} of the device (nvidia-smi)",
+            f"end what else holds {format_bytes(others)} of the device ({monitor(facts)})",
             "none for this engine",
         )
     unused = found.stated.unallocated_bytes
@@ -220,7 +218,7 @@ def _room_ways(
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
     if found.bucket is not None:
-        yield from _smaller_batch(found)
+        yield from _smaller_batch(facts, found)
     else:
         yield from shorter_steps(facts)
         if is_before:
@@ -229,14 +227,6 @@ def _room_ways(
                 "does not help: the KV cache was not allocated yet",
             )
     yield from more_devices(facts)
-
-
-def _held_by_others(found: Failed) -> float | None:
-    """What neither this process holds nor is free, where the message states all three."""
-    stated = found.stated
-    if stated.total_bytes is None or stated.process_bytes is None or found.free is None:
-        return None
-    return stated.total_bytes - stated.process_bytes - found.free
 
 
 def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
@@ -285,22 +275,27 @@ def _lost(facts: RunFacts, num_bytes: float) -> str:
     return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
 
 
-def _smaller_batch(found: Failed) -> Iterator[Way]:
+def _smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """Buckets of half the batch: their intermediates take half."""
     bucket, phase = found.bucket or (), found.phase or ""
     if phase not in PHASES or not bucket:
         return
-    if bucket[0] > 1:
-        name, value = f"VLLM_{phase.upper()}_BS_BUCKET_MAX", bucket[0] // 2
-        price = (
-            f"batches of more than {value} {phase}s are split or compile when they come"
-        )
-        yield Way(f"{name}={value}", price, {name: value})
-    else:
+    value = bucket[0] // 2
+    if value < 1:
         yield Way(
             f"no {phase} buckets as large as {bucket}",
             "such requests run in more pieces",
         )
+    elif phase == "decode":
+        # Every strategy ends its decode batches there; not every one reads a range.
+        price = f"at most {count_of(value, 'request')} at once"
+        yield Way(f"--max-num-seqs {value}", price, {"max_num_seqs": value})
+    else:
+        name = "VLLM_PROMPT_BS_BUCKET_MAX"
+        price = f"more than {count_of(value, 'prompt')} at once compile when they come"
+        is_read = not (facts.summary.engine.version or "").startswith("0.10.")
+        changes = {name: value} if is_read else {}
+        yield Way(f"{name}={value}", price, changes)
 
 
 RULES = (

@@ -13,6 +13,7 @@ from warmup_insights.analysis.advice.ways import (
     fewer_weight_bits,
     finding_of,
     highest_share,
+    monitor,
     more_devices,
     numbers_of,
     share_for,
@@ -47,7 +48,7 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     ways = [
         *_shorter(found, length), *_smaller_cache_type(facts, found),
-        *_larger_share(facts, found), *fewer_weight_bits(facts), *more_devices(facts),
+        *_larger_share(facts, found), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
         "kv_cache_too_small", f"{title}{found.where}.", numbers, ways,
@@ -80,10 +81,13 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
         "accuracy; the attention of the model and of a draft model must allow it, and it "
         "brings nothing where the checkpoint asks for 8 bits already"
     )
+    name = "fp8"
+    if facts.summary.device.kind == "hpu":
+        name, price = "fp8_inc", f"a calibration; {price}"
     short = found.needed / 2 - found.free
-    half = f"--kv-cache-dtype fp8: {format_bytes(found.needed / 2)} are enough"
+    half = f"--kv-cache-dtype {name}: {format_bytes(found.needed / 2)} are enough"
     if short <= 0:
-        yield Way(half, price, {"kv_cache_dtype": "fp8"})
+        yield Way(half, price, {"kv_cache_dtype": name})
         return
     share = share_for(facts, found, short)
     if share is None or share > highest_share(facts, found):
@@ -91,10 +95,10 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield Way(suggestion, f"not enough by itself; {price}")
         return
     yield Way(
-        f"--kv-cache-dtype fp8 --gpu-memory-utilization {share:g}: "
+        f"--kv-cache-dtype {name} --gpu-memory-utilization {share:g}: "
         f"{format_bytes(found.needed / 2)} are enough",
         f"{format_bytes(short)} less margin; {price}",
-        {"kv_cache_dtype": "fp8", "gpu_memory_utilization": share},
+        {"kv_cache_dtype": name, "gpu_memory_utilization": share},
     )
 
 
@@ -117,7 +121,7 @@ def memory_taken(facts: RunFacts) -> Iterator[Finding]:
         gpu_memory_utilization=found.stated.wanted_utilization,
     )  # fmt: skip
     stop = Way(
-        f"end what holds {format_bytes(others)} (nvidia-smi, rocm-smi), or wait for it",
+        f"end what holds {format_bytes(others)} ({monitor(facts)}), or wait for it",
         "none; the utilisation stays as it is",
     )
     lower = [] if share <= 0 else [
@@ -159,7 +163,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     where = found.where if found is not None else ""
     ways = [
         *_one_after_another(missing, weights), *_share_above(facts, found, missing),
-        *shorter_steps(facts), *fewer_weight_bits(facts), *more_devices(facts),
+        *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
         "no_room_for_cache", f"{title}{where}.", numbers, ways,

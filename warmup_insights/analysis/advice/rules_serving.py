@@ -114,12 +114,14 @@ def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
         found, freed_bytes=freed, used_bytes=used, total_bytes=total,
         gpu_memory_utilization=share,
     )  # fmt: skip
-    room = "" if taken is None or taken < 0 else f" more than {format_bytes(taken)}"
+    room = "memory"
+    if taken is not None and taken > 0:
+        room = f"more than {format_bytes(taken)}"
     yield finding_of(
         "wake_up_failed", f"{title}.", numbers,
         [
             Way(
-                f"start nothing on the device that takes{room} while the engine sleeps",
+                f"start nothing on the device that takes {room} while the engine sleeps",
                 "the memory of a sleeping engine is free only until it wakes up",
             ),
             Way(

@@ -36,6 +36,12 @@ def finding_of(
     )  # fmt: skip
 
 
+def monitor(facts: RunFacts) -> str:
+    """The program that shows who holds memory of this kind of device."""
+    programs = {"cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi"}
+    return programs.get(facts.summary.device.kind or "", "the monitor of the device")
+
+
 def numbers_of(found: Failed, **more: Value | None) -> dict[str, Value]:
     """The line and the figures of a failure that are known."""
     values: dict[str, Value | None] = {
@@ -94,17 +100,18 @@ def highest_share(facts: RunFacts, found: Failed | None) -> float:
     return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
 
 
-def fewer_weight_bits(facts: RunFacts) -> Iterator[Way]:
-    """Weights of fewer bits, where their size is known."""
-    weights = facts.figure("weights_bytes")
+def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
+    """Weights of fewer bits, and what about remains of them where their size is known."""
+    price = "accuracy; another checkpoint"
     if weights is None:
+        yield Way("weights of fewer bits", price)
         return
     is_quantized = str(facts.summary.config.get("quantization")) != "None"
     bits, share = ("half as many bits", 1 / 2) if is_quantized else ("4 bits", 1 / 3)
     yield Way(
         f"weights of {bits}: about {share * weights / GIB:.1f} GiB of "
         f"{format_bytes(weights)} remain",
-        "accuracy; another checkpoint",
+        price,
     )
 
 
