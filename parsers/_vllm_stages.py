@@ -335,7 +335,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
                 {
                     "topic": "autotune",
                     "values": {
-                        "new": 84, "previous": 0, "path": "/c/autotune_configs.json",
+                        "new": 84,
+                        "previous": 0,
+                        "path": "/c/autotune_configs.json",
                     },
                 },
             ),
@@ -343,7 +345,11 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "page_cache",
-        ("Prefetching checkpoint files", "prefetch is disabled", "Skipping auto-prefetch"),
+        (
+            "Prefetching checkpoint files",
+            "prefetch is disabled",
+            "Skipping auto-prefetch",
+        ),
         r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
         r"Auto-prefetch is disabled .{1,300}|Network filesystem .{1,300}",
         "checkpoint",

@@ -21,7 +21,6 @@ from warmup_insights.analysis.summary.memory import Memory
 from warmup_insights.analysis.summary.progress import ProgressFold
 from warmup_insights.analysis.summary.ranks import leading
 from warmup_insights.analysis.summary.serving import ServingFold
-from warmup_insights.analysis.summary.start_facts import StartFacts
 from warmup_insights.analysis.summary.stages import (
     Compilation,
     Defrag,
@@ -29,6 +28,7 @@ from warmup_insights.analysis.summary.stages import (
     Graphs,
     Sampler,
 )
+from warmup_insights.analysis.summary.start_facts import StartFacts
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
