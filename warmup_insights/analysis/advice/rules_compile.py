@@ -12,6 +12,8 @@ from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
 
 LEAST_S = 10.0
+LEAST_SHARE = 0.15
+"""Share of the start from which a cold compile cache is more than a low finding."""
 AOT_LEFT = 0.12
 """Of the time of torch.compile, what stays when a whole function is loaded (vLLM's AOT)."""
 RECIPE_GAIN = (0.65, 0.93)
@@ -106,6 +108,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
     if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
         return
     is_dominant = start.dominant == "compile"
+    part = max(spent, start.seconds.get("compile", 0.0))
     if not is_dominant and (spent < LEAST_S or start.share(spent) < 0.05):
         return
     is_off = str(
@@ -121,16 +124,17 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
     setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
     yield Finding(
         "compile_cache",
-        severity_of(start.share(spent)) if start.share(spent) >= 0.15 else "low",
-        f"torch.compile took {start.of_all(spent)}, and nothing came from its cache.",
-        {"compile_s": spent, "num_compilations": len(compiled.parts)},
+        severity_of(start.share(part)) if start.share(part) >= LEAST_SHARE else "low",
+        f"Compilation took {start.of_all(part)}, {format_duration(spent)} of it as "
+        "torch.compile states; nothing came from its cache.",
+        {"part_s": part, "compile_s": spent, "num_compilations": len(compiled.parts)},
         setting,
         change,
         _stays(compiled.parts, is_whole=compiled.saved_to is not None),
         gain_s=_compile_gain(spent, compiled.parts, is_whole=bool(compiled.saved_to)),
         price="the directory may be copied, but not written by many hosts over NFS",
         phase="compile",
-        part_s=spent,
+        part_s=part,
     )
 
 
@@ -258,8 +262,8 @@ def xla_cache(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         "xla_cache",
         severity_of(start.share(seconds)),
-        f"XLA compiled {len(made)} shapes in {start.of_all(seconds)}, up to "
-        f"{format_duration(max(made))} each.",
+        f"XLA compilation took {start.of_all(seconds)}: {len(made)} shapes are listed, "
+        f"{format_duration(sum(made))} together, {format_duration(max(made))} the longest.",
         {"compile_s": seconds, "num_shapes": len(made), "longest_s": max(made)},
         "VLLM_XLA_CACHE_PATH",
         "VLLM_XLA_CACHE_PATH on a volume that outlives the container",

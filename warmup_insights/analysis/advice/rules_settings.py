@@ -16,7 +16,7 @@ from warmup_insights.analysis.advice.setting_lives import (
     read_version,
     successor,
 )
-from warmup_insights.analysis.advice.start import start_of
+from warmup_insights.analysis.advice.start import is_whole
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.bucketing.environment import settings_from_mapping
@@ -172,7 +172,7 @@ def probe_values(facts: RunFacts) -> Iterator[Finding]:
 def _is_cold(summary: RunSummary) -> bool:
     """A whole start that compiled everything, and served at its end."""
     return (
-        start_of(summary) is not None
+        is_whole(summary)
         and summary.time.ready_at is not None
         and kind_of_start(summary) == "cold"
     )

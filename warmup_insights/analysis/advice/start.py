@@ -10,6 +10,8 @@ from warmup_insights.units import format_duration
 
 LEAST_S, LEAST_SHARE = 10.0, 0.05
 """What is shorter, or a smaller share, is a finding only as the largest part."""
+MOST_UNLOGGED = 0.5
+"""Share of a start in no line from which nothing is said of its parts."""
 OTHER_RANK = " (other rank)"
 _FIRST = frozenset({
     "import", "configure", "start_engine", "start_workers", "distributed_init",
@@ -70,26 +72,37 @@ class Start:
         return f"{format_duration(seconds)} of {whole} ({share:.0f} %)"
 
 
+def is_whole(summary: RunSummary) -> bool:
+    """Whether the run holds a start-up from its first line until it was ready.
+
+    A log that begins in the middle of a start has no line with the engine's version, or
+    begins with a phase that others come before.
+    """
+    times = summary.time
+    if summary.status not in ("finished", "skipped"):
+        return False
+    is_ready = times.ready_at is not None or times.engine_init_s is not None
+    if summary.status == "skipped" and not is_ready:
+        return False
+    if any(phase.name == "lines_cut_out" for phase in times.phases):
+        return False
+    if not summary.is_log:
+        return True
+    has_first = bool(times.phases) and times.phases[0].name in _FIRST
+    return has_first and summary.engine.version is not None
+
+
 def start_of(summary: RunSummary) -> Start | None:
     """The parts of a start-up that the run holds as a whole.
 
-    None where its first line is not the first of a start, where it never became ready,
-    where lines were cut out, or where half of it or more is in no line.
+    None as well where half of it or more is in no line, and where its evidence
+    contradicts itself.
     """
     times = summary.time
     seconds = times.seconds_by_phase()
-    if not times.wall_s or not seconds or "lines_cut_out" in seconds:
+    if not is_whole(summary) or not times.wall_s or not seconds:
         return None
-    is_reached = times.ready_at is not None or times.engine_init_s is not None
-    if summary.status not in ("finished", "skipped") or not (
-        is_reached or summary.status == "finished"
-    ):
-        return None
-    if summary.is_log and (
-        summary.engine.version is None or times.phases[0].name not in _FIRST
-    ):
-        return None
-    if (times.unlogged_s or 0.0) > 0.5 * times.wall_s:
+    if (times.unlogged_s or 0.0) > MOST_UNLOGGED * times.wall_s:
         return None
     broken = contradictory(summary)
     if broken & {"wall_s", "ready_s", *(f"phase:{name}" for name in seconds)}:
