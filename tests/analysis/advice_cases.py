@@ -10,6 +10,7 @@ from warmup_insights.model.events import (
     CaptureProgress,
     CompileFinished,
     ConfigRecorded,
+    EngineInitialized,
     Event,
     GraphsCaptured,
     KVCacheAllocated,
@@ -120,6 +121,7 @@ def ranked(ends: dict[int, float]) -> list[Event]:
         started("vllm", version="0.25.0", device_kind="cuda"),
         *(MemoryMeasured(stage="weights", delta_bytes=GIB, duration_s=end, rank=rank,
                          time=T0 + end) for rank, end in ends.items()),
+        EngineInitialized(time=T0 + max(ends.values())),
         ServerReady(time=T0 + max(ends.values()) + 1),
     ]  # fmt: skip
     return sorted(events, key=lambda event: event.time or T0)

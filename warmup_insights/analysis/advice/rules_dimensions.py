@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -20,14 +20,18 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.strategy import integer, reads_ranges
+from warmup_insights.analysis.advice.strategy import (
+    CONTEXT_MAX,
+    context_max_leaves_zero,
+    integer,
+    reads_ranges,
+)
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import BucketRow
 from warmup_insights.units import format_duration
 
-ENGINES = ("vllm-gaudi", "vllm-fork")
 TIMED_SHARE = 0.6
 """Of the buckets that were warmed up, those with a time of their own, at least."""
 TWIN = 0.10
@@ -39,6 +43,7 @@ BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 class Drop:
     """A change that leaves buckets out: what it saves, and what it costs."""
 
+    change: str
     words: str
     rows: tuple[BucketRow, ...]
     dimension: int
@@ -63,9 +68,12 @@ def _times(rows: Iterable[BucketRow]) -> list[float]:
 
 
 def _typical(times: Sequence[float]) -> float:
-    """The median, or the mean where stamps of whole seconds give nothing finer."""
+    """The median; where stamps of whole seconds give nothing finer, the mean without the
+    longest."""
     is_whole = all(seconds == int(seconds) for seconds in times)
-    return fmean(times) if is_whole else median(times)
+    if not is_whole or len(times) == 1:
+        return median(times)
+    return fmean(sorted(times)[:-1])
 
 
 def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
@@ -80,7 +88,7 @@ def decode_buckets(facts: RunFacts) -> Iterator[Finding]:
 
 def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
     start = facts.start
-    if start is None or facts.summary.engine.name not in ENGINES:
+    if start is None:
         return
     names = (f"{phase}_warmup", f"{phase}_graphs")
     seconds = sum(start.seconds.get(name, 0.0) for name in names)
@@ -110,8 +118,10 @@ def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
         severity_of(start.share(seconds)),
         f"{title}.",
         {"steps_s": seconds, "start_s": start.wall_s, "num_buckets": count},
-        next(iter(changes), _range_name(facts, phase)),
-        " ".join(f"{name}={value}" for name, value in changes.items())
+        drops[0].change.split("=")[0].split()[0]
+        if drops
+        else _range_name(facts, phase),
+        " ".join(drop.change for drop in drops)
         or _no_change(facts, phase, is_timed=is_timed),
         "; ".join(drop.words for drop in drops)
         or "no figure: no dimension has a step to widen or values without a use",
@@ -126,7 +136,7 @@ def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
 
 
 def _range_name(facts: RunFacts, phase: str) -> str:
-    if facts.summary.engine.name == "vllm-fork" or not reads_ranges(facts.summary):
+    if not reads_ranges(facts.summary):
         return f"buckets of {phase}"
     return f"VLLM_{phase.upper()}_BS_BUCKET_STEP"
 
@@ -197,7 +207,7 @@ def _drops(
             continue
         low, high = drop.gain(left)
         words = f"{drop.words}: {len(drop.rows)} buckets, {format_duration(low)} less"
-        found.append(Drop(words, drop.rows, drop.dimension, drop.changes, drop.price))
+        found.append(replace(drop, words=words))
         least, most = least + low, most + high
         gone = {row.bucket for row in drop.rows}
         left = [row for row in left if row.bucket not in gone]
@@ -227,7 +237,7 @@ def _wider_step(
         if gone:
             words = f"batch sizes {', '.join(map(str, kept))} instead of {len(values)}"
             price = f"up to {wide - 1} padded rows in a decode step"
-            return Drop(words, gone, 0, {name: wide}, price)
+            return Drop(f"{name}={wide}", words, gone, 0, {name: wide}, price)
     return None
 
 
@@ -264,6 +274,7 @@ def _near_twin(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
     gone = tuple(row for row in rows if row.bucket[2] == twin)
     padding = 100 * (last - twin) / last
     return Drop(
+        f"{name}={before}",
         f"{twin:,} blocks beside {last:,}", gone, 2, {name: before},
         f"{padding:.0f} % more padding above {before:,} blocks",
     )  # fmt: skip
@@ -271,7 +282,6 @@ def _near_twin(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
 
 def _contexts(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
     """Prompt buckets with a context, where neither prefixes nor chunks have one."""
-    name = "VLLM_PROMPT_CTX_BUCKET_MAX"
     gone = tuple(row for row in rows if row.bucket[2] > 0)
     if not gone or len(gone) == len(rows) or not _no_prefixes(facts):
         return None
@@ -281,15 +291,25 @@ def _contexts(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
         return None
     times = _times(gone)
     changes: dict[str, Value] = {}
-    if reads_ranges(facts.summary) and knows(facts.summary, name):
-        changes = {name: 0}
-    elif not knows(facts.summary, BUCKET_FILE):
+    if context_max_leaves_zero(facts.summary):
+        changes = {CONTEXT_MAX: 0}
+        change = f"{CONTEXT_MAX}=0"
+    elif knows(facts.summary, BUCKET_FILE):
+        change = (
+            f"{BUCKET_FILE} with the {len(rows) - len(gone)} prompt buckets of context 0, "
+            "and the decode buckets that stay"
+        )
+    else:
         return None
     return Drop(
-        "prompts with a context, which prefix caching is off for", gone, 2, changes,
+        change,
+        "no prompt buckets with a context, as prefix caching is off",
+        gone,
+        2,
+        changes,
         f"a prompt that is split compiles when it comes ({format_duration(min(times))} to "
         f"{format_duration(max(times))} each)",
-    )  # fmt: skip
+    )
 
 
 def _no_prefixes(facts: RunFacts) -> bool:

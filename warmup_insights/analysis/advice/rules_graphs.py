@@ -38,7 +38,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
     bound = _most_tokens(facts.summary)
     kept = [size for size in sizes if size <= _next_size(sizes, bound)]
     dropped = len(sizes) - len(kept)
-    if bound is not None and dropped >= LEAST_DROPPED * len(sizes):
+    if bound is not None and dropped > LEAST_DROPPED * len(sizes):
         gain = _dropped_s(facts.summary, sizes, len(kept))
         memory = graphs.memory_bytes or 0
         effect = f"{dropped} of {len(sizes)} sizes less"

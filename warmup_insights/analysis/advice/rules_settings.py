@@ -37,9 +37,6 @@ def dead_settings(facts: RunFacts) -> Iterator[Finding]:
         life = dead_in(summary.engine.name, version, name)
         if life is None or name in summary.defaults or _was_read(facts, name):
             continue
-        # The runtime prints the strategy that it derived under the variable's name.
-        if life.state == "deprecated" and "bucketing_strategy" in summary.config:
-            continue
         found.append((name, value, life))
     warned = [n.text for n in summary.notes if n.topic == "setting_renamed"]
     if not found:

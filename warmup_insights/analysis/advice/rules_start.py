@@ -236,7 +236,7 @@ def profile_shape(facts: RunFacts) -> Iterator[Finding]:
     effect = (
         "a smaller shape to measure with; what compiling it takes is not known here"
     )
-    price = f"prompts above {longest:,} tokens run in chunks"
+    price = f"prompts above {longest:,} tokens run in chunks, which have a context"
     if is_needed:
         change, price = "nothing: prompts of that length come", ""
         effect = "no figure: what this run compiled is kept by a recipe cache on disk"
