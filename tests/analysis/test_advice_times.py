@@ -29,7 +29,14 @@ from tests.analysis.advice_cases import (
     phased,
     profiled,
 )
-from tests.analysis.builders import changed, config, facts_of, summary_of
+from tests.analysis.builders import (
+    changed,
+    config,
+    facts_of,
+    generated,
+    started,
+    summary_of,
+)
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import (
     Finding,
@@ -47,7 +54,15 @@ from warmup_insights.analysis.advice import (
 from warmup_insights.analysis.advice.history import alike, kind_of_start
 from warmup_insights.analysis.advice.setting_lives import LIVES, knows
 from warmup_insights.analysis.advice.start import start_of
-from warmup_insights.model.events import BucketMiss, Note, PhaseMarked, WarmupFinished
+from warmup_insights.model.events import (
+    BucketMiss,
+    BucketUsed,
+    EngineInitialized,
+    GraphsCaptured,
+    Note,
+    PhaseMarked,
+    WarmupFinished,
+)
 
 OWN = {
     rule.name
@@ -131,7 +146,7 @@ def test_the_largest_part_of_a_whole_start_comes_first(path: Path):
         findings = advise(facts)
         assert conflicts(findings) == []
         start = start_of(facts.summary)
-        if start is None:
+        if start is None or start.of:
             continue
         seconds = facts.summary.time.seconds_by_phase()
         assert seconds[findings[0].phase] == max(seconds.values())
@@ -347,6 +362,19 @@ def test_a_log_without_its_beginning_has_no_parts():
     assert start_of(summary_of(cut)) is None
 
 
+def test_the_end_of_a_log_states_what_graph_capture_took():
+    events = [
+        started("vllm", device_kind="cuda"),
+        GraphsCaptured(duration_s=11412.0, time=T0 + 1),
+        EngineInitialized(duration_s=11629.9, time=T0 + 84),
+    ]
+    (finding,) = advise(facts_of(events, source_kind="log"))
+    assert finding.rule == "capture_sizes"
+    assert "of engine initialisation (98 %)" in finding.title
+    events[1] = GraphsCaptured(duration_s=30.0, time=T0 + 1)
+    assert advise(facts_of(events, source_kind="log")) == []
+
+
 # --- history and settings -------------------------------------------------------------
 
 
@@ -378,6 +406,12 @@ def test_a_recipe_cache_on_disk_may_have_made_a_start_warm(recipes, kind):
     assert kind_of_start(facts.summary) == kind
     rules = [f.rule for f in advise(facts)]
     assert ("startup_probe" in rules) == (kind == "cold")
+
+
+def skipping():
+    """A start without warm-up, whose buckets are listed."""
+    buckets = generated("prompt", [(1, 128, 0), (1, 256, 0)])
+    return [SKIPPED[0], buckets, *SKIPPED[1:]]
 
 
 def test_only_cold_whole_starts_give_a_probe():
@@ -425,6 +459,21 @@ def test_every_life_has_a_first_or_a_last_version():
     for life in LIVES:
         assert life.first or life.last
         assert bool(life.last) == bool(life.state) == bool(life.because)
+
+
+def test_the_price_of_skipping_is_the_first_request_less_the_second():
+    """62 s and 41 s: 21 s were compilation, the rest is the request itself."""
+    shape, bucket = (1, 100, 0), (1, 128, 0)
+    missed = BucketMiss(phase="prompt", shape=shape, fallback=bucket)
+    uses = [
+        BucketUsed(phase="prompt", shape=shape, bucket=bucket, duration_s=seconds)
+        for seconds in (62.0, 41.0)
+    ]
+    finding = found([*skipping(), missed, *uses], "warmup_skipped")
+    assert finding.numbers["compile_s"] == pytest.approx(21.0)
+    assert "21 s" in finding.effect
+    finding = found([*skipping(), missed, uses[0]], "warmup_skipped")
+    assert "compile_s" not in finding.numbers
 
 
 def test_old_settings_are_one_finding():

@@ -569,6 +569,8 @@ class UsedShape(Part):
     """Steps of the leading rank."""
     duration_s: float | None = None
     """Seconds of these steps."""
+    first_s: float | None = None
+    """Seconds of the first of them."""
 
 
 class SleepFacts(Part):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import Miss, RunSummary
 from warmup_insights.units import format_duration
 
 
@@ -72,6 +73,17 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     numbers: dict[str, float | int | str] = {
         "num_shapes": len(covered), "num_warnings": count,
     }  # fmt: skip
+    spent = _compiling_s(summary, covered)
+    took = (
+        "what each takes is the first request of a shape less the next, which a "
+        "recorded run has"
+    )
+    if spent is not None:
+        numbers["compile_s"] = spent
+        took = (
+            f"{format_duration(spent)} for those whose shape came again, the first "
+            "request less the others"
+        )
     price = "the time of a warm-up, which no run of this model here has shown"
     if warm:
         numbers["warmup_s"] = median(warm)
@@ -84,12 +96,25 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
         numbers,
         "VLLM_SKIP_WARMUP",
         f"VLLM_SKIP_WARMUP=false{file}",
-        f"{count_of(len(covered), 'compilation')} less that a request waits for; what "
-        "each takes is the first request of a shape less the second, which a recorded "
-        f"run has{unknown}",
+        f"{count_of(len(covered), 'compilation')} less that a request waits for; {took}"
+        f"{unknown}",
         changes={"VLLM_SKIP_WARMUP": "false"},
         price=price,
     )
+
+
+def _compiling_s(summary: RunSummary, misses: Iterable[Miss]) -> float | None:
+    """What the first request of each shape took longer than the next ones of it."""
+    shapes = {(miss.phase, miss.shape) for miss in misses}
+    found = [
+        use.first_s - (use.duration_s - use.first_s) / (use.count - 1)
+        for use in (summary.serving.uses if summary.serving is not None else ())
+        if (use.phase, use.shape) in shapes
+        and use.count > 1
+        and use.first_s is not None
+        and use.duration_s is not None
+    ]
+    return sum(max(0.0, seconds) for seconds in found) if found else None
 
 
 RULES = (
@@ -107,6 +132,7 @@ RULES = (
         "warm-up was skipped and shapes within its ranges were missed",
         "status, misses, bucket lists or ranges",
         warmup_skipped,
+        formula="seconds of the first request of a shape - mean of its next ones",
         margin="shapes beyond the ranges are another rule's: a warm-up would not have "
         "prepared them",
         source="vllm-gaudi environment variables: VLLM_SKIP_WARMUP",
