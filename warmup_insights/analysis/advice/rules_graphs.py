@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    severity_of,
+)
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.figures import BY_NAME
@@ -21,49 +28,19 @@ LEAST_DROPPED = 0.1
 
 
 def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
-    """CUDA graphs are captured at sizes that no batch can have."""
+    """CUDA graphs are captured at more sizes than batches can have."""
     start, graphs = facts.start, facts.summary.graphs
     seconds = start.worth("graph_capture") if start is not None else None
     if start is None or seconds is None or graphs is None:
         return
     sizes = capture_list(facts.summary)
-    numbers: dict[str, float | int | str] = {
-        "capture_s": seconds, "start_s": start.wall_s,
-    }  # fmt: skip
+    numbers: dict[str, Value] = {"capture_s": seconds, "start_s": start.wall_s}
     each = seconds / graphs.captured if graphs.captured else None
     title = f"Graph capture took {start.of_all(seconds)}"
-    if sizes and graphs.captured and each is not None:
+    if sizes and graphs.captured:
         numbers |= {"num_graphs": graphs.captured, "num_sizes": len(sizes)}
         title += f": {graphs.captured} graphs of {len(sizes)} sizes up to {max(sizes)}"
-    bound = _most_tokens(facts.summary)
-    kept = [size for size in sizes if size <= _next_size(sizes, bound)]
-    dropped = len(sizes) - len(kept)
-    if bound is not None and dropped > LEAST_DROPPED * len(sizes):
-        gain = _dropped_s(facts.summary, sizes, len(kept))
-        memory = graphs.memory_bytes or 0
-        effect = f"{dropped} of {len(sizes)} sizes less"
-        if memory:
-            effect += f", and up to {format_bytes(memory * dropped / len(sizes))}"
-        limit = max(kept)
-        setting, change, changes = _limit_of(facts.summary, kept, limit)
-        yield Finding(
-            "capture_sizes",
-            severity_of(start.share(seconds)),
-            f"{title}, for {_most_requests(facts.summary)}.",
-            {**numbers, "largest_useful": limit, "num_dropped": dropped},
-            setting,
-            change,
-            effect,
-            changes=changes,
-            gain_s=gain,
-            price=f"a batch of more than {limit} tokens runs without a graph",
-            ways=(Way(f"--max-num-seqs {limit}", "no more requests at once than that",
-                      {"max_num_seqs": limit}),),
-            phase="graph_capture",
-            part_s=seconds,
-        )  # fmt: skip
-        return
-    yield Finding(
+    finding = Finding(
         "capture_sizes",
         severity_of(start.share(seconds)),
         f"{title}.",
@@ -78,6 +55,40 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         price="a larger batch runs without a graph",
         phase="graph_capture",
         part_s=seconds,
+    )
+    yield _bounded(facts.summary, finding, sizes) or finding
+
+
+def _bounded(
+    summary: RunSummary, finding: Finding, sizes: Sequence[int]
+) -> Finding | None:
+    """The finding with the sizes that batches can have; None where all may be used."""
+    bound = _most_tokens(summary)
+    kept = [size for size in sizes if size <= _next_size(sizes, bound)]
+    dropped = len(sizes) - len(kept)
+    if bound is None or dropped <= LEAST_DROPPED * len(sizes):
+        return None
+    limit = max(kept)
+    effect = f"{dropped} of {len(sizes)} sizes less"
+    if summary.graphs is not None and summary.graphs.memory_bytes:
+        memory = summary.graphs.memory_bytes * dropped / len(sizes)
+        effect += f", and up to {format_bytes(memory)}"
+    setting, change, changes = _limit_of(summary, kept, limit)
+    fewer = Way(
+        f"--max-num-seqs {limit}", "no more requests at once", {"max_num_seqs": limit}
+    )
+    return replace(
+        finding,
+        title=f"{finding.title.removesuffix('.')}, for {_most_requests(summary)}.",
+        numbers={**finding.numbers, "largest_useful": limit, "num_dropped": dropped},
+        setting=setting,
+        suggestion=change,
+        effect=effect,
+        details=(),
+        changes=changes,
+        gain_s=_dropped_s(summary, sizes, len(kept)),
+        price=f"a batch of more than {limit} tokens runs without a graph",
+        ways=(fewer,),
     )
 
 
@@ -155,7 +166,7 @@ def _dropped_s(
 
 def _limit_of(
     summary: RunSummary, kept: Sequence[int], limit: int
-) -> tuple[str, str, dict[str, float | int | str]]:
+) -> tuple[str, str, dict[str, Value]]:
     """Setting, change and values that keep the sizes up to a limit."""
     name = "max_cudagraph_capture_size"
     if knows(summary, name):

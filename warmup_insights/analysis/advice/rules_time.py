@@ -9,6 +9,7 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Rule,
+    Value,
     count_of,
     severity_of,
 )
@@ -54,53 +55,51 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     if not covered:
         return
     is_known = all(found is not None for found in beyond)
-    where = "within its ranges " if is_known else ""
-    unknown = (
-        "" if is_known else "; the run prints no ranges, so warm-up may not hold them"
-    )
     count = sum(miss.count for miss in covered)
-    warm = [
-        seconds
-        for other in facts.history
-        if is_same_model(summary, other)
-        and (seconds := BY_NAME["warmup_s"].trusted(other))
-    ]
-    file = (
-        f", or {BUCKET_FILE} with the shapes that come"
-        if knows(summary, BUCKET_FILE)
-        else ""
-    )
-    numbers: dict[str, float | int | str] = {
-        "num_shapes": len(covered), "num_warnings": count,
-    }  # fmt: skip
-    spent = _compiling_s(summary, covered)
-    took = (
-        "what each takes is the first request of a shape less the next, which a "
-        "recorded run has"
-    )
-    if spent is not None:
-        numbers["compile_s"] = spent
-        took = (
-            f"{format_duration(spent)} for those whose shape came again, the first "
-            "request less the others"
-        )
-    price = "the time of a warm-up, which no run of this model here has shown"
-    if warm:
-        numbers["warmup_s"] = median(warm)
-        price = f"{format_duration(median(warm))} of warm-up at each start"
+    spent, warmup = _compiling_s(summary, covered), _usual_warmup_s(facts)
+    numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
+    numbers |= {"compile_s": spent} if spent is not None else {}
+    numbers |= {"warmup_s": warmup} if warmup is not None else {}
+    has_file = knows(summary, BUCKET_FILE)
     yield Finding(
         "warmup_skipped",
         "medium" if is_known else "low",
-        f"Warm-up was skipped, and {count_of(len(covered), 'shape')} {where}"
-        f"compiled while serving ({count_of(count, 'warning')}).",
+        f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
+        f"{'within its ranges ' if is_known else ''}compiled while serving "
+        f"({count_of(count, 'warning')}).",
         numbers,
         "VLLM_SKIP_WARMUP",
-        f"VLLM_SKIP_WARMUP=false{file}",
-        f"{count_of(len(covered), 'compilation')} less that a request waits for; {took}"
-        f"{unknown}",
+        "VLLM_SKIP_WARMUP=false"
+        + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
+        f"{count_of(len(covered), 'compilation')} less that a request waits for; "
+        + (
+            "what each takes is the first request of a shape less the next, which a "
+            "recorded run has"
+            if spent is None
+            else f"{format_duration(spent)} for those whose shape came again, the first "
+            "request less the others"
+        )
+        + (
+            ""
+            if is_known
+            else "; the run prints no ranges, so these may be outside them"
+        ),
         changes={"VLLM_SKIP_WARMUP": "false"},
-        price=price,
+        price="the time of a warm-up, which no run of this model here has shown"
+        if warmup is None
+        else f"{format_duration(warmup)} of warm-up at each start",
     )
+
+
+def _usual_warmup_s(facts: RunFacts) -> float | None:
+    """The median warm-up of other runs of the same model, version and device."""
+    seen = [
+        seconds
+        for other in facts.history
+        if is_same_model(facts.summary, other)
+        and (seconds := BY_NAME["warmup_s"].trusted(other))
+    ]
+    return median(seen) if seen else None
 
 
 def _compiling_s(summary: RunSummary, misses: Iterable[Miss]) -> float | None:

@@ -196,13 +196,12 @@ def _reader(
             f"{format_bytes(known.size_bytes)} of page cache",
             (streamer, local),
         )
-    why = (
-        f"not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
-        f"{format_bytes(known.available_bytes)} of host memory"
-        if not fits
-        else streamer.price
-    )
-    price = streamer.price if why == streamer.price else f"{streamer.price}; {why}"
+    price = streamer.price
+    if not fits:
+        price += (
+            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
+            f"{format_bytes(known.available_bytes)} of host memory"
+        )
     return "load_format", streamer.suggestion, {}, price, (local, quantised)
 
 
