@@ -54,6 +54,7 @@ from warmup_insights.analysis.advice import (
 from warmup_insights.analysis.advice.history import alike, kind_of_start
 from warmup_insights.analysis.advice.setting_lives import LIVES, knows
 from warmup_insights.analysis.advice.start import start_of
+from warmup_insights.analysis.advice.strategy import regenerated, reproduces
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
@@ -278,6 +279,31 @@ def test_a_context_range_is_named_where_it_leaves_no_context():
     long = {"max_model_len": 32768, "max_num_batched_tokens": 32768}
     events = gaudi_steps(steps, PROMPT_STEPS, **NO_PREFIXES | long)
     assert found(events, "prompt_buckets").changes == {}
+
+
+def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets():
+    """60 of 2,048 tokens by 128 and by contexts, against 35 exponential ones."""
+    limits = {
+        "max_num_seqs": 4, "max_model_len": 1024, "max_num_batched_tokens": 1024,
+        "use_contiguous_pa": "False", "prefix_caching": "True",
+    }  # fmt: skip
+    empty = gaudi_steps({(1, 1, 1): 1.0}, {(1, 128, 0): 1.0}, num_blocks=64, ranges=False,
+                        bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    made = regenerated(summary_of(empty), "lin")
+    steps = [dict.fromkeys(made[phase], 1.5) for phase in ("decode", "prompt")]
+    events = gaudi_steps(*steps, num_blocks=64, ranges=False,
+                         bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    assert reproduces(summary_of(events))
+    fewer = regenerated(summary_of(events), "exp")
+    (way,) = found(events, "prompt_buckets").ways
+    assert way.changes == {"VLLM_EXPONENTIAL_BUCKETING": "true"}
+    assert (
+        f"{len(fewer['prompt'])} prompt and {len(fewer['decode'])} decode" in way.price
+    )
+    odd = gaudi_steps(steps[0], {**steps[1], (1, 130, 0): 1.5}, num_blocks=64,
+                      ranges=False, bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    assert not reproduces(summary_of(odd))
+    assert found(odd, "prompt_buckets").ways == ()
 
 
 def test_a_profile_run_is_not_made_smaller_than_the_prompts_that_come():
