@@ -23,6 +23,8 @@ from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
+LIMITS = (8, 32, 128)
+"""Sizes up to which capturing is counted, where nothing bounds the batch."""
 LEAST_DROPPED = 0.1
 """Share of the sizes that have to go before a change is worth it."""
 
@@ -35,11 +37,13 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         return
     sizes = capture_list(facts.summary)
     numbers: dict[str, Value] = {"capture_s": seconds, "start_s": start.wall_s}
-    each = seconds / graphs.captured if graphs.captured else None
     title = f"Graph capture took {start.of_all(seconds)}"
-    if sizes and graphs.captured:
-        numbers |= {"num_graphs": graphs.captured, "num_sizes": len(sizes)}
-        title += f": {graphs.captured} graphs of {len(sizes)} sizes up to {max(sizes)}"
+    if sizes:
+        numbers |= {
+            "num_sizes": len(sizes),
+            "num_graphs": graphs.captured or len(sizes),
+        }
+        title += f": {len(sizes)} sizes up to {max(sizes)}"
     finding = Finding(
         "capture_sizes",
         severity_of(start.share(seconds)),
@@ -47,16 +51,25 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         numbers,
         "cudagraph_capture_sizes",
         _limited_words(facts.summary),
-        f"each graph costs {format_duration(each)}"
-        if each is not None
-        else "no figure: the number of graphs is not known",
-        tuple(_table(sizes, each, graphs.captured)),
-        gain_s=(0.0, seconds),
+        f"each size costs {format_duration(seconds / len(sizes))}"
+        if sizes
+        else "no figure: the sizes are not known",
+        tuple(_table(sizes, seconds)),
+        gain_s=(0.0, seconds * _share_above(sizes)),
         price="a larger batch runs without a graph",
         phase="graph_capture",
         part_s=seconds,
     )
-    yield _bounded(facts.summary, finding, sizes) or finding
+    bounded = _bounded(facts.summary, finding, sizes)
+    is_known = bool(sizes) and _most_tokens(facts.summary) is not None
+    if bounded is not None or not is_known or start.dominant == "graph_capture":
+        yield bounded or finding
+
+
+def _share_above(sizes: Sequence[int]) -> float:
+    """Of the sizes, those above the smallest limit that is shown."""
+    above = sum(size > LIMITS[0] for size in sizes)
+    return above / len(sizes) if sizes else 1.0
 
 
 def _bounded(
@@ -187,19 +200,15 @@ def _limited_words(summary: RunSummary) -> str:
     )
 
 
-def _table(
-    sizes: Sequence[int], each: float | None, captured: int | None
-) -> Iterator[str]:
+def _table(sizes: Sequence[int], seconds: float) -> Iterator[str]:
     """What the capture would take with fewer sizes."""
-    if not sizes or each is None or captured is None:
-        return
-    per_size = each * captured / len(sizes)
-    for limit in (8, 32, 128):
+    for limit in LIMITS:
         kept = sum(size <= limit for size in sizes)
         if 0 < kept < len(sizes):
+            less = seconds * (len(sizes) - kept) / len(sizes)
             yield (
                 f"up to {limit}: {kept} of {len(sizes)} sizes, about "
-                f"{format_duration(per_size * (len(sizes) - kept))} less"
+                f"{format_duration(less)} less"
             )
 
 
