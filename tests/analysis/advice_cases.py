@@ -91,7 +91,10 @@ def captured(
     )
     extra = (config(**names, **settings),)
     if fits is not None:
-        extra = (*extra, KVCacheAllocated(num_tokens=4096, max_concurrency=fits))
+        extra = (
+            *extra,
+            KVCacheAllocated(num_tokens=int(1024 * fits), max_concurrency=fits),
+        )
     head = phased(("configure", 20.0), extra=extra)[:-1]
     return [*head, bar, done, ServerReady(time=T0 + 20 + seconds)]
 

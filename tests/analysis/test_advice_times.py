@@ -356,6 +356,10 @@ def test_graphs_follow_what_the_cache_holds():
     drafts = "SpeculativeConfig(method='mtp', num_spec_tokens=3)"
     events = captured(SIZES, 200.0, 1.81, speculative_config=drafts)
     assert found(events, "capture_sizes").changes == {"max_cudagraph_capture_size": 16}
+    # 64 requests of 16,384 tokens are many more short ones: only what no batch has goes.
+    assert found(captured(SIZES, 200.0, 64.0), "capture_sizes").changes == {
+        "max_cudagraph_capture_size": 128
+    }
     old = captured(SIZES, 200.0, 1.81)
     old[0] = changed(old[0], version="0.10.2")
     assert found(old, "capture_sizes").changes == {

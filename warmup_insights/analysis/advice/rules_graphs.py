@@ -25,6 +25,8 @@ from warmup_insights.units import format_bytes, format_duration
 
 LIMITS = (8, 32, 128)
 """Sizes up to which capturing is counted, where nothing bounds the batch."""
+SHORT_REQUEST = 512
+"""Tokens of a request that is taken as short."""
 LEAST_DROPPED = 0.1
 """Share of the sizes that have to go before a change is worth it."""
 
@@ -113,10 +115,17 @@ def capture_list(summary: RunSummary) -> list[int]:
 
 
 def _most_tokens(summary: RunSummary) -> int | None:
-    """Tokens of the largest decode batch: twice what the KV cache holds at full length."""
+    """Tokens of the largest decode batch that the limits and the KV cache allow.
+
+    Requests are rarely of full length: the cache counts for twice as many as it holds at
+    full length, and for as many short ones as it has room for.
+    """
     seqs = summary.setting("max_num_seqs")
     fits = BY_NAME["max_concurrency"].trusted(summary)
-    bounds = [math.ceil(2 * fits)] if fits else []
+    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
+    bounds = []
+    if fits and tokens:
+        bounds.append(math.ceil(max(2 * fits, tokens / SHORT_REQUEST)))
     bounds += [int(seqs)] if seqs else []
     if not bounds:
         return None
@@ -142,9 +151,10 @@ def _most_requests(summary: RunSummary) -> str:
         summary.setting("max_model_len"),
     )
     fits = BY_NAME["max_concurrency"].trusted(summary)
-    if fits and (not seqs or 2 * fits < seqs):
-        of = f" of {int(length):,} tokens" if length else ""
-        return f"a KV cache of {fits:.3g} requests{of}"
+    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
+    if fits and tokens and (not seqs or max(2 * fits, tokens / SHORT_REQUEST) < seqs):
+        of = f" of {int(length):,}" if length else ""
+        return f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
     return f"max_num_seqs={int(seqs or 0)}"
 
 
@@ -288,11 +298,11 @@ RULES = (
         "a log that holds the whole start: capture times; sizes, KV cache concurrency "
         "and max_num_seqs for the change",
         capture_sizes,
-        formula="time on the bar until the sizes above min(max_num_seqs, 2 x concurrency) x "
-        "(1 + draft tokens) were captured; at least their number x the median of a "
-        "graph",
-        margin="twice the number of full-length requests; a larger batch runs without a "
-        "graph",
+        formula="time on the bar until the sizes above min(max_num_seqs, max(2 x concurrency, "
+        "KV tokens / 512)) x (1 + draft tokens) were captured; at least their number x "
+        "the median of a graph",
+        margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
+        "batch runs without a graph",
         source="vLLM config/compilation.py cudagraph_capture_sizes; gpu_model_runner.py "
         "captures the largest first",
         example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
