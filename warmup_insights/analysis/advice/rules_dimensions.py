@@ -96,7 +96,7 @@ def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
     seconds = sum(start.seconds.get(name, 0.0) for name in names)
     if not any(start.worth(name) for name in names):
         return
-    rows = [row for row in facts.rows if row.phase == phase and row.warmed]
+    rows = [r for r in facts.rows if r.phase == phase and r.warmed and r.bucket]
     timed = [row for row in rows if row.duration_s is not None]
     is_timed = (
         bool(timed)

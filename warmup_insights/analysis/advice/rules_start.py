@@ -20,6 +20,8 @@ _SHOWN_BY = {
     "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
     "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
 }  # fmt: skip
+_IMPORTING = ("import", "configure", "start_engine", "start_workers")
+"""Phases that are mostly imports: each new process does them again."""
 _DEBUG = ("VLLM_LOGGING_LEVEL", "VLLM_LOGGING_LEVEL=DEBUG prints its steps")
 _RECORDER = (
     "warmup-insights vllm",
@@ -55,11 +57,11 @@ def largest_part(facts: RunFacts) -> Iterator[Finding]:
 
 
 def slow_imports(facts: RunFacts) -> Iterator[Finding]:
-    """Python imports and configuration before the engine does anything."""
+    """Python imports, in each process, before the engine does anything."""
     start = facts.start
     if start is None:
         return
-    phases = [name for name in ("import", "configure") if name in start.seconds]
+    phases = [name for name in _IMPORTING if name in start.seconds]
     seconds = sum(start.seconds[name] for name in phases)
     if seconds < SLOW_IMPORTS_S or start.share(seconds) < SLOW_IMPORTS_SHARE:
         return
@@ -74,7 +76,7 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         "slow_imports",
         severity_of(start.share(seconds)),
-        f"Imports and configuration took {start.of_all(seconds)}.",
+        f"Importing and starting processes took {start.of_all(seconds)}.",
         {"imports_s": seconds, "start_s": start.wall_s},
         "PYTHONPROFILEIMPORTTIME",
         "image layers on a local disk, and bytecode compiled into the image (`python -m "
@@ -83,6 +85,9 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
         if typical
         else "PYTHONPROFILEIMPORTTIME=1 prints which import takes it; each process "
         "imports anew",
+        tuple(
+            f"{words_of(name)}: {start.of_all(start.seconds[name])}" for name in phases
+        ),
         gain_s=gain,
         price="a larger image",
         phase=max(phases, key=lambda name: start.seconds[name]),
@@ -305,14 +310,14 @@ RULES = (
     ),
     Rule(
         "slow_imports",
-        "imports and configuration took 20 s and a fifth of the start or more",
-        "a log that holds the whole start: phases import and configure",
+        "importing and starting processes took 20 s and a fifth of the start or more",
+        "a log that holds the whole start: phases before the engine loads anything",
         slow_imports,
         formula="seconds less the median of other starts of the same model, version and "
         "device",
         margin="no gain without two other starts",
         source="vLLM entrypoints; CPython -X importtime",
-        example="tensor parallel start on a simulated device: 36 of 55 s",
+        example="tensor parallel start on a simulated device: 39 of 55 s",
     ),
     Rule(
         "profile_run",

@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     OTHER_RANK,
+    is_whole,
     phase_s,
     weights_bytes,
     words_of,
@@ -34,9 +35,11 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     if start is None or seconds is None:
         return
     is_kept = any(
-        is_same_model(facts.summary, other) and not phase_s(other, "download")
+        is_same_model(facts.summary, other)
+        and phase_s(other, "load_weights")
+        and not phase_s(other, "download")
         for other in facts.history
-        if other.time.wall_s
+        if is_whole(other)
     )
     size = weights_bytes(facts.summary)
     rate = f"; {format_bytes(size)} at {_rate(size, seconds)}" if size else ""
