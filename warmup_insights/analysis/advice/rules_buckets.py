@@ -15,7 +15,13 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.strategy import integer, reads_ranges
+from warmup_insights.analysis.advice.strategy import (
+    integer,
+    reads_ranges,
+    regenerated,
+    reproduces,
+    strategy_of,
+)
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
 from warmup_insights.model.summary import PHASES, Miss, RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -166,8 +172,24 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         f"{count_of(len(needs), 'compilation')} less while serving, once warm-up is on",
         tuple(f"{miss.phase} {miss.shape}" for miss, _ in needs)[:MAX_LISTED],
         changes=highest,
-        price="more buckets to warm up, unless the steps grow with the ranges",
+        price=_more_buckets(facts.summary, highest),
     )
+
+
+def _more_buckets(summary: RunSummary, changes: dict[str, Value]) -> str:
+    """What wider ranges cost: how many buckets they make, where the rules give those."""
+    strategy = strategy_of(summary)
+    made = None
+    if strategy is not None and reproduces(summary):
+        made = regenerated(summary, strategy, changes)
+    if made is None:
+        return "more buckets to warm up, unless the steps grow with the ranges"
+    counts = [
+        f"{len(made[phase])} {phase} buckets instead of "
+        f"{len(summary.phase(phase).buckets)}"
+        for phase in PHASES
+    ]
+    return f"{' and '.join(counts)}, unless the steps grow with the ranges"
 
 
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
