@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parsers.files import LogReader
 from warmup_insights.analysis.advice import RULES
-from warmup_insights.analysis.advice.rules_settings import DEAD_SETTINGS
+from warmup_insights.analysis.advice.setting_lives import LIVES
 from warmup_insights.analysis.check import SHORT_NAMES
 from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.summary import summarize
@@ -51,22 +51,29 @@ def sections() -> str:
 
 
 def settings() -> str:
-    """The settings that died."""
+    """From when to when the engines read a setting."""
     rows = [
         (
-            f"`{_readable(dead.pattern)}`",
-            f"{dead.engine} {'.'.join(map(str, dead.since))}",
-            dead.state,
-            f"`{_readable(dead.instead)}`" if dead.instead else "",
-            dead.because,
+            f"`{_readable(life.pattern)}`",
+            life.engine,
+            _version(life.first),
+            _version(life.last),
+            life.state,
+            f"`{_readable(life.instead)}`" if life.instead else "",
+            life.because,
         )
-        for dead in DEAD_SETTINGS
+        for life in LIVES
     ]
-    return table(("setting", "since", "state", "instead", "why"), rows)
+    header = ("setting", "engine", "first", "until", "then", "instead", "why")
+    return table(header, rows)
+
+
+def _version(numbers: tuple[int, ...] | None) -> str:
+    return ".".join(map(str, numbers)) if numbers else ""
 
 
 def _readable(pattern: str) -> str:
-    text = re.sub(r"\(\?:MULTIMODAL_\)\?", "[MULTIMODAL_]", pattern)
+    text = pattern.replace("(?:MULTIMODAL_)?", "[MULTIMODAL_]")
     text = re.sub(r"\((?:\?:)?([A-Z_|]+)\)", lambda m: m[1].replace("|", "/"), text)
     return text.replace(r"\1", "...")
 

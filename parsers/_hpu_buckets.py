@@ -56,7 +56,9 @@ def _ignored(
 
 
 def _setting(match: re.Match[str]) -> Made:
-    return ConfigRecorded(environment={match["key"]: match["value"]})
+    key, value = match["key"], match["value"]
+    defaults = [key] if match["default"] == value else []
+    return ConfigRecorded(environment={key: value}, defaults=defaults)
 
 
 PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"
@@ -195,13 +197,22 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "bucket_environment",
         "_BUCKET_",
         r"(?P<key>VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_"
-        r"(?:MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT))=(?P<value>-?\d{1,12}) \(default:",
+        r"(?:MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT))=(?P<value>-?\d{1,12}) \(default:"
+        r"(?P<default>[\w-]{0,20})",
         build=_setting,
         device="hpu",
         samples=(
             Sample(
                 "VLLM_DECODE_BS_BUCKET_STEP=32 (default:32)",
-                {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "32"}},
+                {
+                    "environment": {"VLLM_DECODE_BS_BUCKET_STEP": "32"},
+                    "defaults": ["VLLM_DECODE_BS_BUCKET_STEP"],
+                },
+            ),
+            Sample(
+                "INFO 01-27 22:07:26 [linear.py:116] VLLM_DECODE_BS_BUCKET_STEP=4 "
+                "(default:32)",
+                {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
             ),
         ),
     ),

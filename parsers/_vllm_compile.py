@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from parsers._vllm_loading import SECONDS, marked, phase_rule
+from parsers._vllm_loading import SECONDS, marked
 from parsers.base import LineRule, Made, Sample
+from parsers.convert import text_of
 from parsers.signals import RankNamed
 from warmup_insights.model.events import (
     CompileFinished,
@@ -27,7 +28,8 @@ TAG = r"(?:\[[^\]\s]{1,60}\] )?"
 
 
 def _compile_started(match: re.Match[str]) -> list[Made]:
-    marked = PhaseMarked(name="compile", edge="start")
+    path = match["path"]
+    marked = PhaseMarked(name="compile", edge="start", path=path and text_of(path))
     folder = _RANK_FOLDER.search(match[0])
     return [marked, RankNamed(int(folder[1]))] if folder else [marked]
 
@@ -134,24 +136,30 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "compile_started",
         ("for vLLM's torch.compile", "Starting torch.compile"),
-        rf"{TAG}(?:Using cache directory: .{{1,300}} for vLLM's torch\.compile|"
+        rf"{TAG}(?:Using cache directory: (?P<path>.{{1,300}}) for vLLM's torch\.compile|"
         r"Starting torch\.compile\s*$)",
         build=_compile_started,
         samples=(
             Sample(
                 "INFO 07-16 20:02:46 [backends.py:1094] Using cache directory: /c for "
                 "vLLM's torch.compile",
-                {"name": "compile", "edge": "start"},
+                {"name": "compile", "edge": "start", "path": "/c"},
             ),
         ),
     ),
-    phase_rule(
+    LineRule(
         "compile_saved",
         "saved AOT compiled function",
-        rf"{TAG}saved AOT compiled function to ",
-        "compile",
-        "end",
-        "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
+        rf"{TAG}saved AOT compiled function to (?P<path>\S{{1,300}})",
+        PhaseMarked,
+        fixed=marked("compile", "end"),
+        samples=(
+            Sample(
+                "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to "
+                "/c",
+                {"name": "compile", "edge": "end", "path": "/c"},
+            ),
+        ),
     ),
     LineRule(
         "compile_note",

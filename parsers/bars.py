@@ -25,6 +25,7 @@ STEP_BARS = {
     "Unified Attention warmup": "unified",
 }
 _LIST_LIMIT = 5000
+_STATES_LIMIT = 1000
 
 
 def bar_phase(state: RankState) -> str | None:
@@ -120,15 +121,26 @@ def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
     ]  # fmt: skip
 
 
+def capture_bar(state: RankState, made: BarUpdate, origin: Origin) -> None:
+    """Keep the state of a bar over CUDA graphs: the last one, and how it came there."""
+    key = f"{made.name}/{made.total}"
+    state.captures[key] = (made, origin)
+    states = state.capture_states.setdefault(key, [])
+    if states and made.done < states[-1][0]:
+        states.clear()
+    if len(states) < _STATES_LIMIT and (not states or made.done > states[-1][0]):
+        states.append((made.done, made.elapsed_s))
+
+
 def captures_done(state: RankState) -> list[Event]:
     """The last state of every capture bar."""
     return [
         CaptureProgress(
             mode=_capture_mode(bar.name), captured=bar.done, total=bar.total,
-            duration_s=bar.elapsed_s,
+            duration_s=bar.elapsed_s, states=state.capture_states.get(key, []),
             time=origin.time, rank=origin.rank, line=origin.line,
         )
-        for bar, origin in state.captures.values()
+        for key, (bar, origin) in state.captures.items()
     ]  # fmt: skip
 
 

@@ -99,7 +99,7 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
 }
 _TEXT = frozenset(
     {"name", "stage", "message", "model", "version", "text", "reason", "what", "detail",
-     "engine", "part", "condition", "key", "value", "mode", "strategy"}
+     "engine", "part", "condition", "key", "value", "mode", "strategy", "path"}
 )  # fmt: skip
 
 

@@ -97,6 +97,8 @@ class RankState:
     lazy_tokens: LazyCaptureStarted | None = None
     lazy_origin: Origin | None = None
     captures: dict[str, tuple[BarUpdate, Origin]] = field(default_factory=dict)
+    capture_states: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Of each of these bars: graphs so far and seconds, in the order drawn."""
     cache_bytes: list[int] = field(default_factory=list)
     cache_booked: bool = False
     section: str | None = None

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from parsers.bars import STEP_BARS, bar_phase, captures_done, stage_bar, warmup_bar
+from parsers.bars import (
+    STEP_BARS,
+    bar_phase,
+    capture_bar,
+    captures_done,
+    stage_bar,
+    warmup_bar,
+)
 from parsers.bench import BenchCollector
 from parsers.failures import Failures
 from parsers.pending import PendingStep, RankState
@@ -106,6 +113,7 @@ class RunTracker:
             state.captures for state in self._ranks.values() if state is not nameless
         ):
             first.captures, nameless.captures = nameless.captures, {}
+            first.capture_states = nameless.capture_states
             for key, (bar, origin) in first.captures.items():
                 origin = Origin(origin.time, min(ranked), origin.line)
                 first.captures[key] = (bar, origin)
@@ -218,8 +226,7 @@ class RunTracker:
         if phase is not None:
             return warmup_bar(state, phase, made, origin)
         if made.name.startswith("Capturing"):
-            key = f"{made.name}/{made.total}"
-            state.captures[key] = (made, origin)
+            capture_bar(state, made, origin)
             return []
         return stage_bar(state, made, origin)
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.analysis.advice_cases import TIME_CASES
 from tests.analysis.builders import (
     DECODES,
     PROMPTS,
@@ -24,16 +25,14 @@ from tests.analysis.builders import (
 )
 from tests.analysis.room_cases import ROOM_CASES, graphs_took, idle, killed
 from warmup_insights.analysis.advice import RULES, Finding, RunFacts, advise
-from warmup_insights.analysis.advice.rules_settings import DEAD_SETTINGS, read_version
+from warmup_insights.analysis.advice.setting_lives import LIVES, read_version
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
-    CompileFinished,
-    EngineInitialized,
+    ConfigRecorded,
     GraphCaptured,
     GraphsCaptured,
     LazyCapture,
-    MemoryMeasured,
     Note,
     RunStarted,
     ServerReady,
@@ -73,15 +72,6 @@ def recipes(value, seconds=60.0):
     return start_up(config(PT_HPU_RECIPE_CACHE_CONFIG=value), seconds=seconds)
 
 
-def compiled(seconds, *more, from_cache=False, engine="vllm"):
-    return [
-        started(engine),
-        CompileFinished(what="total", duration_s=seconds, from_cache=from_cache),
-        *more,
-        *finished(),
-    ]
-
-
 def lazy(count, startup=67):
     captures = [LazyCapture(num_tokens=n, duration_s=0.5) for n in range(count)]
     done = GraphsCaptured(count=startup, duration_s=4.0) if startup else None
@@ -101,13 +91,16 @@ def set_to(engine, version, name, value="1"):
     return [started(engine, version=version), config(**{name: value})]
 
 
+CONTIGUOUS = config(use_contiguous_pa="True")
+
 CASES = {
     "blocks_beyond_cache": (
-        [[started(), cache(10), generated("decode", DECODES)]],
+        [[started(), CONTIGUOUS, cache(10), generated("decode", DECODES)]],
         [
-            [started(), cache(16), generated("decode", DECODES)],
-            [started(), generated("decode", DECODES)],
-            [started(), cache(10), generated("decode", [(1, 128), (1, 256)])],
+            [started(), CONTIGUOUS, cache(16), generated("decode", DECODES)],
+            [started(), CONTIGUOUS, generated("decode", DECODES)],
+            [started(), CONTIGUOUS, cache(10), generated("decode", [(1, 128), (1, 256)])],
+            [started(), cache(10), generated("decode", DECODES)],
         ],
     ),
     "executed_differently": (
@@ -122,20 +115,9 @@ CASES = {
         [serving(MANY[0], MANY[1])],
         [serving(*MANY[:7]), serving(), timed(12)],
     ),
-    "costly_buckets": (
-        [timed(11)],
-        [timed(10), start_up()],
-    ),
     "recipe_cache": (
         [recipes(",false,1024"), recipes("/data/r,True,1024"), recipes("/mnt/nfs/r,false,1")],
         [recipes("/data/r,false,1024"), recipes(",false,1024", seconds=2), start_up()],
-    ),
-    "compile_cache": (
-        [compiled(52.0)],
-        [compiled(5.0), compiled(52.0, from_cache=True),
-         compiled(52.0, CompileFinished(what="graph", duration_s=1.0, from_cache=True)),
-         [started("vllm"), EngineInitialized(compile_s=52.0), *finished()],
-         compiled(52.0, engine="vllm-gaudi")],
     ),
     "garbage_collection": (
         [timed(12, gc_s=0.9)],
@@ -171,7 +153,7 @@ CASES = {
     ),
     "overridden_ranges": (
         [
-            set_to("vllm-gaudi", None, "VLLM_DECODE_BS_BUCKET_MAX", "64"),
+            set_to("vllm-gaudi", "0.26.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
             # Names of strategies are read since 0.20; sequences of a prefill are set
             # with it since 0.11.
             [*set_to("vllm-gaudi", "0.19.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
@@ -182,18 +164,17 @@ CASES = {
             set_to("vllm-gaudi", "0.11.2", "VLLM_PROMPT_BS_BUCKET_MAX", "4"),
             [*set_to("vllm-gaudi", "0.19.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
              config(VLLM_EXPONENTIAL_BUCKETING="false")],
-            [*set_to("vllm-gaudi", None, "VLLM_DECODE_BS_BUCKET_MAX", "64"),
+            [*set_to("vllm-gaudi", "0.26.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
              config(VLLM_BUCKETING_STRATEGY="lin")],
-            set_to("vllm-gaudi", None, "VLLM_DECODE_BS_BUCKET_MAX", "many"),
+            [*set_to("vllm-gaudi", "0.14.1", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
+             config(bucketing_strategy="linear_bucketing")],
+            [*set_to("vllm-gaudi", "0.14.1", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
+             ConfigRecorded(environment={"VLLM_PROMPT_BS_BUCKET_MIN": "1"},
+                            defaults=["VLLM_PROMPT_BS_BUCKET_MIN"])],
+            set_to("vllm-gaudi", None, "VLLM_DECODE_BS_BUCKET_MAX", "64"),
+            set_to("vllm-gaudi", "0.26.0", "VLLM_DECODE_BS_BUCKET_MAX", "many"),
             set_to("vllm-fork", None, "VLLM_DECODE_BS_BUCKET_MAX", "64"),
             start_up(),
-        ],
-    ),
-    "blocks_overwritten": (
-        [[started(), cache(4160), config(VLLM_DECODE_BLOCK_BUCKET_MAX="9000")]],
-        [
-            [started(), cache(9000), config(VLLM_DECODE_BLOCK_BUCKET_MAX="9000")],
-            [started(), config(VLLM_DECODE_BLOCK_BUCKET_MAX="9000")],
         ],
     ),
     "startup_probe": (
@@ -201,6 +182,7 @@ CASES = {
         [[started()], killed()],
     ),
     **ROOM_CASES,
+    **TIME_CASES,
 }  # fmt: skip
 
 
@@ -289,7 +271,8 @@ def test_the_probe_looks_at_the_runs_before():
     facts = facts_of(start_up(seconds=79.0), history)
     (finding,) = [f for f in advise(facts) if f.rule == "startup_probe"]
     assert finding.numbers["num_runs"] == 2
-    assert finding.suggestion == "periodSeconds: 10, failureThreshold: 45"
+    assert finding.numbers["longest_s"] == 300
+    assert finding.suggestion == "periodSeconds: 10, failureThreshold: 180"
     assert "startupProbe:" in finding.details
 
 
@@ -301,7 +284,6 @@ def test_the_probe_looks_at_the_runs_before():
         ("blocks_beyond_cache", CASES["blocks_beyond_cache"][0][0], ("num_kv_blocks",)),
         ("memory_plan", idle(80, 0.5), ("total_bytes",)),
         ("recipe_cache", recipes(",false,1024"), ("warmup_s",)),
-        ("costly_buckets", timed(11), ("steps_s", "warmup_s")),
         ("startup_probe", start_up(), ("ready_s",)),
     ],
 )
@@ -319,14 +301,6 @@ def test_lazy_capture_has_a_break_even():
     assert finding.suggestion == "keep capturing lazily"
     (finding,) = found(lazy(9), "lazy_capture")
     assert finding.suggestion == "capture at start"
-
-
-def test_the_ten_costliest_are_named_with_what_they_took():
-    events = timed(12)
-    events[2:2] = [MemoryMeasured(stage="profile_run", delta_bytes=1)]
-    (finding,) = found(events, "costly_buckets")
-    assert len(finding.details) == 10
-    assert finding.numbers == {"top_s": 20.0, "total_s": 24.0, "num_buckets": 12}
 
 
 def test_a_ratio_that_the_engine_printed_is_not_called_dead():
@@ -362,7 +336,9 @@ def test_versions_are_read(text, numbers):
 
 def test_dead_settings_say_what_they_became():
     """A renamed or deprecated setting names its successor; an ignored one may have none."""
-    assert all(dead.instead for dead in DEAD_SETTINGS if dead.state != "ignored")
+    assert all(
+        life.instead for life in LIVES if life.state in ("renamed", "deprecated")
+    )
     events = set_to("vllm-gaudi", "0.26.0", "VLLM_PROMPT_SEQ_BUCKET_STEP", "64")
     (finding,) = found(events, "dead_setting")
     assert "VLLM_PROMPT_QUERY_BUCKET_STEP" in finding.suggestion

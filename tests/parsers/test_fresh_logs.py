@@ -54,8 +54,8 @@ def runs_of(name: str) -> list[list[Event]]:
 
 def fact_of(event: Event) -> dict[str, Any]:
     fact = json.loads(encode(event))
-    fact.pop("time", None)
-    fact.pop("buckets", None)
+    for name in ("time", "buckets", "path", "states"):
+        fact.pop(name, None)
     if "message" in fact:
         fact["message"] = fact["message"][:MESSAGE]
     return fact

@@ -72,6 +72,8 @@ class ConfigRecorded(Event):
     settings: dict[str, Any] = {}
     """Flat mapping of engine arguments, features and the like."""
     environment: dict[str, str] = {}
+    defaults: list[str] = []
+    """Of these, what the line gives as the engine's own value: nobody set it."""
     engine: str | None = None
     version: str | None = None
     model: str | None = None
@@ -91,6 +93,8 @@ class PhaseMarked(Event):
     """`start` or `end`."""
     duration_s: float | None = None
     """What it took, as the engine states it; only with `end`."""
+    path: str | None = None
+    """Where it looks for results of earlier starts (`start`), or saved its own (`end`)."""
 
 
 class GapSeen(Event):
@@ -322,6 +326,8 @@ class CaptureProgress(Event):
     captured: int
     total: int
     duration_s: float | None = None
+    states: list[tuple[int, float]] = []
+    """Graphs so far and seconds on the bar's clock, for each state that was drawn."""
 
 
 class GraphsCaptured(Event):
@@ -595,7 +601,10 @@ class Note(Event):
     values: dict[str, Any] = {}
     """Figures of the topic. `gc_freeze`: `objects` that are kept from the collector and
     the `duration_s` of freezing them, which lies before the warm-up's own time;
-    `gc_unfreeze`: whether they were `lifted`."""
+    `gc_unfreeze`: whether they were `lifted`; `checkpoint`: `size_bytes`,
+    `available_bytes` of host memory and `filesystem`; `autotune`: `new` and `previous`
+    configurations saved, and the `path`; `profile_run`: the `shape` of a profile run
+    before there were buckets."""
 
 
 AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python 3.10

@@ -460,6 +460,8 @@ class CaptureBar(Part):
     """Graphs in all."""
     duration_s: float | None = None
     """Seconds on the clock of the bar."""
+    states: list[tuple[int, float]] = []
+    """Graphs so far and seconds on that clock, largest graphs first; at most 1,000."""
 
 
 class GraphFacts(Part):
@@ -551,6 +553,32 @@ class CompileFacts(Part):
     """`hit` when all came from a cache, `miss` when none did, `partial` between."""
     parts: list[CompilePart] = []
     """In order; totals of the engine are among them."""
+    directory: str | None = None
+    """Where the engine looks for compiled graphs of earlier starts."""
+    saved_to: str | None = None
+    """Where it saved a whole compiled function (AOT) for later ones."""
+
+
+class CheckpointFacts(Part):
+    """The files of the weights, all ranks together, as vLLM states them."""
+
+    size_bytes: int
+    """Size of all checkpoints that are read."""
+    available_bytes: int | None = None
+    """Host memory that was available before they were read."""
+    filesystem: str | None = None
+    """Type of the file system, as the engine names it: `EXT4`, `NFS`, ..."""
+
+
+class AutotuneFacts(Part):
+    """Kernel configurations that FlashInfer's autotuner saved."""
+
+    new: int
+    """Found at this start."""
+    previous: int
+    """Known from an earlier one."""
+    path: str
+    """The file that keeps them."""
 
 
 class UsedShape(Part):
@@ -568,6 +596,8 @@ class UsedShape(Part):
     """Steps of the leading rank."""
     duration_s: float | None = None
     """Seconds of these steps."""
+    first_s: float | None = None
+    """Seconds of the first of them."""
 
 
 class SleepFacts(Part):
@@ -735,6 +765,14 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """Null where nothing is known of the collector."""
     compile: CompileFacts | None = None
     """Null where no event mentions a compilation."""
+    checkpoint: CheckpointFacts | None = None
+    """Null where the engine states nothing of it."""
+    autotune: AutotuneFacts | None = None
+    """Null where no tuned kernels were saved."""
+    profile_shape: Bucket | None = None
+    """Shape of the profile run, where it is none of the buckets (HPU)."""
+    defaults: list[str] = []
+    """Settings of `config` that the engine printed as its own: nobody set them."""
     serving: Serving | None = None
     """Null where nothing came after the start-up."""
     progress: Progress = Progress()

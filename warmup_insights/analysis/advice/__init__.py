@@ -13,13 +13,18 @@ from typing import Any
 
 from warmup_insights.analysis.advice import (
     rules_buckets,
+    rules_compile,
+    rules_dimensions,
     rules_failure,
+    rules_graphs,
     rules_memory,
     rules_out_of_memory,
     rules_room,
     rules_serving,
     rules_settings,
+    rules_start,
     rules_time,
+    rules_weights,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
@@ -35,6 +40,11 @@ FAILURE_RULES: tuple[Rule, ...] = (
 )
 """The only rules for a start that failed: none tunes what does not run."""
 TUNING_RULES: tuple[Rule, ...] = (
+    *rules_weights.RULES,
+    *rules_start.RULES,
+    *rules_compile.RULES,
+    *rules_graphs.RULES,
+    *rules_dimensions.RULES,
     *rules_time.RULES,
     *rules_memory.RULES,
     *rules_buckets.RULES,
@@ -50,7 +60,17 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     if facts.summary.status == "failed":
         rules = [rule for rule in rules if rule not in TUNING_RULES]
     found = [finding for rule in rules for finding in rule.decide(facts)]
-    return sorted(found, key=lambda finding: _ORDER[finding.severity])
+    largest = facts.start.dominant if facts.start is not None else None
+    treated = {finding.phase for finding in found if finding.rule != "largest_part"}
+    if largest in treated:
+        found = [finding for finding in found if finding.rule != "largest_part"]
+    return sorted(found, key=lambda finding: _place(finding, largest))
+
+
+def _place(finding: Finding, largest: str | None) -> tuple[bool, int, float]:
+    """The largest part of the start first, then by weight, then the larger part."""
+    is_largest = largest is not None and finding.phase == largest
+    return not is_largest, _ORDER[finding.severity], -(finding.part_s or 0.0)
 
 
 def findings_json(run_id: str, findings: Iterable[Finding]) -> dict[str, Any]:

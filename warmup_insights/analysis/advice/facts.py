@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from warmup_insights.analysis.advice.start import Start, start_of
 from warmup_insights.analysis.planning import Planner
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -31,6 +32,11 @@ class RunFacts:
             return Planner(self.summary, self.rows)
         except InputError:
             return None
+
+    @cached_property
+    def start(self) -> Start | None:
+        """The parts of the start-up; None unless the run holds all of it."""
+        return start_of(self.summary)
 
     def figure(self, name: str) -> float | None:
         """A figure of the table; None where its evidence contradicts itself."""

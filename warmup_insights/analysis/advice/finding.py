@@ -57,6 +57,10 @@ class Finding:
     gain_s: tuple[float, float] | None = None
     price: str = ""
     ways: tuple[Way, ...] = ()
+    phase: str = ""
+    """The phase of the start-up that it treats; empty for anything else."""
+    part_s: float | None = None
+    """Seconds of the start-up that it is about: the larger, the further up it is shown."""
 
     def __post_init__(self) -> None:
         assert self.numbers, f"{self.rule} gives advice without a number"

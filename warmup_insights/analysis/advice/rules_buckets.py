@@ -1,4 +1,4 @@
-"""Advice on buckets: impossible, never compiled, missed, and expensive ones."""
+"""Advice on buckets: impossible, never compiled, missed and unused ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.analysis.misses import (
-    DIMENSIONS,
-    WORDS,
-    Diagnosis,
-    diagnose,
-    highest_settings,
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    count_of,
+    severity_of,
 )
-from warmup_insights.model.summary import PHASES
+from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.strategy import (
+    integer,
+    reads_ranges,
+    regenerated,
+    reproduces,
+    strategy_of,
+)
+from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
+from warmup_insights.model.summary import PHASES, Miss, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
@@ -26,7 +34,10 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     """Decode buckets need more KV blocks than the cache has."""
     blocks = facts.figure("num_kv_blocks")
     listed = facts.summary.phase("decode").buckets
-    if not blocks or not listed or len(listed[0]) != 3:
+    # Without contiguous PA shared prefixes count once for each sequence, so that more
+    # blocks than there are can be in use (vllm-gaudi `linear.py get_decode_cfgs`).
+    is_contiguous = str(facts.summary.config.get("use_contiguous_pa")).lower() == "true"
+    if not blocks or not listed or len(listed[0]) != 3 or not is_contiguous:
         return
     beyond = sorted(bucket for bucket in listed if bucket[2] > blocks)
     if not beyond:
@@ -38,9 +49,11 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     lines = [str(bucket) for bucket in beyond[:MAX_LISTED]]
     if len(beyond) > MAX_LISTED:
         lines.append(f"and {len(beyond) - MAX_LISTED} more")
+    start = facts.start
+    share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
         "blocks_beyond_cache",
-        "high",
+        severity_of(share),
         f"{len(beyond)} of {len(listed)} decode buckets ask for up to {largest:,} "
         f"blocks, and the cache has {int(blocks):,}.",
         {"num_buckets": len(beyond), "largest": largest, "num_kv_blocks": int(blocks)},
@@ -48,6 +61,9 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
         f"VLLM_DECODE_BLOCK_BUCKET_MAX={int(blocks)}",
         f"{len(beyond)} buckets fewer that no batch can fill{saved}",
         tuple(lines),
+        changes={"VLLM_DECODE_BLOCK_BUCKET_MAX": int(blocks)},
+        gain_s=(0.5 * seconds, seconds) if seconds is not None else None,
+        part_s=seconds,
     )
 
 
@@ -61,9 +77,11 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     spent = (
         "" if seconds is None else f"; {format_duration(seconds)} were spent on them"
     )
+    start = facts.start
+    share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
         "executed_differently",
-        "high",
+        severity_of(share),
         f"{len(wrong)} of {len(ran)} buckets ran in another shape than declared, so "
         f"they were not compiled{spent}.",
         {"num_buckets": len(wrong), "num_executed": len(ran)},
@@ -75,11 +93,44 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
             f"{row.phase} {row.bucket} ran as {row.ran_as}"
             for row in wrong[:MAX_LISTED]
         ),
+        part_s=seconds,
     )
+
+
+def beyond_ranges(summary: RunSummary, miss: Miss) -> dict[str, int] | None:
+    """Range variables that a missed shape is above, with the value that it needs.
+
+    The largest bucket that the run lists counts; where it lists none, the range as set.
+    None where neither is known in any dimension.
+    """
+    shape = miss.fallback or miss.shape
+    names = DIMENSIONS.get((miss.phase, len(shape)), ())
+    listed = [b for b in summary.phase(miss.phase).buckets if len(b) == len(shape)]
+    found, is_known = {}, False
+    for d, dimension in enumerate(names):
+        name = _range_name(summary, miss.phase, dimension)
+        largest = max((b[d] for b in listed), default=None)
+        if largest is None:
+            largest = integer(summary.config.get(name))
+        is_known = is_known or largest is not None
+        if largest is not None and miss.shape[d] > largest:
+            found[name] = shape[d]
+    return found if is_known else None
+
+
+def _range_name(summary: RunSummary, phase: str, dimension: str) -> str:
+    """The variable of the upper end of a range, as this version calls it."""
+    name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
+    if dimension == "QUERY" and not knows(summary, name):
+        return name.replace("_QUERY_", "_SEQ_")
+    return name
 
 
 def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     """Shapes at run time that no bucket covered, by the dimension that was too small."""
+    if facts.summary.status == "skipped":
+        yield from _ranges_too_small(facts)
+        return
     found = [
         item
         for item in diagnose(facts.summary)
@@ -91,24 +142,87 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
             yield _missed(facts, phase, own)
 
 
+def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
+    """Shapes beyond the ranges, which a warm-up would not have prepared either."""
+    needs = [
+        (miss, beyond_ranges(facts.summary, miss)) for miss in facts.summary.misses
+    ]
+    needs = [(miss, need) for miss, need in needs if need]
+    if not needs or not reads_ranges(facts.summary):
+        return
+    highest: dict[str, Value] = {}
+    for _, need in needs:
+        for name, value in (need or {}).items():
+            highest[name] = max(integer(highest.get(name)) or 0, value)
+    asked = ", ".join(
+        f"{name} is {facts.summary.config[name]}"
+        for name in highest
+        if name in facts.summary.config
+    )
+    count = sum(miss.count for miss, _ in needs)
+    yield Finding(
+        "missed_shapes",
+        "medium",
+        f"{count_of(len(needs), 'shape')} came that the bucket ranges do not cover, so a "
+        f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
+        + (f": {asked}." if asked else "."),
+        {"num_shapes": len(needs), "num_warnings": count},
+        next(iter(highest)),
+        " ".join(f"{name}={value}" for name, value in highest.items()),
+        f"{count_of(len(needs), 'compilation')} less while serving, once warm-up is on",
+        tuple(f"{miss.phase} {miss.shape}" for miss, _ in needs)[:MAX_LISTED],
+        changes=highest,
+        price=_more_buckets(facts.summary, highest),
+    )
+
+
+def _more_buckets(summary: RunSummary, changes: dict[str, Value]) -> str:
+    """What wider ranges cost: how many buckets they make, where the rules give those."""
+    strategy = strategy_of(summary)
+    made = None
+    if strategy is not None and reproduces(summary):
+        made = regenerated(summary, strategy, changes)
+    if made is None:
+        return "more buckets to warm up, unless the steps grow with the ranges"
+    counts = [
+        f"{len(made[phase])} {phase} buckets instead of "
+        f"{len(summary.phase(phase).buckets)}"
+        for phase in PHASES
+    ]
+    return f"{' and '.join(counts)}, unless the steps grow with the ranges"
+
+
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
-    settings = highest_settings(found)
-    is_ranged = bool(settings) and _ranges_count(facts)
+    summary = facts.summary
+    needed: dict[str, Value] = {}
+    for item in found:
+        miss = Miss(phase=phase, shape=item.shape, fallback=item.fallback)
+        for name, value in (beyond_ranges(summary, miss) or {}).items():
+            needed[name] = max(integer(needed.get(name)) or 0, value)
+    is_ranged = bool(needed) and reads_ranges(summary)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
+    has_file = knows(summary, BUCKET_FILE)
+    ranges = " ".join(f"{name}={value}" for name, value in needed.items())
+    if is_ranged:
+        setting, change = next(iter(needed)), ranges
+    elif has_file:
+        setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
+    else:
+        setting, change = "bucket ranges", "ranges that hold the shapes below"
     return Finding(
         "missed_shapes",
-        "high",
+        "medium",
         f"{count_of(len(found), f'{phase} shape')} met no bucket while serving, "
         f"{count_of(count, 'warning')} in all: {'; '.join(_causes(facts, found))}.",
         {"num_shapes": len(found), "num_warnings": count},
-        settings[0].partition("=")[0] if is_ranged else BUCKET_FILE,
-        " ".join(settings)
-        if is_ranged
-        else f"{BUCKET_FILE} with the lines below added",
+        setting,
+        change,
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
         tuple(lines)[:MAX_LISTED],
+        changes=needed if is_ranged else {},
+        price="more buckets to warm up",
     )
 
 
@@ -130,12 +244,6 @@ def _causes(facts: RunFacts, found: Sequence[Diagnosis]) -> Iterator[str]:
         yield f"{times} have a bucket that was not warmed up"
 
 
-def _ranges_count(facts: RunFacts) -> bool:
-    """Whether range variables have an effect: not with the exponential strategy."""
-    strategy = str(facts.summary.config.get("VLLM_BUCKETING_STRATEGY", "")).lower()
-    return strategy in ("lin", "pad")
-
-
 def _compile_cost(facts: RunFacts, phase: str) -> str:
     known = [
         row.duration_s for row in facts.rows if row.phase == phase and row.duration_s
@@ -143,36 +251,6 @@ def _compile_cost(facts: RunFacts, phase: str) -> str:
     if not known:
         return ""
     return f", each about {format_duration(median(known))} as in warm-up"
-
-
-def costly_buckets(facts: RunFacts) -> Iterator[Finding]:
-    """The ten buckets that took longest, and what dropping each would save."""
-    timed = [row for row in facts.rows if row.duration_s]
-    if len(timed) <= 10:
-        return
-    top = sorted(timed, key=lambda row: -(row.duration_s or 0.0))[:10]
-    spent, total = facts.seconds(top), facts.seconds(timed)
-    if spent is None or total is None:
-        return
-    yield Finding(
-        "costly_buckets",
-        "low",
-        f"Ten of {len(timed)} buckets took {format_duration(spent)} of "
-        f"{format_duration(total)}.",
-        {"top_s": spent, "total_s": total, "num_buckets": len(timed)},
-        BUCKET_FILE,
-        f"{BUCKET_FILE} without those that your traffic does not need",
-        f"up to {format_duration(spent)} of warm-up less",
-        tuple(
-            f"{row.phase} {row.bucket}: {format_duration(row.duration_s)}"
-            + (
-                ""
-                if row.memory_bytes is None
-                else f", {format_bytes(row.memory_bytes)}"
-            )
-            for row in top
-        ),
-    )
 
 
 def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
@@ -189,25 +267,37 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     seconds = facts.seconds(rows)
     if seconds is None:
         return
+    if (
+        not knows(facts.summary, BUCKET_FILE)
+        and facts.summary.engine.name != "reference"
+    ):
+        return
     size = sum(row.memory_bytes or 0 for row in rows)
+    start = facts.start
     yield Finding(
         "unused_buckets",
-        "medium",
+        severity_of(start.share(seconds)) if start is not None else "medium",
         f"The traffic seen used {used} of {warmed} buckets.",
         {"num_used": used, "num_warmed": warmed, "unused_s": seconds},
         BUCKET_FILE,
         "`warmup-insights buckets fit RUN` finds a bucket file for this traffic",
         f"up to {format_duration(seconds)} of warm-up and {format_bytes(size)} less, if "
         "the traffic stays like this",
+        gain_s=(0.0, seconds),
+        price="a shape that has not come yet compiles when it comes",
+        part_s=seconds,
     )
 
 
 RULES = (
     Rule(
         "blocks_beyond_cache",
-        "decode buckets ask for more KV blocks than exist",
-        "decode buckets of three dimensions, number of KV blocks",
+        "decode buckets ask for more KV blocks than exist, with contiguous PA",
+        "decode buckets of three dimensions, number of KV blocks, contiguous PA",
         blocks_beyond_cache,
+        formula="time of these buckets",
+        margin="not without contiguous PA: shared prefixes count more than once",
+        source="vllm-gaudi extension/bucketing/linear.py get_decode_cfgs",
     ),
     Rule(
         "executed_differently",
@@ -218,19 +308,18 @@ RULES = (
     Rule(
         "missed_shapes",
         "shapes met no bucket while serving",
-        "misses, bucket lists",
+        "misses, bucket lists or ranges as read",
         missed_shapes,
+        margin="misses after ready only; names of range variables as the version reads them",
+        source="vllm-gaudi extension/bucketing/common.py",
+        example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
     ),
     Rule(
         "unused_buckets",
         "the traffic used half of the buckets or fewer",
         "buckets used while serving, time of each bucket",
         unused_buckets,
-    ),
-    Rule(
-        "costly_buckets",
-        "more than ten buckets have a known time",
-        "time of each bucket",
-        costly_buckets,
+        formula="0 to the time of the buckets that were not used",
+        margin="only the traffic seen",
     ),
 )

@@ -1,89 +1,24 @@
-"""Advice on time: compile caches, garbage collection, lazy capture, no warm-up."""
+"""Advice on time around buckets: the garbage collector, and a warm-up that was skipped."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterator
-from statistics import fmean
+from collections.abc import Iterable, Iterator
+from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES
-from warmup_insights.units import format_duration
-
-RECIPES = "PT_HPU_RECIPE_CACHE_CONFIG"
-_NETWORK = re.compile(
-    r"(?:^|[/_.-])(nfs|efs|smb|cifs|lustre|gpfs|cephfs|glusterfs|fsx)(?:[/_.0-9-]|$)",
-    re.I,
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    count_of,
+    severity_of,
 )
-_LEAST_S = 10.0
-
-
-def recipe_cache(facts: RunFacts) -> Iterator[Finding]:
-    """The recipe cache of an HPU is off, deleted at each start, or on a network."""
-    stated = facts.summary.config.get(RECIPES)
-    seconds = facts.figure("warmup_s")
-    if not isinstance(stated, str) or seconds is None or seconds < _LEAST_S:
-        return
-    path, delete, size = (*(part.strip() for part in stated.split(",")), "", "", "")[:3]
-    numbers: dict[str, float | int | str] = {"warmup_s": seconds, "value": stated}
-    effect = (
-        f"a second start reuses what it compiled in these {format_duration(seconds)}; "
-        "vllm-gaudi's documentation reports 66 s to 23 s (BF16) and 504 s to 34 s (FP8)"
-    )
-    limit = size if size.isdigit() else "8192"
-    if not path:
-        title = (
-            f"Recipes are not kept on disk; warm-up took {format_duration(seconds)}."
-        )
-        change = f"{RECIPES}=/var/cache/recipes,false,{limit}"
-    elif delete.lower() in ("true", "1"):
-        title = f"The recipe cache in {path} is deleted at each start."
-        change = f"{RECIPES}={path},false,{limit}"
-    elif _NETWORK.search(path):
-        title = f"The recipe cache is on a network file system ({path})."
-        change = f"{RECIPES}=/var/cache/recipes,false,{limit}"
-        effect = (
-            f"recipes load from a local disk; warm-up took {format_duration(seconds)}, "
-            "and the cache is not made for network file systems"
-        )
-    else:
-        return
-    yield Finding("recipe_cache", "medium", title, numbers, RECIPES, change, effect)
-
-
-def compile_cache(facts: RunFacts) -> Iterator[Finding]:
-    """torch.compile worked long and took nothing from its cache."""
-    spent, compiled = facts.figure("compile_s"), facts.summary.compile
-    if compiled is None or spent is None or facts.summary.engine.name != "vllm":
-        return
-    is_cold = compiled.parts and not any(part.from_cache for part in compiled.parts)
-    if spent < _LEAST_S or not is_cold:
-        return
-    is_off = str(
-        facts.summary.config.get("VLLM_DISABLE_COMPILE_CACHE", "0")
-    ).lower() in (
-        "1",
-        "true",
-    )
-    name = "VLLM_DISABLE_COMPILE_CACHE" if is_off else "VLLM_CACHE_ROOT"
-    change = (
-        "unset VLLM_DISABLE_COMPILE_CACHE"
-        if is_off
-        else "VLLM_CACHE_ROOT on a volume that outlives the container"
-    )
-    yield Finding(
-        "compile_cache",
-        "medium",
-        f"torch.compile took {format_duration(spent)}, and nothing came from its cache.",
-        {"compile_s": spent, "num_compilations": len(compiled.parts)},
-        name,
-        change,
-        f"most of {format_duration(spent)} less on the next start with the same "
-        "versions and settings",
-    )
+from warmup_insights.analysis.advice.history import is_same_model
+from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
+from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import Miss, RunSummary
+from warmup_insights.units import format_duration
 
 
 def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
@@ -95,132 +30,110 @@ def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
         return
     yield Finding(
         "garbage_collection",
-        "high" if gc.share > 0.5 else "medium",
+        severity_of(facts.start.share(gc.seconds)) if facts.start else "medium",
         f"Garbage collection took {format_duration(gc.seconds)} of "
         f"{format_duration(gc.steps_s)} of bucket warm-up ({100 * gc.share:.0f} %).",
         {"gc_s": gc.seconds, "steps_s": gc.steps_s},
         "WARMUP_INSIGHTS_FREEZE_GC",
         "`warmup-insights vllm --freeze-gc serve ...`, or gc.freeze() before warm-up",
         f"at most {format_duration(gc.seconds)} less",
-    )
-
-
-def lazy_capture(facts: RunFacts) -> Iterator[Finding]:
-    """Graphs were captured while serving: at how many shapes that stops paying."""
-    graphs = facts.summary.graphs
-    seen = graphs.lazy if graphs is not None else []
-    lazy = [row.duration_s for row in seen if row.duration_s is not None]
-    start_s, count = _startup_capture(facts)
-    if len(lazy) < 3 or start_s is None or not count:
-        return
-    each = fmean(lazy)
-    shapes = math.floor(start_s / each) if each else 0
-    worth = len(lazy) < shapes
-    yield Finding(
-        "lazy_capture",
-        "low",
-        f"{len(lazy)} graphs were captured while serving, {format_duration(each)} each; "
-        f"capturing {count} at start takes {format_duration(start_s)}.",
-        {
-            "num_lazy": len(lazy), "lazy_s": each, "startup_s": start_s,
-            "startup_graphs": count, "break_even_shapes": shapes,
-        },
-        "use_cudagraph_delayed_capture",
-        "keep capturing lazily" if worth else "capture at start",
-        f"lazy is quicker in all below {shapes} shapes; each of them delays one request "
-        f"by {format_duration(each)}",
-    )  # fmt: skip
-
-
-def _startup_capture(facts: RunFacts) -> tuple[float | None, int | None]:
-    """Seconds and number of graphs at start, of this run or of one like it."""
-    for summary in (facts.summary, *facts.history):
-        seconds = BY_NAME["graph_capture_s"].trusted(summary)
-        count = BY_NAME["graphs_captured"].trusted(summary)
-        if seconds and count and count > 1:
-            return seconds, int(count)
-    return None, None
-
-
-def captures_unused(facts: RunFacts) -> Iterator[Finding]:
-    """Half of the graphs captured at start, or more, were not used while serving."""
-    graphs = {
-        (phase, bucket)
-        for phase in PHASES
-        for bucket in facts.summary.phase(phase).captured_buckets or ()
-    }
-    captured, used = len(graphs), len(graphs & facts.used)
-    seconds = facts.figure("graph_capture_s")
-    if not used or not captured or not seconds or used > 0.5 * captured:
-        return
-    each = seconds / captured
-    yield Finding(
-        "captures_unused",
-        "medium",
-        f"{used} of {captured} graphs captured at start were used; capturing took "
-        f"{format_duration(seconds)}.",
-        {"num_used": used, "num_captured": captured, "capture_s": seconds},
-        "capture_strategy",
-        "--capture-strategy lazy or delayed in the reference engine; on vLLM fewer "
-        "buckets",
-        f"ready {format_duration(each * (captured - used))} earlier; each shape that "
-        f"comes later costs {format_duration(each)} once",
+        gain_s=(0.0, gc.seconds),
+        price="objects that are alive then are never collected",
+        part_s=gc.seconds,
     )
 
 
 def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
-    """Warm-up was skipped, and shapes met no bucket while serving."""
-    misses = facts.summary.misses
-    if facts.summary.status != "skipped" or not misses:
+    """Warm-up was skipped, and shapes came that it would have prepared."""
+    summary = facts.summary
+    if summary.status != "skipped" or not summary.misses:
         return
-    count = sum(miss.count for miss in misses)
+    beyond = [beyond_ranges(summary, miss) for miss in summary.misses]
+    covered = [
+        miss for miss, found in zip(summary.misses, beyond, strict=True) if not found
+    ]
+    if not covered:
+        return
+    is_known = all(found is not None for found in beyond)
+    count = sum(miss.count for miss in covered)
+    spent, warmup = _compiling_s(summary, covered), _usual_warmup_s(facts)
+    numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
+    numbers |= {"compile_s": spent} if spent is not None else {}
+    numbers |= {"warmup_s": warmup} if warmup is not None else {}
+    has_file = knows(summary, BUCKET_FILE)
     yield Finding(
         "warmup_skipped",
-        "high",
-        f"Warm-up was skipped, and {count_of(len(misses), 'shape')} compiled while "
-        f"serving ({count_of(count, 'warning')}).",
-        {"num_shapes": len(misses), "num_warnings": count},
+        "medium" if is_known else "low",
+        f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
+        f"{'within its ranges ' if is_known else ''}compiled while serving "
+        f"({count_of(count, 'warning')}).",
+        numbers,
         "VLLM_SKIP_WARMUP",
-        "VLLM_SKIP_WARMUP=false, or a small bucket file with the shapes that come",
-        f"{count_of(len(misses), 'compilation')} less that a request waits for",
+        "VLLM_SKIP_WARMUP=false"
+        + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
+        f"{count_of(len(covered), 'compilation')} less that a request waits for; "
+        + (
+            "what each takes is the first request of a shape less the next, which a "
+            "recorded run has"
+            if spent is None
+            else f"{format_duration(spent)} for those whose shape came again, the first "
+            "request less the others"
+        )
+        + (
+            ""
+            if is_known
+            else "; the run prints no ranges, so these may be outside them"
+        ),
+        changes={"VLLM_SKIP_WARMUP": "false"},
+        price="the time of a warm-up, which no run of this model here has shown"
+        if warmup is None
+        else f"{format_duration(warmup)} of warm-up at each start",
     )
 
 
+def _usual_warmup_s(facts: RunFacts) -> float | None:
+    """The median warm-up of other runs of the same model, version and device."""
+    seen = [
+        seconds
+        for other in facts.history
+        if is_same_model(facts.summary, other)
+        and (seconds := BY_NAME["warmup_s"].trusted(other))
+    ]
+    return median(seen) if seen else None
+
+
+def _compiling_s(summary: RunSummary, misses: Iterable[Miss]) -> float | None:
+    """What the first request of each shape took longer than the next ones of it."""
+    shapes = {(miss.phase, miss.shape) for miss in misses}
+    found = [
+        use.first_s - (use.duration_s - use.first_s) / (use.count - 1)
+        for use in (summary.serving.uses if summary.serving is not None else ())
+        if (use.phase, use.shape) in shapes
+        and use.count > 1
+        and use.first_s is not None
+        and use.duration_s is not None
+    ]
+    return sum(max(0.0, seconds) for seconds in found) if found else None
+
+
 RULES = (
-    Rule(
-        "recipe_cache",
-        "the HPU recipe cache is off, deleted at each start, or on a network file system",
-        f"{RECIPES} as the bridge prints it, time of warm-up",
-        recipe_cache,
-    ),
-    Rule(
-        "compile_cache",
-        "torch.compile took 10 s or more and loaded nothing from its cache",
-        "compile times of vLLM",
-        compile_cache,
-    ),
     Rule(
         "garbage_collection",
         "a fifth of the bucket steps or more is garbage collection",
         "collector time per bucket (recorded runs)",
         garbage_collection,
-    ),
-    Rule(
-        "lazy_capture",
-        "three graphs or more were captured while serving",
-        "captures while serving; captures at start of this run or one like it",
-        lazy_capture,
-    ),
-    Rule(
-        "captures_unused",
-        "half of the graphs captured at start, or fewer, were used while serving",
-        "buckets used while serving, captured buckets, time of capture",
-        captures_unused,
+        formula="0 to the seconds in the collector",
+        margin="frozen after the weights are loaded, not before",
+        source="Python gc.freeze",
     ),
     Rule(
         "warmup_skipped",
-        "warm-up was skipped and shapes were missed",
-        "status, misses",
+        "warm-up was skipped and shapes within its ranges were missed",
+        "status, misses, bucket lists or ranges",
         warmup_skipped,
+        formula="seconds of the first request of a shape - mean of its next ones",
+        margin="shapes beyond the ranges are another rule's: a warm-up would not have "
+        "prepared them",
+        source="vllm-gaudi environment variables: VLLM_SKIP_WARMUP",
     ),
 )

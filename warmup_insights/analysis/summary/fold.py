@@ -28,6 +28,7 @@ from warmup_insights.analysis.summary.stages import (
     Graphs,
     Sampler,
 )
+from warmup_insights.analysis.summary.start_facts import StartFacts
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -86,6 +87,7 @@ class RunFold:
         self._gc = GarbageCollection()
         self._benchmarks: list[dict[str, Any]] = []
         self._notes: dict[tuple[str, str], int] = {}
+        self._start_facts = StartFacts()
         self._ranks: set[int | None] = set()
         self._is_ready = False
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -139,6 +141,7 @@ class RunFold:
         self._benchmarks.append(event.values)
 
     def _noted(self, event: Note) -> None:
+        self._start_facts.add(event)
         if len(self._notes) < MAX_NOTES:
             key = (event.topic, event.text)
             self._notes[key] = self._notes.get(key, 0) + event.count
@@ -200,6 +203,10 @@ class RunFold:
             ],
             gc=self._gc.result(),
             compile=self._compilation.result(),
+            checkpoint=self._start_facts.checkpoint(),
+            autotune=self._start_facts.autotune,
+            profile_shape=self._start_facts.profile_shape,
+            defaults=who.defaults(),
             serving=self._serving.result(
                 self._timeline.ready_at, who.serving_end(), who.ended_at
             ),

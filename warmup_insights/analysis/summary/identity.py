@@ -52,6 +52,8 @@ class Identity:
         self.synthetic = False
         self._config: dict[str, Setting] = {}
         self._printed: dict[str, Setting] = {}
+        self._defaults: dict[str, bool] = {}
+        """Setting to whether nobody set it, as it was printed last."""
         self._failure: Failure | None = None
         self.num_ranks: int | None = None
         """As stated, or as many as printed anything; None when neither is known."""
@@ -76,6 +78,8 @@ class Identity:
                 self.num_ranks = event.num_ranks or self.num_ranks
                 self._settings(event.settings)
                 self._settings(event.environment)
+                for name in event.environment:
+                    self._defaults[name] = name in event.defaults
             case MemoryBudgetSet():
                 self._print("gpu_memory_utilization", event.gpu_memory_utilization)
                 self._print("VLLM_GRAPH_RESERVED_MEM", event.graph_reserved_fraction)
@@ -128,6 +132,10 @@ class Identity:
     def config(self) -> dict[str, Setting]:
         """Flat settings; those printed with a result fill in what was not listed."""
         return {**self._printed, **self._config}
+
+    def defaults(self) -> list[str]:
+        """Settings that the engine printed as its own."""
+        return [name for name, is_own in self._defaults.items() if is_own]
 
     def status(self, *, is_recorded: bool) -> str:
         """Of the start-up: `finished`, `running`, `failed`, `skipped` or `unknown`."""

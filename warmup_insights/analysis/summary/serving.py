@@ -56,6 +56,8 @@ class _Use:
     """How often, by rank."""
     durations: dict[int, float] = field(default_factory=dict)
     """Seconds, by rank."""
+    firsts: dict[int, float] = field(default_factory=dict)
+    """Seconds of the first step, by rank."""
     executed: Bucket | None = None
 
 
@@ -114,6 +116,8 @@ class ServingFold:
         use.counts[rank] = use.counts.get(rank, 0) + event.count
         if event.duration_s is not None:
             use.durations[rank] = use.durations.get(rank, 0.0) + event.duration_s
+            if event.count == 1:
+                use.firsts.setdefault(rank, event.duration_s)
         use.executed = event.executed or use.executed
 
     def _slept(self, event: SleepModeChanged) -> None:
@@ -140,7 +144,8 @@ class ServingFold:
         return [
             UsedShape(phase=phase, shape=shape, bucket=bucket, executed=use.executed,
                       count=use.counts[min(use.counts)],
-                      duration_s=use.durations.get(min(use.counts)))
+                      duration_s=use.durations.get(min(use.counts)),
+                      first_s=use.firsts.get(min(use.counts)))
             for (phase, shape, bucket), use in self._uses.items()
         ]  # fmt: skip
 

@@ -21,6 +21,7 @@ from warmup_insights.model.events import (
     LazyCapture,
     MemoryBudgetSet,
     Note,
+    PhaseMarked,
     SamplerConfig,
     SamplerStep,
     SamplerWarmup,
@@ -51,7 +52,7 @@ GRAPH_KINDS = (
     CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated, LazyCapture,
     MemoryBudgetSet,
 )  # fmt: skip
-COMPILE_KINDS = (CompileFinished, EngineInitialized)
+COMPILE_KINDS = (CompileFinished, EngineInitialized, PhaseMarked)
 GC_KINDS = (WarmupStep, WarmupFinished, Note)
 MAX_ROWS = 10_000
 """Rows of one kind that a summary keeps; the events hold all."""
@@ -263,10 +264,17 @@ class Compilation:
     def __init__(self) -> None:
         self._parts: dict[int, list[CompilePart]] = {}
         self._stated_s: float | None = None
+        self._directory: str | None = None
+        self._saved_to: str | None = None
 
     def add(self, event: Event) -> None:
         """Take an event of the start-up, in the order of the run."""
-        if isinstance(event, EngineInitialized):
+        if isinstance(event, PhaseMarked):
+            if event.name == "compile" and event.edge == "start":
+                self._directory = self._directory or event.path
+            elif event.name == "compile":
+                self._saved_to = self._saved_to or event.path
+        elif isinstance(event, EngineInitialized):
             if event.compile_s is not None:
                 self._stated_s = event.compile_s
         elif isinstance(event, CompileFinished):
@@ -277,7 +285,7 @@ class Compilation:
     def result(self) -> CompileFacts | None:
         """The section; None when no event mentions a compilation."""
         parts = leading(self._parts) or []
-        if not parts and self._stated_s is None:
+        if not parts and self._stated_s is None and self._directory is None:
             return None
         loaded = [part for part in parts if part.from_cache]
         made = [
@@ -290,7 +298,10 @@ class Compilation:
             cache = "partial" if made else "hit"
         elif made:
             cache = "miss"
-        return CompileFacts(seconds=self._seconds(parts), cache=cache, parts=parts)
+        return CompileFacts(
+            seconds=self._seconds(parts), cache=cache, parts=parts,
+            directory=self._directory, saved_to=self._saved_to,
+        )  # fmt: skip
 
     def _seconds(self, parts: Iterable[CompilePart]) -> float | None:
         """As the engine sums it up; else its totals; else the parts.

@@ -1,0 +1,536 @@
+"""Advice on time, buckets and settings, on whole starts and on real logs.
+
+`advice_times.json` holds, for every log with such advice, what it must be: for each run
+the largest part of its start, and each rule with seconds concerned, seconds saved and
+changed settings. A run that is not in it gets none. `MUST_NOT` are findings that were
+once given for these logs and are wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analysis.advice_cases import (
+    MISSED,
+    NO_PREFIXES,
+    PROMPT_STEPS,
+    SIZES,
+    SKIPPED,
+    T0,
+    TIME_CASES,
+    captured,
+    checkpoint,
+    compiled,
+    gaudi_steps,
+    phased,
+    profiled,
+)
+from tests.analysis.builders import (
+    changed,
+    config,
+    facts_of,
+    generated,
+    started,
+    summary_of,
+)
+from tests.helpers import REAL_LOGS, ROOT, folded, read
+from warmup_insights.analysis.advice import (
+    Finding,
+    RunFacts,
+    advise,
+    rules_buckets,
+    rules_compile,
+    rules_dimensions,
+    rules_graphs,
+    rules_settings,
+    rules_start,
+    rules_time,
+    rules_weights,
+)
+from warmup_insights.analysis.advice.history import alike, kind_of_start
+from warmup_insights.analysis.advice.setting_lives import LIVES, knows
+from warmup_insights.analysis.advice.start import start_of
+from warmup_insights.analysis.advice.strategy import regenerated, reproduces
+from warmup_insights.model.events import (
+    BucketMiss,
+    BucketUsed,
+    EngineInitialized,
+    GraphsCaptured,
+    Note,
+    PhaseMarked,
+    WarmupFinished,
+)
+
+OWN = {
+    rule.name
+    for module in (rules_buckets, rules_compile, rules_dimensions, rules_graphs,
+                   rules_settings, rules_start, rules_time, rules_weights)
+    for rule in module.RULES
+}  # fmt: skip
+TABLE = Path(__file__).parent / "advice_times.json"
+EXPECTED: dict[str, list[dict[str, Any]]] = json.loads(
+    TABLE.read_text(encoding="utf-8")
+)
+MUST_NOT = [
+    ("g12_gaudi_q3_v0.14.1.log", "overridden_ranges"),
+    ("g13_gaudi_log_v14.log", "overridden_ranges"),
+    ("g14_gaudi_warmup.log", "overridden_ranges"),
+    ("g14_gaudi_warmup.log", "warmup_skipped"),
+    ("c03_cuda_v0.10.2_qwen3_moe.log", "compile_cache"),
+    ("r01_rocm_v0.17.0_qwen25.log", "compile_cache"),
+    ("c13_cuda_v0.25.1_kv_too_small.log", "compile_cache"),
+    ("cuda_v1_2026-07-16_runtime_oom_after_good_startup.log", "startup_probe"),
+    ("c04_cuda_v0.10.2_two_starts.log", "startup_probe"),
+    ("c07_cuda_v0.19.1_phi3.log", "startup_probe"),
+    ("simdev_gaudi_0.26.0_linear.log", "overridden_ranges"),
+    ("simdev_gaudi_0.26.0_linear.log", "dead_setting"),
+]
+LOGS = sorted(
+    path
+    for folder in (ROOT / "sample_logs", REAL_LOGS)
+    for path in folder.rglob("*")
+    if path.suffix in (".log", ".ipynb")
+)
+
+
+def runs_of(path: Path) -> list[RunFacts]:
+    runs, _ = read(path.read_bytes(), path.name)
+    made = [folded(runs[ordinal]) for ordinal in sorted(runs)]
+    return [RunFacts(each.summary, each.rows) for each in made]
+
+
+def told(facts: RunFacts) -> dict[str, Any]:
+    """What a run's advice on time, buckets and settings comes to, for the table."""
+    rules = {}
+    for finding in advise(facts):
+        if finding.rule in OWN:
+            values = {
+                "part_s": finding.part_s and round(finding.part_s, 1),
+                "gain_s": finding.gain_s and [round(s, 1) for s in finding.gain_s],
+                "changes": dict(finding.changes),
+            }
+            rules[finding.rule] = {name: v for name, v in values.items() if v}
+    largest = facts.start.dominant if facts.start is not None else None
+    return {"largest": largest, "rules": rules} if rules else {}
+
+
+def found(events: Any, rule: str, **more: Any) -> Finding:
+    (finding,) = [f for f in advise(facts_of(events, **more)) if f.rule == rule]
+    return finding
+
+
+def conflicts(findings: list[Finding]) -> list[str]:
+    """Settings that two findings give different values."""
+    given: dict[str, Any] = {}
+    return [
+        name
+        for finding in findings
+        for name, value in finding.changes.items()
+        if given.setdefault(name, value) != value
+    ]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+def test_a_log_gets_this_advice_and_no_other(path: Path):
+    expected = EXPECTED.get(path.name, [])
+    answers = [told(facts) for facts in runs_of(path)]
+    assert answers == expected or (not expected and not any(answers))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+def test_the_largest_part_of_a_whole_start_comes_first(path: Path):
+    for facts in runs_of(path):
+        findings = advise(facts)
+        assert conflicts(findings) == []
+        start = start_of(facts.summary)
+        if start is None or start.of:
+            continue
+        seconds = facts.summary.time.seconds_by_phase()
+        assert seconds[findings[0].phase] == max(seconds.values())
+        assert findings[0].part_s is not None
+        assert findings[0].part_s >= max(seconds.values()) - 0.001
+
+
+@pytest.mark.parametrize(("name", "rule"), MUST_NOT)
+def test_a_wrong_finding_stays_away(name: str, rule: str):
+    paths = [path for path in LOGS if path.name == name]
+    if not paths:
+        pytest.skip("the real logs are not here")
+    for facts in runs_of(paths[0]):
+        assert rule not in [finding.rule for finding in advise(facts)]
+
+
+@pytest.mark.parametrize("rule", TIME_CASES)
+def test_the_largest_part_is_treated_once(rule: str):
+    for side in TIME_CASES[rule]:
+        for events in side:
+            facts = facts_of(events)
+            findings = advise(facts)
+            assert conflicts(findings) == []
+            if facts.start is not None:
+                assert findings[0].phase == facts.start.dominant
+                treating = [f for f in findings if f.phase == facts.start.dominant]
+                assert "largest_part" not in [f.rule for f in treating[1:]]
+
+
+def test_a_gain_is_never_more_than_the_part():
+    for applies, _ in TIME_CASES.values():
+        for events in applies:
+            for finding in advise(facts_of(events)):
+                if finding.gain_s is not None and finding.part_s is not None:
+                    least, most = finding.gain_s
+                    assert 0 <= least <= most <= finding.part_s + 0.001, finding.rule
+
+
+# --- buckets by dimension ------------------------------------------------------------
+
+BATCHES = [1, 2, 4, *range(8, 65, 4)]
+BLOCKS = [256, 384, 512, 640, 768, 896, 1024, 1152, 1189]
+LENGTHS = range(1280, 20481, 1280)
+
+
+def big_start() -> list[Any]:
+    """A start on Gaudi 3: 162 decode buckets in 241 s and 48 prompt buckets in 160 s.
+
+    Three of them are the first of their kind and took 6 to 11 s instead of 1 to 2.
+    """
+    decode = {(bs, 1, blocks): 1.36 for bs in BATCHES for blocks in BLOCKS}
+    decode |= {bucket: 1.62 for bucket in decode if bucket[2] == 1152}
+    decode |= {(60, 1, 1189): 7.3, (1, 1, 1189): 6.4}
+    prompt = {(1, q, c): 2.85 for q in LENGTHS for c in (48, 96)}
+    prompt |= {(1, q, 0): 3.8 for q in LENGTHS}
+    prompt |= {(1, 20480, 96): 11.1}
+    events = gaudi_steps(
+        decode, prompt, lead_s=89.0, **NO_PREFIXES | {
+            "max_model_len": 32768, "max_num_batched_tokens": 32768, "max_num_seqs": 64,
+            "VLLM_PROMPT_QUERY_BUCKET_MIN": "1280",
+            "VLLM_PROMPT_QUERY_BUCKET_STEP": "1280",
+            "VLLM_PROMPT_QUERY_BUCKET_MAX": "20480",
+        },
+    )  # fmt: skip
+    shape = Note(topic="profile_run", text="ran", values={"shape": (1, 32768, 0)})
+    ran = PhaseMarked(name="profile_run", edge="end", duration_s=39.0, time=T0 + 39)
+    return [*events[:2], shape, ran, *events[2:]]
+
+
+def test_buckets_by_dimension_come_to_half_of_the_start():
+    """490 s to about 260 s: steps of 16, a near twin, contexts without a use."""
+    findings = advise(facts_of(big_start()))
+    decode, prompt, profile = findings[:3]
+    assert [f.rule for f in findings[:3]] == [
+        "decode_buckets", "prompt_buckets", "profile_shape",
+    ]  # fmt: skip
+    assert decode.changes == {
+        "VLLM_DECODE_BS_BUCKET_STEP": 16,
+        "VLLM_DECODE_BLOCK_BUCKET_MAX": 1024,
+    }
+    # 90 buckets at 1.36 s and 8 of 1,152 blocks; the spike of 5.9 s moves on.
+    assert decode.gain_s == pytest.approx((137.7, 143.7), abs=3)
+    assert "90 buckets" in decode.effect
+    assert "8 buckets, 13 s less" in decode.effect
+    assert decode.ways[0].changes == {"VLLM_DECODE_BS_BUCKET_STEP": 8}
+    assert prompt.gain_s == pytest.approx((91.2, 99.5), abs=1)
+    assert "16 prompt buckets of context 0" in prompt.suggestion
+    assert profile.changes == {"max_num_batched_tokens": 20480}
+    assert profile.gain_s == pytest.approx((0, 23.8), abs=0.1)
+    left = [490 - sum(f.gain_s[side] for f in findings[:3]) for side in (0, 1)]
+    assert left[0] == pytest.approx(260, abs=5)
+    assert left[1] > 220
+    assert conflicts(findings) == []
+
+
+def test_first_compilations_are_not_counted_as_saved():
+    plain = found(gaudi_steps({(bs, 1, b): 1.0 for bs in BATCHES for b in BLOCKS}, PROMPT_STEPS),
+                  "decode_buckets")  # fmt: skip
+    spiked = {(bs, 1, b): 1.0 for bs in BATCHES for b in BLOCKS} | {(12, 1, 256): 50.0}
+    least, most = found(gaudi_steps(spiked, PROMPT_STEPS), "decode_buckets").gain_s
+    assert least == pytest.approx(plain.gain_s[0])
+    assert most == pytest.approx(least + 49)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"enable_prefix_caching": True},
+        {"prefix_caching": "True"},
+        {"max_num_batched_tokens": 1024},
+    ],
+)
+def test_contexts_stay_where_they_have_a_use(settings):
+    steps = {(1, 1, 256): 0.5}
+    without = found(gaudi_steps(steps, PROMPT_STEPS, **NO_PREFIXES), "prompt_buckets")
+    assert without.gain_s == (8.0, 8.0)
+    values = {**NO_PREFIXES, **settings}
+    kept = found(gaudi_steps(steps, PROMPT_STEPS, **values), "prompt_buckets")
+    assert kept.gain_s is None
+    assert kept.changes == {}
+    assert found(MISSED, "prompt_buckets").gain_s is None
+
+
+def test_a_context_range_is_named_where_it_leaves_no_context():
+    """At 32k tokens v0.14.1 adds the longest context whatever the range ends with."""
+    steps = {(1, 1, 256): 0.5}
+    short = found(gaudi_steps(steps, PROMPT_STEPS, **NO_PREFIXES), "prompt_buckets")
+    assert short.changes == {"VLLM_PROMPT_CTX_BUCKET_MAX": 0}
+    long = {"max_model_len": 32768, "max_num_batched_tokens": 32768}
+    events = gaudi_steps(steps, PROMPT_STEPS, **NO_PREFIXES | long)
+    assert found(events, "prompt_buckets").changes == {}
+
+
+def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets():
+    """60 of 2,048 tokens by 128 and by contexts, against 35 exponential ones."""
+    limits = {
+        "max_num_seqs": 4, "max_model_len": 1024, "max_num_batched_tokens": 1024,
+        "use_contiguous_pa": "False", "prefix_caching": "True",
+    }  # fmt: skip
+    empty = gaudi_steps({(1, 1, 1): 1.0}, {(1, 128, 0): 1.0}, num_blocks=64, ranges=False,
+                        bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    made = regenerated(summary_of(empty), "lin")
+    steps = [dict.fromkeys(made[phase], 1.5) for phase in ("decode", "prompt")]
+    events = gaudi_steps(*steps, num_blocks=64, ranges=False,
+                         bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    assert reproduces(summary_of(events))
+    fewer = regenerated(summary_of(events), "exp")
+    (way,) = found(events, "prompt_buckets").ways
+    assert way.changes == {"VLLM_EXPONENTIAL_BUCKETING": "true"}
+    assert (
+        f"{len(fewer['prompt'])} prompt and {len(fewer['decode'])} decode" in way.price
+    )
+    odd = gaudi_steps(steps[0], {**steps[1], (1, 130, 0): 1.5}, num_blocks=64,
+                      ranges=False, bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
+    assert not reproduces(summary_of(odd))
+    assert found(odd, "prompt_buckets").ways == ()
+
+
+def test_a_profile_run_is_not_made_smaller_than_the_prompts_that_come():
+    assert found(profiled((1, 32768, 0)), "profile_shape").changes == {
+        "max_num_batched_tokens": 20480
+    }
+    events = [*profiled((1, 32768, 0)), BucketMiss(phase="prompt", shape=(1, 31978, 0))]
+    assert found(events, "profile_shape").changes == {}
+
+
+# --- the start ----------------------------------------------------------------------
+
+
+def test_prefetching_needs_the_host_memory_and_the_version():
+    def finding(ram_gib, version):
+        events = phased(("load_weights", 60.0), extra=(checkpoint(14, ram_gib),),
+                        version=version)  # fmt: skip
+        return found(events, "weights_read")
+
+    assert finding(100, "0.25.1").changes == {"safetensors_load_strategy": "prefetch"}
+    assert finding(15, "0.25.1").changes == {}
+    assert "not prefetch" in finding(15, "0.25.1").price
+    assert finding(100, "0.14.1").changes == {}
+
+
+def test_reading_is_judged_by_the_best_start_of_the_same_model():
+    slow = phased(("load_weights", 60.0), extra=(checkpoint(14, 10),))
+    quick = summary_of(phased(("load_weights", 20.0)), "bbb")
+    other = summary_of(phased(("load_weights", 2.0), model="another"), "ccc")
+    facts = facts_of(slow, [quick, other])
+    (finding,) = [f for f in advise(facts) if f.rule == "weights_read"]
+    assert finding.gain_s == (40.0, 40.0)
+
+
+def test_a_download_that_another_start_did_not_need_is_kept():
+    events = phased(("download", 110.0), ("load_weights", 30.0))
+    assert found(events, "weights_download").suggestion.startswith("HF_HOME")
+    again = summary_of(phased(("load_weights", 30.0)), "bbb")
+    finding = found(events, "weights_download", history=[again])
+    assert finding.suggestion.startswith("nothing")
+    assert finding.gain_s == (110.0, 110.0)
+
+
+def test_graphs_follow_what_the_cache_holds():
+    """1.81 requests at once, doubled: sizes 1, 2 and 4 stay."""
+    finding = found(captured(SIZES, 200.0, 1.81), "capture_sizes")
+    assert finding.changes == {"max_cudagraph_capture_size": 4}
+    each = 200 / len(SIZES)
+    assert finding.gain_s[1] == pytest.approx(200 - 3 * each, abs=1)
+    drafts = "SpeculativeConfig(method='mtp', num_spec_tokens=3)"
+    events = captured(SIZES, 200.0, 1.81, speculative_config=drafts)
+    assert found(events, "capture_sizes").changes == {"max_cudagraph_capture_size": 16}
+    # 64 requests of 16,384 tokens are many more short ones: only what no batch has goes.
+    assert found(captured(SIZES, 200.0, 64.0), "capture_sizes").changes == {
+        "max_cudagraph_capture_size": 128
+    }
+    old = captured(SIZES, 200.0, 1.81)
+    old[0] = changed(old[0], version="0.10.2")
+    assert found(old, "capture_sizes").changes == {
+        "cudagraph_capture_sizes": "[1, 2, 4]"
+    }
+
+
+@pytest.mark.parametrize(
+    ("saved", "gain"), [(None, (15.6, 31.2)), ("/cache/aot", (39.52, 45.76))]
+)
+def test_a_compile_cache_leaves_dynamo_or_an_eighth(saved, gain):
+    finding = found(compiled(52.0, saved=saved), "compile_cache")
+    assert finding.gain_s == pytest.approx(gain)
+
+
+def test_a_compile_cache_that_is_kept_is_no_change():
+    finding = found(compiled(52.0, path="/home/u/.cache/vllm"), "compile_cache")
+    assert finding.suggestion.startswith("nothing")
+
+
+def test_a_log_without_its_beginning_has_no_parts():
+    events = phased(("graph_capture", 60.0), ("kernel_warmup", 20.0))
+    assert start_of(summary_of(events)) is not None
+    assert start_of(summary_of(events, source_kind="log")) is None
+    whole = phased(("configure", 5.0), ("graph_capture", 60.0))
+    assert start_of(summary_of(whole, source_kind="log")) is not None
+    nameless = phased(("configure", 5.0), ("graph_capture", 60.0), version=None)
+    assert start_of(summary_of(nameless, source_kind="log")) is None
+    cut = phased(("configure", 5.0), ("graph_capture", 60.0), ("lines_cut_out", 9.0))
+    assert start_of(summary_of(cut)) is None
+
+
+def test_the_end_of_a_log_states_what_graph_capture_took():
+    events = [
+        started("vllm", device_kind="cuda"),
+        GraphsCaptured(duration_s=11412.0, time=T0 + 1),
+        EngineInitialized(duration_s=11629.9, time=T0 + 84),
+    ]
+    (finding,) = advise(facts_of(events, source_kind="log"))
+    assert finding.rule == "capture_sizes"
+    assert "of engine initialisation (98 %)" in finding.title
+    events[1] = GraphsCaptured(duration_s=30.0, time=T0 + 1)
+    assert advise(facts_of(events, source_kind="log")) == []
+
+
+# --- history and settings -------------------------------------------------------------
+
+
+def test_runs_are_alike_in_model_device_version_and_kind_of_start():
+    this = summary_of(compiled(52.0))
+    same = summary_of(compiled(40.0), "bbb")
+    others = [
+        summary_of(compiled(52.0, from_cache=True), "ccc"),
+        changed(same, engine={"version": "0.26.0"}),
+        changed(same, device={"name": "L4"}),
+        changed(same, model="another"),
+        changed(same, config={"quantization": "fp8"}),
+        changed(same, status="skipped"),
+    ]
+    assert alike(this, [same, *others]) == [same]
+    redacted = changed(this, model="<redacted>")
+    assert alike(redacted, [redacted]) == []
+
+
+@pytest.mark.parametrize(
+    ("recipes", "kind"),
+    [(",false,1024", "cold"), ("/r,true,1024", "cold"), ("/r,false,1024", None)],
+)
+def test_a_recipe_cache_on_disk_may_have_made_a_start_warm(recipes, kind):
+    events = gaudi_steps(
+        {(1, 1, 256): 1.0}, PROMPT_STEPS, PT_HPU_RECIPE_CACHE_CONFIG=recipes
+    )
+    facts = facts_of(events)
+    assert kind_of_start(facts.summary) == kind
+    rules = [f.rule for f in advise(facts)]
+    assert ("startup_probe" in rules) == (kind == "cold")
+
+
+def skipping():
+    """A start without warm-up, whose buckets are listed."""
+    buckets = generated("prompt", [(1, 128, 0), (1, 256, 0)])
+    return [SKIPPED[0], buckets, *SKIPPED[1:]]
+
+
+def test_only_cold_whole_starts_give_a_probe():
+    def probes(events, **more):
+        return [
+            f for f in advise(facts_of(events, **more)) if f.rule == "startup_probe"
+        ]
+
+    assert probes(compiled(52.0))
+    assert not probes(compiled(52.0, from_cache=True))
+    assert not probes(SKIPPED)
+    assert not probes(phased(("graph_capture", 31.0)), source_kind="log")
+    (finding,) = probes(phased(("load_weights", 24.0)))
+    assert finding.suggestion == "periodSeconds: 10, failureThreshold: 60"
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "setting", "expected"),
+    [
+        ("vllm-gaudi", "0.11.2", "VLLM_BUCKETING_FROM_FILE", True),
+        ("vllm-gaudi", "0.10.1", "VLLM_BUCKETING_FROM_FILE", False),
+        ("vllm-fork", "0.9.0", "VLLM_BUCKETING_FROM_FILE", False),
+        ("vllm-gaudi", "0.19.1", "VLLM_BUCKETING_STRATEGY", False),
+        ("vllm-gaudi", "0.20.0rc0", "VLLM_BUCKETING_STRATEGY", True),
+        ("vllm-gaudi", "0.10.0", "VLLM_PROMPT_QUERY_BUCKET_MAX", False),
+        ("vllm-gaudi", "0.14.1", "VLLM_PROMPT_QUERY_BUCKET_MAX", True),
+        ("vllm-gaudi", "0.14.1", "VLLM_PROMPT_SEQ_BUCKET_MAX", False),
+        ("vllm-gaudi", "0.14.1", "VLLM_EXPONENTIAL_BUCKETING", True),
+        ("vllm", "0.10.2", "max_cudagraph_capture_size", False),
+        ("vllm", "0.11.2", "max_cudagraph_capture_size", True),
+        ("vllm", "0.25.1", "VLLM_ENABLE_STARTUP_PLAN", False),
+        ("vllm", "0.27.1", "VLLM_ENABLE_STARTUP_PLAN", True),
+        ("vllm", None, "VLLM_ENABLE_STARTUP_PLAN", False),
+        ("vllm", "0.27.1", "UNHEARD_OF", False),
+    ],
+)
+def test_a_setting_is_named_where_its_version_reads_it(
+    engine, version, setting, expected
+):
+    summary = summary_of(phased(("load_model", 1.0), engine=engine, version=version))
+    assert knows(summary, setting) is expected
+
+
+def test_every_life_has_a_first_or_a_last_version():
+    for life in LIVES:
+        assert life.first or life.last
+        assert bool(life.last) == bool(life.state) == bool(life.because)
+
+
+def test_the_price_of_skipping_is_the_first_request_less_the_second():
+    """62 s and 41 s: 21 s were compilation, the rest is the request itself."""
+    shape, bucket = (1, 100, 0), (1, 128, 0)
+    missed = BucketMiss(phase="prompt", shape=shape, fallback=bucket)
+    uses = [
+        BucketUsed(phase="prompt", shape=shape, bucket=bucket, duration_s=seconds)
+        for seconds in (62.0, 41.0)
+    ]
+    finding = found([*skipping(), missed, *uses], "warmup_skipped")
+    assert finding.numbers["compile_s"] == pytest.approx(21.0)
+    assert "21 s" in finding.effect
+    finding = found([*skipping(), missed, uses[0]], "warmup_skipped")
+    assert "compile_s" not in finding.numbers
+
+
+def test_old_settings_are_one_finding():
+    asked = {f"VLLM_PROMPT_SEQ_BUCKET_{part}": "128" for part in ("MIN", "STEP", "MAX")}
+    events = phased(("load_model", 30.0), engine="vllm-gaudi", version="0.14.1",
+                    extra=(config(**asked),))  # fmt: skip
+    finding = found(events, "dead_setting")
+    assert finding.numbers["num_settings"] == 3
+    assert finding.severity == "low"
+
+
+def test_ranges_that_did_not_hold_what_came_are_named_by_version():
+    def finding(version, name):
+        events = [
+            *phased(
+                ("load_model", 30.0), engine="vllm-gaudi", version=version,
+                device_kind="hpu", extra=(
+                    config(**{name: "6400"}, bucketing_strategy="linear"),
+                    WarmupFinished(skipped=True),
+                ),
+            ),
+            BucketMiss(phase="prompt", shape=(1, 31978, 0), fallback=(1, 32768, 0)),
+        ]  # fmt: skip
+        assert "warmup_skipped" not in [f.rule for f in advise(facts_of(events))]
+        return found(events, "missed_shapes")
+
+    name = "VLLM_PROMPT_QUERY_BUCKET_MAX"
+    assert finding("0.14.1", name).changes == {name: 32768}
+    name = "VLLM_PROMPT_SEQ_BUCKET_MAX"
+    assert finding("0.10.1", name).changes == {name: 32768}

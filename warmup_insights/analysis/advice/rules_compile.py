@@ -1,0 +1,324 @@
+"""Advice on compilation: recipe cache, torch.compile cache and sizes, XLA cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
+from warmup_insights.analysis.advice.history import RECIPES
+from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
+from warmup_insights.units import format_duration
+
+LEAST_S = 10.0
+LEAST_SHARE = 0.15
+"""Share of the start from which a cold compile cache is more than a low finding."""
+AOT_LEFT = 0.12
+"""Of the time of torch.compile, what stays when a whole function is loaded (vLLM's AOT)."""
+RECIPE_GAIN = (0.65, 0.93)
+"""Share of compilation that a recipe cache saved in vllm-gaudi's documentation."""
+RECIPE_MB = 8192
+_NETWORK = re.compile(
+    r"(?:^|[/_.-])(nfs|efs|smb|cifs|lustre|gpfs|cephfs|glusterfs|fsx)(?:[/_.0-9-]|$)",
+    re.I,
+)
+_HOME = re.compile(r"(?:/home/|~|/Users/)")
+_TRUE = ("1", "true")
+
+
+def recipe_cache(facts: RunFacts) -> Iterator[Finding]:
+    """The recipe cache of an HPU is off, deleted at each start, or on a network."""
+    stated = facts.summary.config.get(RECIPES)
+    seconds = facts.figure("warmup_s")
+    if not isinstance(stated, str) or seconds is None or seconds < LEAST_S:
+        return
+    path, delete, size = (*(part.strip() for part in stated.split(",")), "", "", "")[:3]
+    spent = _compiling_s(facts, seconds)
+    limit = size if size.isdigit() else RECIPE_MB
+    gain: tuple[float, float] | None = (RECIPE_GAIN[0] * spent, RECIPE_GAIN[1] * spent)
+    effect = (
+        f"a second start reuses what it compiled in these {format_duration(spent)}; "
+        "vllm-gaudi's documentation reports 66 s to 23 s (BF16) and 504 s to 34 s (FP8); "
+        "graphs are captured again"
+    )
+    if not path:
+        title = (
+            f"Recipes are not kept on disk; warm-up took {format_duration(seconds)}."
+        )
+        change = f"{RECIPES}={recipe_setting(facts.summary)}"
+    elif delete.lower() in _TRUE:
+        title = f"The recipe cache in {path} is deleted at each start."
+        change = f"{RECIPES}={path},false,{limit}"
+    elif _NETWORK.search(path):
+        title = f"The recipe cache is on a network file system ({path})."
+        change = f"{RECIPES}=/var/cache/recipes,false,{limit}"
+        gain = None
+        effect = (
+            f"recipes load from a local disk; warm-up took {format_duration(seconds)}, "
+            "and the cache is not made for network file systems"
+        )
+    else:
+        return
+    start = facts.start
+    share = start.share(gain[0]) if start is not None and gain is not None else 0.1
+    yield Finding(
+        "recipe_cache",
+        severity_of(share),
+        title,
+        {"warmup_s": seconds, "compiling_s": spent, "value": stated},
+        RECIPES,
+        change,
+        effect,
+        changes={RECIPES: change.partition("=")[2]},
+        gain_s=gain,
+        price="local disk up to the limit in MB, a directory for each rank and "
+        "model; at the limit the oldest recipes go",
+        part_s=gain[0] if gain is not None else None,
+    )
+
+
+def recipe_setting(summary: RunSummary) -> str | None:
+    """The recipe cache switched on, where the run shows that it has no directory."""
+    stated = summary.config.get(RECIPES)
+    if not isinstance(stated, str) or stated.partition(",")[0].strip():
+        return None
+    size = (*stated.split(","), "", "")[2].strip()
+    limit = max(RECIPE_MB, 2 * int(size)) if size.isdigit() else RECIPE_MB
+    return f"/var/cache/recipes,false,{limit}"
+
+
+def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
+    """The part of a warm-up that compiles: as recorded, else all but the captures."""
+    phases = [facts.summary.phase(name) for name in PHASES]
+    recorded = [each.compile_s for each in phases if each.compile_s is not None]
+    if recorded:
+        return sum(recorded)
+    seconds = facts.summary.time.seconds_by_phase()
+    captures = sum(seconds.get(f"{name}_graphs", 0.0) for name in PHASES)
+    return max(0.0, warmup_s - captures)
+
+
+def compile_cache(facts: RunFacts) -> Iterator[Finding]:
+    """torch.compile took nothing from its cache, or the cache is what is kept."""
+    start, compiled = facts.start, facts.summary.compile
+    spent = facts.figure("compile_s")
+    if start is None or compiled is None or spent is None:
+        return
+    if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
+        return
+    is_dominant = start.dominant == "compile"
+    part = max(spent, start.seconds.get("compile", 0.0))
+    if not is_dominant and (spent < LEAST_S or start.share(spent) < 0.05):
+        return
+    is_off = str(
+        facts.summary.config.get("VLLM_DISABLE_COMPILE_CACHE", "0")
+    ).lower() in _TRUE  # fmt: skip
+    where = compiled.saved_to or compiled.directory or ""
+    is_kept = not is_off and (
+        bool(_HOME.match(where))
+        or any(_loaded(other, where) for other in facts.history if where)
+    )
+    if is_kept and not is_dominant:
+        return
+    setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
+    yield Finding(
+        "compile_cache",
+        severity_of(start.share(part)) if start.share(part) >= LEAST_SHARE else "low",
+        f"Compilation took {start.of_all(part)}, {format_duration(spent)} of it as "
+        "torch.compile states; nothing came from its cache.",
+        {"part_s": part, "compile_s": spent, "num_compilations": len(compiled.parts)},
+        setting,
+        change,
+        _stays(compiled.parts, is_whole=compiled.saved_to is not None),
+        gain_s=_compile_gain(spent, compiled.parts, is_whole=bool(compiled.saved_to)),
+        price="the directory may be copied, but not written by many hosts over NFS",
+        phase="compile",
+        part_s=part,
+    )
+
+
+def _kept_by(*, is_off: bool, where: str) -> tuple[str, str]:
+    """Setting and change; `where` is the directory if it outlives the start."""
+    if is_off:
+        return "VLLM_DISABLE_COMPILE_CACHE", "unset VLLM_DISABLE_COMPILE_CACHE"
+    if where:
+        return "VLLM_CACHE_ROOT", f"nothing: what was compiled is in {where}; keep it"
+    return (
+        "VLLM_CACHE_ROOT",
+        "VLLM_CACHE_ROOT on a volume that outlives the container",
+    )
+
+
+def _loaded(other: RunSummary, where: str) -> bool:
+    """Whether another run found what lies there."""
+    found = other.compile
+    return (
+        found is not None
+        and found.cache in ("hit", "partial")
+        and found.directory is not None
+        and "redacted" not in where
+        and found.directory == where
+    )
+
+
+def _graphs_s(parts: Sequence[CompilePart]) -> float:
+    """Seconds of graphs that were compiled, of the largest range of each model.
+
+    Ranges of one model are compiled side by side, so only the longest counts.
+    """
+    longest: dict[int, float] = {}
+    model = 0
+    for part in parts:
+        if part.what == "graph" and not part.from_cache and part.duration_s is not None:
+            longest[model] = max(longest.get(model, 0.0), part.duration_s)
+        elif part.what == "total":
+            model += 1
+    return sum(longest.values())
+
+
+def _compile_gain(
+    spent: float, parts: Sequence[CompilePart], *, is_whole: bool
+) -> tuple[float, float] | None:
+    """What a warm start saves: with AOT all but a share, without it the graphs."""
+    if is_whole:
+        return (1 - 2 * AOT_LEFT) * spent, (1 - AOT_LEFT) * spent
+    graphs = min(spent, _graphs_s(parts))
+    return (0.5 * graphs, graphs) if graphs else None
+
+
+def _stays(parts: Sequence[CompilePart], *, is_whole: bool) -> str:
+    if is_whole:
+        return (
+            "the next start with the same versions and settings loads the whole function; "
+            f"about {100 * AOT_LEFT:.0f} % of the time stays"
+        )
+    dynamo = sum(part.duration_s or 0.0 for part in parts if part.what == "dynamo")
+    stays = f"; Dynamo ({format_duration(dynamo)}) runs again" if dynamo else ""
+    return f"the next start with the same versions and settings loads the graphs{stays}"
+
+
+def compile_sizes(facts: RunFacts) -> Iterator[Finding]:
+    """Single sizes are compiled besides the range that holds them."""
+    start, compiled = facts.start, facts.summary.compile
+    if start is None or compiled is None or facts.summary.engine.name != "vllm":
+        return
+    single, ranges = _by_range(compiled.parts)
+    if not single or not ranges:
+        return
+    rest = max(0.0, max(single.values()) - max(ranges.values()))
+    spent = max(single.values())
+    if rest < 1.0 or start.share(rest) < 0.01:
+        return
+    sizes = ", ".join(str(size) for size in sorted(single))
+    yield Finding(
+        "compile_sizes",
+        "low",
+        f"Single sizes ({sizes}) were compiled, {format_duration(spent)} for the "
+        "longest, beside the range that covers them.",
+        {"longest_s": spent, "range_s": max(ranges.values()), "num_sizes": len(single)},
+        "compile_sizes",
+        "--compilation-config '{\"compile_sizes\": []}'",
+        "they are compiled side by side with the range, so most of the time stays",
+        gain_s=(0.0, rest),
+        price="kernels of these sizes are not tuned for them; speculative decoding picks "
+        "the sizes by itself",
+        part_s=rest,
+    )
+
+
+def _by_range(
+    parts: Sequence[CompilePart],
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Seconds by size compiled alone, and by upper end of a range."""
+    single: dict[int, float] = {}
+    ranges: dict[int, float] = {}
+    for part in parts:
+        match = re.search(r"range \((\d{1,9}), (\d{1,9})\)", part.detail or "")
+        if match is None or part.from_cache or part.duration_s is None:
+            continue
+        low, high = int(match[1]), int(match[2])
+        into = single if low == high else ranges
+        into[high] = into.get(high, 0.0) + part.duration_s
+    return single, ranges
+
+
+def xla_cache(facts: RunFacts) -> Iterator[Finding]:
+    """XLA compiled every shape at this start (TPU)."""
+    start, compiled = facts.start, facts.summary.compile
+    if (
+        start is None
+        or compiled is None
+        or facts.summary.engine.name != "tpu-inference"
+    ):
+        return
+    made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
+    seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)
+    if not made or seconds < LEAST_S or start.share(seconds) < 0.05:
+        return
+    phase = (
+        start.dominant if start.dominant in ("compile", "model_warmup") else "compile"
+    )
+    yield Finding(
+        "xla_cache",
+        severity_of(start.share(seconds)),
+        f"XLA compilation took {start.of_all(seconds)}: {len(made)} shapes are listed, "
+        f"{format_duration(sum(made))} together, {format_duration(max(made))} the longest.",
+        {"compile_s": seconds, "num_shapes": len(made), "longest_s": max(made)},
+        "VLLM_XLA_CACHE_PATH",
+        "VLLM_XLA_CACHE_PATH on a volume that outlives the container",
+        "a second start with the same versions, shapes and devices loads what is kept; "
+        "tracing and loading stay",
+        gain_s=(0.5 * seconds, seconds),
+        price="disk; the file system must allow several writers",
+        phase=phase,
+        part_s=max(seconds, start.seconds.get(phase, 0.0)),
+    )
+
+
+RULES = (
+    Rule(
+        "recipe_cache",
+        "the HPU recipe cache is off, deleted at each start, or on a network file "
+        "system",
+        "PT_HPU_RECIPE_CACHE_CONFIG as the bridge prints it, time of warm-up",
+        recipe_cache,
+        formula="65 to 93 % of the warm-up without captures",
+        margin="at least 8,192 MB and twice the limit: the oldest recipes go when it is full",
+        source="vllm-gaudi documentation, managing warm-up",
+    ),
+    Rule(
+        "compile_cache",
+        "torch.compile took 10 s and 5 % of the start or most of it, and loaded "
+        "nothing from its cache",
+        "a log that holds the whole start: compile times of vLLM, cache directory",
+        compile_cache,
+        formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
+        "longest graph of each model",
+        margin="silent where the directory lies under a home directory or another run loaded "
+        "it, unless compilation is the largest part; below 15 % it is low",
+        source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
+        example="tensor parallel 4 in vLLM 0.23: 60 of 696 s, saved as a whole",
+    ),
+    Rule(
+        "compile_sizes",
+        "single sizes are compiled beside the range that holds them, for 10 s and 5 % "
+        "of the start",
+        "a log that holds the whole start: ranges and times of the graphs compiled",
+        compile_sizes,
+        formula="the longest single size - the longest range: they are compiled side by side",
+        margin="speculative decoding picks the sizes by itself",
+        source="vLLM compilation/backends.py",
+        example="draft of 3 tokens: sizes 4, 8, 12, 16",
+    ),
+    Rule(
+        "xla_cache",
+        "XLA compiled shapes for 10 s and 5 % of the start or more (TPU)",
+        "a log that holds the whole start: precompilation times",
+        xla_cache,
+        formula="half to all of the sum of compile times",
+        margin="only shapes that the log states as compiled",
+        source="tpu-inference runner/compilation_manager.py",
+        example="Qwen3-32B on v6e-8: 419 of 536 s",
+    ),
+)

@@ -1,0 +1,377 @@
+"""Advice on bucket time by dimension: steps, near twins, contexts, the profile run (HPU).
+
+A bucket is counted with the median of those that share its value, so that the first
+compilation of a kind, which another bucket would have instead, is not counted as saved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    severity_of,
+)
+from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.start import LEAST_S, LEAST_SHARE
+from warmup_insights.analysis.advice.strategy import (
+    CONTEXT_MAX,
+    context_max_leaves_zero,
+    integer,
+    other_strategy,
+    reads_ranges,
+)
+from warmup_insights.analysis.misses import DIMENSIONS, WORDS
+from warmup_insights.bucketing.linear import linear_range
+from warmup_insights.errors import InputError
+from warmup_insights.model.summary import PHASES, BucketRow
+from warmup_insights.units import format_duration
+
+TIMED_SHARE = 0.6
+"""Of the buckets that were warmed up, those with a time of their own, at least."""
+TWIN = 0.10
+"""Neighbours that differ by less are one bucket in two."""
+BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A change that leaves buckets out: what it saves, and what it costs."""
+
+    change: str
+    words: str
+    rows: tuple[BucketRow, ...]
+    dimension: int
+    changes: Mapping[str, Value]
+    price: str
+
+    def gain(self, left: Sequence[BucketRow]) -> tuple[float, float]:
+        """Seconds: at the median of each value, and as measured; the smaller first."""
+        own = typical = 0.0
+        for value in {row.bucket[self.dimension] for row in self.rows}:
+            same = _times(row for row in left if row.bucket[self.dimension] == value)
+            out = _times(
+                row for row in self.rows if row.bucket[self.dimension] == value
+            )
+            typical += len(out) * _typical(same)
+            own += sum(out)
+        return min(own, typical), max(own, typical)
+
+
+def _times(rows: Iterable[BucketRow]) -> list[float]:
+    return [row.duration_s for row in rows if row.duration_s is not None]
+
+
+def _typical(times: Sequence[float]) -> float:
+    """The median; where stamps of whole seconds give nothing finer, the mean without the
+    longest."""
+    is_whole = all(seconds == int(seconds) for seconds in times)
+    if not is_whole or len(times) == 1:
+        return median(times)
+    return fmean(sorted(times)[:-1])
+
+
+def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
+    """Prompt buckets took a large share of the start."""
+    yield from _bucket_time(facts, "prompt")
+
+
+def decode_buckets(facts: RunFacts) -> Iterator[Finding]:
+    """Decode buckets took a large share of the start."""
+    yield from _bucket_time(facts, "decode")
+
+
+def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
+    start = facts.start
+    if start is None:
+        return
+    names = (f"{phase}_warmup", f"{phase}_graphs")
+    seconds = sum(start.seconds.get(name, 0.0) for name in names)
+    if not any(start.worth(name) for name in names):
+        return
+    rows = [r for r in facts.rows if r.phase == phase and r.warmed and r.bucket]
+    timed = [row for row in rows if row.duration_s is not None]
+    is_timed = (
+        bool(timed)
+        and len(timed) >= TIMED_SHARE * len(rows)
+        and facts.seconds(timed) is not None
+    )
+    drops: list[Drop] = []
+    gain = None
+    if is_timed:
+        drops, gain = _drops(facts, phase, timed)
+    changes: dict[str, Value] = {}
+    for drop in drops:
+        changes |= drop.changes
+    count = len(rows) or facts.count(f"{phase}_warmed")
+    each = _typical(_times(timed)) if is_timed else (seconds / count if count else None)
+    title = f"The {phase} buckets took {start.of_all(seconds)}"
+    if count and each is not None:
+        title += f": {count:,} of them, {format_duration(each)} each"
+    yield Finding(
+        f"{phase}_buckets",
+        severity_of(start.share(seconds)),
+        f"{title}.",
+        {"steps_s": seconds, "start_s": start.wall_s, "num_buckets": count},
+        drops[0].change.split("=")[0].split()[0]
+        if drops
+        else _range_name(facts, phase),
+        " ".join(drop.change for drop in drops)
+        or _no_change(facts, phase, is_timed=is_timed),
+        "; ".join(drop.words for drop in drops)
+        or "no figure: no dimension has a step to widen or values without a use",
+        tuple(_by_dimension(rows, timed if is_timed else [])),
+        changes=changes,
+        gain_s=gain,
+        price="; ".join(drop.price for drop in drops),
+        ways=tuple(_ways(facts, phase, timed)) if is_timed else (),
+        phase=max(names, key=lambda name: start.seconds.get(name, 0.0)),
+        part_s=seconds,
+    )
+
+
+def _range_name(facts: RunFacts, phase: str) -> str:
+    if not reads_ranges(facts.summary):
+        return f"buckets of {phase}"
+    return f"VLLM_{phase.upper()}_BS_BUCKET_STEP"
+
+
+def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
+    if phase == "decode" and facts.summary.phase(phase).buckets:
+        return (
+            "fewer batch sizes: --max-num-seqs with the most requests that come at once"
+        )
+    if not is_timed:
+        return (
+            "fewer values in the dimension that has most; the recorder "
+            "(`warmup-insights vllm serve`) gives the time of each bucket"
+        )
+    if knows(facts.summary, BUCKET_FILE):
+        return (
+            f"{BUCKET_FILE} with fewer buckets; `warmup-insights buckets fit RUN` makes "
+            "one from recorded traffic"
+        )
+    return "fewer values in the dimension that has most"
+
+
+def _by_dimension(
+    rows: Sequence[BucketRow], timed: Sequence[BucketRow]
+) -> Iterator[str]:
+    """One line for each dimension with several values: how many, and what each costs."""
+    if not rows:
+        return
+    size = len(rows[0].bucket)
+    words = DIMENSIONS.get((rows[0].phase, size), ())
+    total = sum(_times(timed))
+    for d, name in enumerate(words):
+        values = Counter(row.bucket[d] for row in rows if len(row.bucket) == size)
+        if len(values) < 2:
+            continue
+        line = (
+            f"{WORDS[name]}: {len(values)} values ({min(values):,} to {max(values):,})"
+        )
+        if total:
+            line += f", {format_duration(total / len(values))} each"
+        yield line
+    if rows[0].phase == "decode":
+        yield from _above(rows, timed)
+
+
+def _above(rows: Sequence[BucketRow], timed: Sequence[BucketRow]) -> Iterator[str]:
+    """How many decode buckets are for more sequences than some limits, and their time."""
+    for limit in (8, 32, 128):
+        above = [row for row in rows if row.bucket[0] > limit]
+        if not above or len(above) == len(rows):
+            continue
+        took = _times(row for row in timed if row.bucket[0] > limit)
+        spent = f", {format_duration(sum(took))}" if took else ""
+        yield f"batch sizes above {limit}: {len(above)} of {len(rows)} buckets{spent}"
+
+
+def _drops(
+    facts: RunFacts, phase: str, timed: Sequence[BucketRow]
+) -> tuple[list[Drop], tuple[float, float] | None]:
+    """Changes that leave buckets out, each counted on what the one before it left."""
+    finders = (_wider_step, _near_twin) if phase == "decode" else (_contexts,)
+    left = [row for row in timed if len(row.bucket) == 3]
+    found: list[Drop] = []
+    least = most = 0.0
+    for find in finders:
+        drop = find(facts, left)
+        if drop is None:
+            continue
+        low, high = drop.gain(left)
+        words = f"{drop.words}: {len(drop.rows)} buckets, {format_duration(low)} less"
+        found.append(replace(drop, words=words))
+        least, most = least + low, most + high
+        gone = {row.bucket for row in drop.rows}
+        left = [row for row in left if row.bucket not in gone]
+    return found, (least, most) if found else None
+
+
+def _wider_step(
+    facts: RunFacts, rows: Sequence[BucketRow], factor: int | None = None
+) -> Drop | None:
+    """A batch step that is a few times as wide, of linear decode buckets."""
+    name = "VLLM_DECODE_BS_BUCKET_STEP"
+    values = sorted({row.bucket[0] for row in rows})
+    step = integer(facts.summary.config.get(name))
+    if not reads_ranges(facts.summary) or not step or len(values) < 4:
+        return None
+    factors = (factor,) if factor is not None else (4, 2)
+    for times in factors:
+        wide = step * times
+        try:
+            kept = linear_range(values[0], wide, values[-1])
+        except InputError:
+            continue
+        fits = factor is not None or 4 * wide <= values[-1]
+        if not fits or kept[-1] != values[-1] or not set(kept) <= set(values):
+            continue
+        gone = tuple(row for row in rows if row.bucket[0] not in kept)
+        if gone:
+            words = f"batch sizes {', '.join(map(str, kept))} instead of {len(values)}"
+            price = f"up to {wide - 1} padded rows in a decode step"
+            return Drop(f"{name}={wide}", words, gone, 0, {name: wide}, price)
+    return None
+
+
+def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[Way]:
+    """The narrower of the wider steps, with less padding, and the other strategy."""
+    rows = [row for row in timed if len(row.bucket) == 3]
+    first = _wider_step(facts, rows) if phase == "decode" else None
+    second = _wider_step(facts, rows, factor=2) if first is not None else None
+    if first is not None and second is not None and first.changes != second.changes:
+        low, _ = second.gain(rows)
+        price = f"{second.price}; {format_duration(low)} less"
+        yield Way(second.change, price, second.changes)
+    yield from _strategy(facts, phase)
+
+
+def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
+    """The other strategy, with the phase that takes longer, where it makes it quicker."""
+    spent = {name: _times(r for r in facts.rows if r.phase == name) for name in PHASES}
+    if not all(spent.values()) or max(PHASES, key=lambda p: sum(spent[p])) != phase:
+        return
+    found = other_strategy(facts.summary)
+    if found is None or facts.start is None:
+        return
+    name, value, counts = found
+    saved = sum(
+        _typical(spent[each]) * (len(spent[each]) - counts[each]) for each in PHASES
+    )
+    if saved < LEAST_S or facts.start.share(saved) < LEAST_SHARE:
+        return
+    yield Way(
+        f"{name}={value}",
+        f"{counts['prompt']} prompt and {counts['decode']} decode buckets, about "
+        f"{format_duration(saved)} less; ranges and paddings are others, the exponential "
+        "one pads more at long contexts",
+        {name: value},
+    )
+
+
+def _near_twin(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
+    """The largest number of blocks of the range, next to that of the whole cache.
+
+    The engine adds the bucket of all blocks by itself, so the range may end earlier.
+    """
+    name = "VLLM_DECODE_BLOCK_BUCKET_MAX"
+    values = sorted({row.bucket[2] for row in rows})
+    if not reads_ranges(facts.summary) or len(values) < 4:
+        return None
+    before, twin, last = values[-3:]
+    step = integer(facts.summary.config.get("VLLM_DECODE_BLOCK_BUCKET_STEP"))
+    is_twin = (last - twin) < TWIN * last and 2 * (last - twin) < (step or 0)
+    is_missed = any(miss.phase == "decode" for miss in facts.summary.misses)
+    if not is_twin or is_missed or facts.figure("num_kv_blocks") != last:
+        return None
+    gone = tuple(row for row in rows if row.bucket[2] == twin)
+    padding = 100 * (last - twin) / last
+    return Drop(
+        f"{name}={before}",
+        f"{twin:,} blocks beside {last:,}", gone, 2, {name: before},
+        f"{padding:.0f} % more padding above {before:,} blocks",
+    )  # fmt: skip
+
+
+def _contexts(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
+    """Prompt buckets with a context, where neither prefixes nor chunks have one."""
+    gone = tuple(row for row in rows if row.bucket[2] > 0)
+    if not gone or len(gone) == len(rows) or not _no_prefixes(facts):
+        return None
+    seen = {bucket for phase, bucket in facts.used if phase == "prompt"}
+    seen |= {miss.shape for miss in facts.summary.misses if miss.phase == "prompt"}
+    if any(len(bucket) == 3 and bucket[2] > 0 for bucket in seen):
+        return None
+    times = _times(gone)
+    changes: dict[str, Value] = {}
+    if context_max_leaves_zero(facts.summary):
+        changes = {CONTEXT_MAX: 0}
+        change = f"{CONTEXT_MAX}=0"
+    elif knows(facts.summary, BUCKET_FILE):
+        change = (
+            f"{BUCKET_FILE} with the {len(rows) - len(gone)} prompt buckets of context 0, "
+            "and the decode buckets that stay"
+        )
+    else:
+        return None
+    return Drop(
+        change,
+        "no prompt buckets with a context, as prefix caching is off",
+        gone,
+        2,
+        changes,
+        f"a prompt that is split compiles when it comes ({format_duration(min(times))} to "
+        f"{format_duration(max(times))} each)",
+    )
+
+
+def _no_prefixes(facts: RunFacts) -> bool:
+    """Prefix caching is off after all overrides, and one step takes a whole prompt."""
+    config = facts.summary.config
+    states = [
+        str(config[name]).lower()
+        for name in ("enable_prefix_caching", "prefix_caching")
+        if name in config
+    ]
+    budget = facts.summary.setting("max_num_batched_tokens")
+    length = facts.summary.setting("max_model_len")
+    is_off = bool(states) and all(state == "false" for state in states)
+    return is_off and bool(budget and length and budget >= length)
+
+
+RULES = (
+    Rule(
+        "decode_buckets",
+        "the decode buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
+        "a log that holds the whole start: time of each bucket; ranges as read for "
+        "the change",
+        decode_buckets,
+        formula="buckets left out x the median of those that share their value; each change "
+        "on what the one before left",
+        margin="the smallest, the largest and the powers of two below the step stay; the "
+        "first compilation of a kind is not counted as saved",
+        source="vllm-gaudi extension/bucketing/linear.py warmup_range",
+        example="18 batch sizes in steps of 4: a step of 16 leaves 8, 122 of 490 s less",
+    ),
+    Rule(
+        "prompt_buckets",
+        "the prompt buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
+        "a log that holds the whole start: time of each bucket; prefix caching and "
+        "limits for the change",
+        prompt_buckets,
+        formula="buckets with a context x the median of those that share the value",
+        margin="only where prefix caching is off after all overrides, one step takes "
+        "max_model_len tokens, and no context was seen",
+        source="vllm-gaudi extension/bucketing/linear.py get_prompt_cfgs",
+        example="32 of 48 prompt buckets with a context: 99 of 490 s",
+    ),
+)

@@ -1,0 +1,326 @@
+"""Advice on captured graphs: sizes that no batch has, lazy capture, unused ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean, median
+
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    severity_of,
+)
+from warmup_insights.analysis.advice.history import is_same_model
+from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.units import format_bytes, format_duration
+
+LIMITS = (8, 32, 128)
+"""Sizes up to which capturing is counted, where nothing bounds the batch."""
+SHORT_REQUEST = 512
+"""Tokens of a request that is taken as short."""
+LEAST_DROPPED = 0.1
+"""Share of the sizes that have to go before a change is worth it."""
+
+
+def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
+    """CUDA graphs are captured at more sizes than batches can have."""
+    start, graphs = facts.start, facts.summary.graphs
+    seconds = start.worth("graph_capture") if start is not None else None
+    if start is None or seconds is None or graphs is None:
+        return
+    sizes = capture_list(facts.summary)
+    numbers: dict[str, Value] = {"capture_s": seconds, "start_s": start.wall_s}
+    title = f"Graph capture took {start.of_all(seconds)}"
+    if sizes:
+        numbers |= {
+            "num_sizes": len(sizes),
+            "num_graphs": graphs.captured or len(sizes),
+        }
+        title += f": {len(sizes)} sizes up to {max(sizes)}"
+    finding = Finding(
+        "capture_sizes",
+        severity_of(start.share(seconds)),
+        f"{title}.",
+        numbers,
+        "cudagraph_capture_sizes",
+        _limited_words(facts.summary),
+        f"each size costs {format_duration(seconds / len(sizes))}"
+        if sizes
+        else "no figure: the sizes are not known",
+        tuple(_table(sizes, seconds)),
+        gain_s=(0.0, seconds * _share_above(sizes)),
+        price="a larger batch runs without a graph",
+        phase="graph_capture",
+        part_s=seconds,
+    )
+    bounded = _bounded(facts.summary, finding, sizes)
+    is_known = bool(sizes) and _most_tokens(facts.summary) is not None
+    if bounded is not None or not is_known or start.dominant == "graph_capture":
+        yield bounded or finding
+
+
+def _share_above(sizes: Sequence[int]) -> float:
+    """Of the sizes, those above the smallest limit that is shown."""
+    above = sum(size > LIMITS[0] for size in sizes)
+    return above / len(sizes) if sizes else 1.0
+
+
+def _bounded(
+    summary: RunSummary, finding: Finding, sizes: Sequence[int]
+) -> Finding | None:
+    """The finding with the sizes that batches can have; None where all may be used."""
+    bound = _most_tokens(summary)
+    kept = [size for size in sizes if size <= _next_size(sizes, bound)]
+    dropped = len(sizes) - len(kept)
+    if bound is None or dropped <= LEAST_DROPPED * len(sizes):
+        return None
+    limit = max(kept)
+    effect = f"{dropped} of {len(sizes)} sizes less"
+    if summary.graphs is not None and summary.graphs.memory_bytes:
+        memory = summary.graphs.memory_bytes * dropped / len(sizes)
+        effect += f", and up to {format_bytes(memory)}"
+    setting, change, changes = _limit_of(summary, kept, limit)
+    fewer = Way(
+        f"--max-num-seqs {limit}", "no more requests at once", {"max_num_seqs": limit}
+    )
+    return replace(
+        finding,
+        title=f"{finding.title.removesuffix('.')}, for {_most_requests(summary)}.",
+        numbers={**finding.numbers, "largest_useful": limit, "num_dropped": dropped},
+        setting=setting,
+        suggestion=change,
+        effect=effect,
+        details=(),
+        changes=changes,
+        gain_s=_dropped_s(summary, sizes, len(kept)),
+        price=f"a batch of more than {limit} tokens runs without a graph",
+        ways=(fewer,),
+    )
+
+
+def capture_list(summary: RunSummary) -> list[int]:
+    """The sizes that the engine prints in its compilation_config, ascending."""
+    text = str(summary.config.get("compilation_config") or "")
+    match = re.search(r"cudagraph_capture_sizes['\"]?: ?\[([\d, ]{1,4000})\]", text)
+    return sorted({int(part) for part in match[1].split(",")}) if match else []
+
+
+def _most_tokens(summary: RunSummary) -> int | None:
+    """Tokens of the largest decode batch that the limits and the KV cache allow.
+
+    Requests are rarely of full length: the cache counts for twice as many as it holds at
+    full length, and for as many short ones as it has room for.
+    """
+    seqs = summary.setting("max_num_seqs")
+    fits = BY_NAME["max_concurrency"].trusted(summary)
+    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
+    bounds = []
+    if fits and tokens:
+        bounds.append(math.ceil(max(2 * fits, tokens / SHORT_REQUEST)))
+    bounds += [int(seqs)] if seqs else []
+    if not bounds:
+        return None
+    speculated = re.search(
+        r"num_spec(?:ulative)?_tokens['\"]?[=:] ?(\d{1,3})",
+        str(summary.config.get("speculative_config") or ""),
+    )
+    return min(bounds) * (1 + (int(speculated[1]) if speculated else 0))
+
+
+def _next_size(sizes: Sequence[int], bound: int | None) -> int:
+    """The smallest size that a batch of `bound` tokens is padded to."""
+    larger = [size for size in sizes if bound is not None and size >= bound]
+    return min(larger) if larger else max(sizes, default=0)
+
+
+def _most_requests(summary: RunSummary) -> str:
+    """What bounds the batch, in words."""
+    seqs, length = (
+        summary.setting(
+            "max_num_seqs",
+        ),
+        summary.setting("max_model_len"),
+    )
+    fits = BY_NAME["max_concurrency"].trusted(summary)
+    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
+    if fits and tokens and (not seqs or max(2 * fits, tokens / SHORT_REQUEST) < seqs):
+        of = f" of {int(length):,}" if length else ""
+        return f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
+    return f"max_num_seqs={int(seqs or 0)}"
+
+
+def _dropped_s(
+    summary: RunSummary, sizes: Sequence[int], num_kept: int
+) -> tuple[float, float] | None:
+    """Seconds of the largest sizes, which are captured first, on the clocks of the bars.
+
+    The least counts the median of a graph instead: the first capture of a kind also
+    prepares what the next one would have to.
+    """
+    least = most = 0.0
+    for bar in summary.graphs.bars if summary.graphs is not None else ():
+        drop = max(0, bar.captured - num_kept)
+        taken = dict(bar.states)
+        marks = sorted(taken)
+        if not drop or len(marks) < 2:
+            continue
+        before = max((mark for mark in marks if mark <= drop), default=0)
+        own = taken.get(before, 0.0)
+        steps = [(taken[b] - taken[a]) / (b - a) for a, b in pairwise(marks)]
+        most += own
+        # Whole seconds say nothing of a graph that takes less than one.
+        each = median(steps) if median(steps) >= 1.0 else fmean(steps)
+        least += min(own, before * each)
+    if not most and summary.graphs is not None and summary.graphs.captured:
+        each = (summary.graphs.duration_s or 0.0) / summary.graphs.captured
+        most = each * (len(sizes) - num_kept)
+        least = 0.5 * most
+    return (least, most) if most else None
+
+
+def _limit_of(
+    summary: RunSummary, kept: Sequence[int], limit: int
+) -> tuple[str, str, dict[str, Value]]:
+    """Setting, change and values that keep the sizes up to a limit."""
+    name = "max_cudagraph_capture_size"
+    if knows(summary, name):
+        return name, f"--max-cudagraph-capture-size {limit}", {name: limit}
+    name = "cudagraph_capture_sizes"
+    listed = ", ".join(str(size) for size in kept)
+    if knows(summary, name):
+        change = f"--compilation-config '{{\"{name}\": [{listed}]}}'"
+        return name, change, {name: f"[{listed}]"}
+    return "max_num_seqs", f"--max-num-seqs {limit}", {"max_num_seqs": limit}
+
+
+def _limited_words(summary: RunSummary) -> str:
+    if knows(summary, "max_cudagraph_capture_size"):
+        return "--max-cudagraph-capture-size with the largest batch that comes"
+    return (
+        "--max-num-seqs, or cudagraph_capture_sizes, with the largest batch that comes"
+    )
+
+
+def _table(sizes: Sequence[int], seconds: float) -> Iterator[str]:
+    """What the capture would take with fewer sizes."""
+    for limit in LIMITS:
+        kept = sum(size <= limit for size in sizes)
+        if 0 < kept < len(sizes):
+            less = seconds * (len(sizes) - kept) / len(sizes)
+            yield (
+                f"up to {limit}: {kept} of {len(sizes)} sizes, about "
+                f"{format_duration(less)} less"
+            )
+
+
+def lazy_capture(facts: RunFacts) -> Iterator[Finding]:
+    """Graphs were captured while serving: at how many shapes that stops paying."""
+    graphs = facts.summary.graphs
+    seen = graphs.lazy if graphs is not None else []
+    lazy = [row.duration_s for row in seen if row.duration_s is not None]
+    start_s, count = _startup_capture(facts)
+    if len(lazy) < 3 or start_s is None or not count:
+        return
+    each = fmean(lazy)
+    shapes = math.floor(start_s / each) if each else 0
+    worth = len(lazy) < shapes
+    yield Finding(
+        "lazy_capture",
+        "low",
+        f"{len(lazy)} graphs were captured while serving, {format_duration(each)} each; "
+        f"capturing {count} at start takes {format_duration(start_s)}.",
+        {
+            "num_lazy": len(lazy), "lazy_s": each, "startup_s": start_s,
+            "startup_graphs": count, "break_even_shapes": shapes,
+        },
+        "use_cudagraph_delayed_capture",
+        "keep capturing lazily" if worth else "capture at start",
+        f"lazy is quicker in all below {shapes} shapes; each of them delays one request "
+        f"by {format_duration(each)}",
+    )  # fmt: skip
+
+
+def _startup_capture(facts: RunFacts) -> tuple[float | None, int | None]:
+    """Seconds and number of graphs at start, of this run or of one like it."""
+    others = [other for other in facts.history if is_same_model(facts.summary, other)]
+    for summary in (facts.summary, *others):
+        seconds = BY_NAME["graph_capture_s"].trusted(summary)
+        count = BY_NAME["graphs_captured"].trusted(summary)
+        if seconds and count and count > 1:
+            return seconds, int(count)
+    return None, None
+
+
+def captures_unused(facts: RunFacts) -> Iterator[Finding]:
+    """Half of the graphs captured at start, or more, were not used while serving."""
+    graphs = {
+        (phase, bucket)
+        for phase in PHASES
+        for bucket in facts.summary.phase(phase).captured_buckets or ()
+    }
+    captured, used = len(graphs), len(graphs & facts.used)
+    seconds = facts.figure("graph_capture_s")
+    if not used or not captured or not seconds or used > 0.5 * captured:
+        return
+    each = seconds / captured
+    saved = each * (captured - used)
+    start = facts.start
+    yield Finding(
+        "captures_unused",
+        severity_of(start.share(saved)) if start is not None else "medium",
+        f"{used} of {captured} graphs captured at start were used; capturing took "
+        f"{format_duration(seconds)}.",
+        {"num_used": used, "num_captured": captured, "capture_s": seconds},
+        "capture_strategy",
+        "--capture-strategy lazy or delayed in the reference engine; on vLLM fewer "
+        "buckets",
+        f"ready {format_duration(saved)} earlier; each shape that "
+        f"comes later costs {format_duration(each)} once",
+        gain_s=(0.0, saved),
+        price="requests of other shapes wait for a capture",
+        part_s=saved,
+    )
+
+
+RULES = (
+    Rule(
+        "capture_sizes",
+        "capturing CUDA graphs took 10 s and 5 % of the start, or most of it",
+        "a log that holds the whole start: capture times; sizes, KV cache concurrency "
+        "and max_num_seqs for the change",
+        capture_sizes,
+        formula="time on the bar until the sizes above min(max_num_seqs, max(2 x concurrency, "
+        "KV tokens / 512)) x (1 + draft tokens) were captured; at least their number x "
+        "the median of a graph",
+        margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
+        "batch runs without a graph",
+        source="vLLM config/compilation.py cudagraph_capture_sizes; gpu_model_runner.py "
+        "captures the largest first",
+        example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
+    ),
+    Rule(
+        "lazy_capture",
+        "three graphs or more were captured while serving",
+        "captures while serving; captures at start of this run or one like it",
+        lazy_capture,
+        formula="time at start / time of one lazy capture = number of shapes from which lazy "
+        "loses",
+    ),
+    Rule(
+        "captures_unused",
+        "half of the graphs captured at start, or fewer, were used while serving",
+        "buckets used while serving, captured buckets, time of capture",
+        captures_unused,
+        formula="time of one capture x graphs not used",
+        margin="only shapes of the traffic seen",
+    ),
+)

@@ -1,0 +1,287 @@
+"""Advice on the weights: their download, reading them, and the rank that reads last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
+from warmup_insights.analysis.advice.history import is_same_model
+from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.start import (
+    OTHER_RANK,
+    is_whole,
+    phase_s,
+    weights_bytes,
+    words_of,
+)
+from warmup_insights.units import format_bytes, format_duration
+
+NETWORK = frozenset(
+    {"NFS", "NFS4", "LUSTRE", "GPFS", "CEPH", "CEPHFS", "FUSE", "BEEGFS", "SMB", "CIFS"}
+)
+"""Names of network file systems, as vLLM's loader prints them."""
+LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
+"""Bytes a second that NVMe and a network file system give one reader."""
+MEMORY_SHARE = 0.9
+"""Of available host memory, what vLLM's prefetch may fill."""
+
+
+def weights_download(facts: RunFacts) -> Iterator[Finding]:
+    """The weights came over the network at this start."""
+    start = facts.start
+    seconds = start.worth("download") if start is not None else None
+    if start is None or seconds is None:
+        return
+    is_kept = any(
+        is_same_model(facts.summary, other)
+        and phase_s(other, "load_weights")
+        and not phase_s(other, "download")
+        for other in facts.history
+        if is_whole(other)
+    )
+    size = weights_bytes(facts.summary)
+    rate = f"; {format_bytes(size)} at {_rate(size, seconds)}" if size else ""
+    rest = {name: own for name, own in start.seconds.items() if name != "download"}
+    following = max(rest, key=lambda name: rest[name]) if rest else None
+    effect = (
+        f"a start without the download takes {format_duration(start.wall_s - seconds)}"
+    )
+    if following is not None:
+        effect += (
+            f"; {words_of(following).lower()} is the largest part then "
+            f"({format_duration(rest[following])})"
+        )
+    keep = (
+        "HF_HOME on a volume that outlives the container, or the weights in the image"
+    )
+    yield Finding(
+        "weights_download",
+        severity_of(start.share(seconds)),
+        f"Downloading the weights took {start.of_all(seconds)}{rate}.",
+        {"download_s": seconds, "start_s": start.wall_s},
+        "HF_HOME",
+        "nothing: another start of this model did not download, so the files are kept"
+        if is_kept
+        else f"{keep}; HF_HUB_OFFLINE=1 once they are there",
+        effect,
+        gain_s=(seconds, seconds),
+        price="disk for the weights; where the directory is kept already, the next start "
+        "saves this without any change",
+        phase="download",
+        part_s=seconds,
+    )
+
+
+def weights_read(facts: RunFacts) -> Iterator[Finding]:
+    """Reading the weights took a large share of the start."""
+    start = facts.start
+    seconds = start.worth("load_weights") if start is not None else None
+    if start is None or seconds is None:
+        return
+    summary = facts.summary
+    size = weights_bytes(summary)
+    known = summary.checkpoint
+    is_dominant = start.dominant == "load_weights"
+    if size and size / seconds > LOCAL_RATE and not is_dominant:
+        return
+    numbers: dict[str, float | int | str] = {
+        "read_s": seconds, "start_s": start.wall_s,
+    }  # fmt: skip
+    title = f"Reading the weights took {start.of_all(seconds)}"
+    gain, effect = None, "no figure: the size of the files is not known"
+    if size:
+        numbers["weights_bytes"] = int(size)
+        title += f": {format_bytes(size)} at {_rate(size, seconds)}"
+        gain, effect = _reading_gain(facts, size, seconds)
+    if known is not None and known.filesystem:
+        title += f" from {known.filesystem}"
+    setting, change, changes, price, ways = _reader(facts)
+    yield Finding(
+        "weights_read",
+        severity_of(start.share(seconds)),
+        f"{title}.",
+        numbers,
+        setting,
+        change,
+        effect,
+        tuple(n.text for n in summary.notes if n.text.startswith("Auto-prefetch"))[:1],
+        changes=changes,
+        gain_s=gain,
+        price=price,
+        ways=ways,
+        phase="load_weights",
+        part_s=seconds,
+    )
+
+
+def _rate(size: float, seconds: float) -> str:
+    each = size / seconds / 1e6
+    return f"{each / 1000:.2g} GB/s" if each >= 1000 else f"{each:.3g} MB/s"
+
+
+def _reading_gain(
+    facts: RunFacts, size: float, seconds: float
+) -> tuple[tuple[float, float] | None, str]:
+    """Seconds less at the rate that is possible, at half of it the least."""
+    known = facts.summary.checkpoint
+    seen = [
+        other_s
+        for other in facts.history
+        if is_same_model(facts.summary, other)
+        and (other_s := phase_s(other, "load_weights"))
+    ]
+    if seen and min(seen) < 0.8 * seconds:
+        best = min(seen)
+        words = f"another start read the same files in {format_duration(best)}"
+        return (seconds - best, seconds - best), words
+    name = known.filesystem if known is not None else None
+    is_local = name is not None and name.upper() not in NETWORK
+    rate = LOCAL_RATE if is_local else NETWORK_RATE
+    most, least = seconds - size / rate, seconds - 2 * size / rate
+    of = "a network file system" if name is not None else "most storage"
+    of = "NVMe" if is_local else of
+    if most <= 0.2 * seconds:
+        words = (
+            f"no figure: {of} gives one reader about {rate / 1e9:.0f} GB/s, several may "
+            "get more"
+        )
+        return None, words
+    words = (
+        f"{format_duration(size / rate)} at {rate / 1e9:.0f} GB/s, which {of} gives one "
+        "reader"
+    )
+    return (max(0.0, least), most), words
+
+
+def _reader(
+    facts: RunFacts,
+) -> tuple[str, str, dict[str, float | int | str], str, tuple[Way, ...]]:
+    """What reads faster: setting, change, its values, its price, other ways.
+
+    Prefetching fills the page cache, so it needs nine tenths of the host memory that is
+    available (vLLM `weight_utils.py`); with less it evicts what it has just read.
+    """
+    summary = facts.summary
+    known = summary.checkpoint
+    local = Way(
+        "a copy of the files on a local NVMe disk", "disk for the files, and the copy"
+    )
+    formats = [
+        name
+        for name in ("runai_streamer", "fastsafetensors")
+        if knows(summary, f"load_format={name}")
+    ]
+    streamer = Way(
+        f"--load-format {' or '.join(formats)}: several readers at once",
+        "the package of that name in the image",
+    )
+    quantised = Way(
+        "a quantised build of the model", "other weights; check the quality"
+    )
+    if not formats or summary.config.get("load_format") not in (None, "auto"):
+        return "load_format", local.suggestion, {}, local.price, (quantised,)
+    if known is None or known.available_bytes is None:
+        return (
+            "load_format",
+            streamer.suggestion,
+            {},
+            f"{streamer.price}; whether the disk or the reader is slow is not known here",
+            (local, quantised),
+        )
+    fits = known.size_bytes <= MEMORY_SHARE * known.available_bytes
+    if fits and knows(summary, "safetensors_load_strategy=prefetch"):
+        return (
+            "safetensors_load_strategy",
+            "--safetensors-load-strategy prefetch",
+            {"safetensors_load_strategy": "prefetch"},
+            f"{format_bytes(known.size_bytes)} of page cache",
+            (streamer, local),
+        )
+    price = streamer.price
+    if not fits:
+        price += (
+            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
+            f"{format_bytes(known.available_bytes)} of host memory"
+        )
+    return "load_format", streamer.suggestion, {}, price, (local, quantised)
+
+
+def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
+    """One rank finished loading long after the others."""
+    start, ranks = facts.start, facts.summary.time.ranks
+    if start is None or len(ranks) < 2:
+        return
+    for phase in ("load_weights", "load_model"):
+        waited = start.worth(phase + OTHER_RANK)
+        ends = {
+            each.rank: max(own)
+            for each in ranks
+            if (
+                own := [
+                    p.start_s + p.duration_s for p in each.phases if p.name == phase
+                ]
+            )
+        }
+        if waited is None or len(ends) < 2:
+            continue
+        last = max(ends, key=lambda rank: ends[rank])
+        spread = ends[last] - min(ends.values())
+        behind = ends[last] - median(ends.values())
+        if spread <= 0:
+            continue
+        yield Finding(
+            "slowest_rank",
+            severity_of(start.share(waited)),
+            f"The first rank waited {start.of_all(waited)} for the last of {len(ends)} to "
+            f"load; the last is {format_duration(behind)} behind the median.",
+            {"waited_s": waited, "behind_s": behind, "num_ranks": len(ends)},
+            "load_format",
+            "--load-format fastsafetensors, which divides the reading between the ranks, "
+            "or a local copy on each node",
+            "the ranks end together; what they read in all stays",
+            gain_s=(min(waited, behind), min(waited, spread)),
+            price="the package of that name in the image",
+            phase=phase + OTHER_RANK,
+            part_s=waited,
+        )
+
+
+RULES = (
+    Rule(
+        "weights_download",
+        "downloading the weights took 10 s and 5 % of the start, or most of it",
+        "a log that holds the whole start: time of the download",
+        weights_download,
+        formula="the seconds of the download",
+        margin="where the directory is kept already, the next start saves it without a "
+        "change",
+        source="vLLM model_loader/weight_utils.py download_weights_from_hf",
+        example="vLLM 0.11.0 on an L4: 109 of 239 s",
+    ),
+    Rule(
+        "weights_read",
+        "reading the weights took 10 s and 5 % of the start, or most of it",
+        "a log that holds the whole start: time of reading; size of the files, host "
+        "memory and file system where stated",
+        weights_read,
+        formula="seconds - size / rate; the rate is that of the quickest start of the same "
+        "model, else 1 GB/s for a network file system and 2 GB/s for NVMe, at least "
+        "half of it",
+        margin="prefetch only where the files fit into 90 % of the available host memory",
+        source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
+        "(prefetch from 0.19)",
+        example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
+    ),
+    Rule(
+        "slowest_rank",
+        "ranks waited for the slowest one to load",
+        "a log that holds the whole start: the end of loading of each rank",
+        slowest_rank,
+        formula="end of the last rank - median of all, to - end of the first",
+        margin="two ranks at least",
+        source="vLLM default_loader.py, each worker's line",
+        example="four ranks on GPFS: 168 of 696 s",
+    ),
+)
