@@ -1,6 +1,6 @@
 """From signals to events within one run: steps, progress bars, two-line records.
 
-`steps.py`, `bars.py`, `stages.py` and `failures.py` make the events of each.
+`steps.py`, `bars.py` and `failures.py` make the events of each.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ ALLOWED = {
     },
     # DEFERRED or IMMEDIATE, set where a transaction begins.
     "engine.py": {"PAGE_SIZE", "mode"},
-    "migrations.py": {"table", "column"},
+    "schema.py": {"table", "column"},
 }
 
 
