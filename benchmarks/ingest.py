@@ -225,9 +225,9 @@ class Taken(NamedTuple):
     peak_mib: float
 
 
-def ingest_command(path: Path, db: Path) -> Taken:
+def ingest_command(path: Path, db: Path, jobs: int = 1) -> Taken:
     command = [sys.executable, "-m", "warmup_insights", "ingest", str(path), "--json",
-               "--jobs", "1", "--db", str(db)]  # fmt: skip
+               "--jobs", str(jobs), "--db", str(db)]  # fmt: skip
     begin = time.perf_counter()
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -278,7 +278,7 @@ def raw_insert(db: Path, target: Path) -> float:
 def benchmark_events(
     folder: Path, size: int, runs: int, *, is_varied: bool
 ) -> dict[str, object]:
-    """A log in which every line becomes an event."""
+    """A log in which every line becomes an event, stored by one and by two processes."""
     path = folder / "relevant.log"
     write_relevant_log(path, size, is_varied=is_varied)
     rows = [events_row(path, folder) for _ in range(runs)]
@@ -291,21 +291,24 @@ def benchmark_events(
         "log_mib": size >> 20,
         **whole,
         "times_raw_sqlite": round(medians["times_raw_sqlite"], 2),
+        "most_of_two_processes": max(r["events_per_s_of_two_processes"] for r in rows),
         "runs": runs,
     }
 
 
 def events_row(path: Path, folder: Path) -> dict[str, float]:
-    """What `ingest` and raw sqlite3 make of a log, one after the other."""
-    db, bare = folder / "a.db", folder / "raw.db"
+    """What one, two and no processes of ours make of a log, one after the other."""
+    db, bare, other = (folder / name for name in ("a.db", "raw.db", "b.db"))
     idle = idle_s(folder)
     one = ingest_command(path, db)
     raw = raw_insert(db, bare)
-    for stored in (db, bare):
+    two = ingest_command(path, other, jobs=2)
+    for stored in (db, bare, other):
         stored.unlink()
     return {
         "events": one.events,
         "events_per_cpu_s": one.events / (one.cpu_s - idle),
+        "events_per_s_of_two_processes": round(two.events / (two.wall_s - idle)),
         "raw_sqlite_rows_per_cpu_s": one.events / raw,
         "times_raw_sqlite": (one.cpu_s - idle) / raw,
         "peak_mib": one.peak_mib,

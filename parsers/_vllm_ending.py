@@ -267,7 +267,7 @@ END_RULES: tuple[LineRule, ...] = (
         "shutdown_step",
         "[shutdown] ",
         r"\[shutdown\] (?!API server: shutdown triggered|"
-        r"EngineCore: trigger received signal)",
+        r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
         samples=(
             Sample(
                 "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "

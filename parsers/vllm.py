@@ -49,29 +49,21 @@ _OTHER: tuple[LineRule, ...] = (
         (
             "KV cache",
             "kv cache",
-            "bucketing",
             "compil",
-            "Compil",
-            "took",
-            "profil",
-            "cudagraph",
             "weights",
-            "Overriding draft",
-            "Streamed",
             "quantiz",
-            "num_blocks",
-            "aptur",
-            "armup",
-            "arming up",
-            "bucket",
-            "warmed",
+            "Torch parallelism",
+            "tlparse",
+            "traceback",
+            "custom fusions",
+            "While executing %",
         ),
-        r"(?:Using (?!cache directory)[^\n]{0,200}(?:KV cache|kv cache|data type|compil|weights|kernel)|"
-        r"Deferring \d|=+compilation_config|"
-        r"Enabled custom fusions|Profiler? |Streamed \d|Reducing Torch parallelism|"
-        r"Overwriting|While executing|Use tlparse|Original traceback|Parameter |"
-        r"Fusing|Replaced \d|Found|Detected (?!flags)|vLLM is using|"
-        r"Triton (?:is|not) installed)[^\n]{0,2000}",
+        r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
+        r"\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
+        r"Detected (?:EAGLE|MTP) model |Detected quantization_config|"
+        r"Overwriting default Qwix quantization|=+compilation_config|"
+        r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
+        r"Use tlparse|Original traceback)[^\n]{0,2000}",
         samples=(
             Sample(
                 "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "

@@ -7,12 +7,17 @@ import json
 import pytest
 
 from parsers.base import LineRule
-from tests.audit.__main__ import coverage, rows_of, wrong
+from tests.audit.__main__ import COVERAGE, coverage, rows_of, wrong
 from tests.audit.judgements import Judgement, load, store
 from tests.audit.reading import Reader, Reading, _understood, numbers_of
 from tests.audit.rendering import NEWEST, head_of, render
 from tests.audit.statements import statements_of
-from warmup_insights.model.events import KVCacheAllocated, MemoryMeasured, PhaseMarked
+from warmup_insights.model.events import (
+    BucketMiss,
+    KVCacheAllocated,
+    MemoryMeasured,
+    PhaseMarked,
+)
 
 SOURCE = """
 import warnings
@@ -102,7 +107,7 @@ def test_values_differ_from_each_other_and_can_be_below_zero(tree):
 def test_numbers_have_the_unit_behind_them():
     found = numbers_of("(12.5/16 GiB) in 3 secs, 7 tokens, 45%|█| 4/9 [05:10<05:58]")
     assert [(n.number, n.unit) for n in found[:4]] == [
-        (12.5, "GiB"), (16.0, "GiB"), (3.0, "s" if False else "secs"), (7.0, None),
+        (12.5, "GiB"), (16.0, "GiB"), (3.0, "secs"), (7.0, None),
     ]  # fmt: skip
     assert (310.0, "s") in [(n.number, n.unit) for n in found]
 
@@ -125,8 +130,6 @@ def test_a_figure_that_the_line_does_not_print_so_is_wrong(made, said):
 
 
 def test_a_phase_that_the_line_does_not_name_is_wrong():
-    from warmup_insights.model.events import BucketMiss
-
     reading = _understood(
         LineRule("made", "x", "x"),
         [BucketMiss(phase="decode", shape=(1, 2))],
@@ -166,8 +169,6 @@ def test_judgements_hold_fingerprints_and_no_sentences():
 
 
 def test_stored_coverage_is_what_is_aimed_at():
-    from tests.audit.__main__ import COVERAGE
-
     kept = json.loads(COVERAGE.read_text(encoding="utf-8"))
     for release, row in kept.items():
         assert row["a"][0] >= 0.95 * row["a"][1], release
