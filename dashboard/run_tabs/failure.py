@@ -47,7 +47,7 @@ def _place(summary: RunSummary) -> None:
     if not isinstance(cause, FailureFacts):
         st.markdown("The start-up succeeded; this ended the serving after it.")
         return
-    facts = [("Stage", phase_words(cause.phase or progress.stage))]
+    facts = [("Stage", phase_words((cause.phase or progress.stage).replace(" ", "_")))]
     if cause.bucket is not None:
         facts.append(("Bucket", str(cause.bucket)))
     if progress.total:
