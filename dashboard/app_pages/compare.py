@@ -24,7 +24,7 @@ TABS = ("Figures", "Time and memory", "Buckets and misses", "Markdown")
 def render() -> None:
     """Show the page."""
     st.title("Compare", anchor=False)
-    if data.list_version()[0] < 2:
+    if data.store().newest_change()[0] < 2:
         widgets.empty(
             "Two runs are needed",
             "Add some; the command line compares them, too:",

@@ -33,7 +33,7 @@ def render() -> None:
     st.caption(
         "More memory for graphs captures more buckets and leaves less for the KV cache."
     )
-    if data.list_version()[0] == 0:
+    if data.store().newest_change()[0] == 0:
         widgets.empty(
             "No runs yet",
             "A sweep of the reference engine has all figures that are compared here:",
@@ -65,7 +65,6 @@ def render() -> None:
         chosen = _choice(together)
         _figure(known, rows, chosen, together, note)
     _table(points[points["run_id"] != ""])
-    _recommendation()
 
 
 def _more(rows: pd.DataFrame) -> None:
@@ -235,22 +234,6 @@ def _table(points: pd.DataFrame) -> None:
             disabled=not 2 <= len(ids) <= MOST_COMPARED,
         ):  # fmt: skip
             st.switch_page(widgets.COMPARE, query_params={"run": ids})
-
-
-def _recommendation() -> None:
-    chosen = st.session_state.get("plan-from")
-    if not chosen:
-        return
-    try:
-        table = data.recommendation(data.store().run(chosen))
-    except InputError as error:
-        st.caption(markdown(error, 400))
-        return
-    rows = pd.DataFrame(list(table.rows), columns=list(table.header))
-    widgets.table(
-        rows, key="recommendation", title=markdown(table.title, 120),
-        hint=markdown(table.note or "`warmup-insights plan RUN` prints the same.", 600),
-    )  # fmt: skip
 
 
 with widgets.guarded():

@@ -156,7 +156,7 @@ def test_predictions_from_a_run_are_added_to_the_configurations(
         run_id = store.find_run("recorded 0").run_id
     app.selectbox(key="plan-from").set_value(run_id).run()
     assert not app.exception
-    assert "**Recommendation**" in texts(app)
+    assert "**Pick for balanced**" in texts(app)
     (figure,) = app.get("plotly_chart")
     assert '"name":"planned"' in figure.proto.spec.replace(": ", ":")
 
