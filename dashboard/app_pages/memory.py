@@ -62,8 +62,10 @@ def render() -> None:
     if len(known) < configurations.FEW:
         _more(rows)
     if len(known) > 1:
-        chosen = _choice(together)
-        _figure(known, rows, chosen, together, note)
+        behind = [*known["run_id"], st.session_state.get("plan-from")]
+        label = _provenance(rows[rows["run_id"].isin(behind)])
+        chosen = _choice(together, label)
+        _figure(known, label, chosen, together, note)
     _table(points[points["run_id"] != ""])
 
 
@@ -133,7 +135,15 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         return [], ""
 
 
-def _choice(rows: list[ConfigurationRow]) -> Pick | None:
+def _provenance(shown: pd.DataFrame) -> str | None:
+    """Whether some of the runs, or all, are made up or simulated."""
+    made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
+    if not made_up.any():
+        return None
+    return "all synthetic" if made_up.all() else "some synthetic"
+
+
+def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
     """The configuration for the goal, why it is, and what the next two give up."""
     goal = str(
         st.segmented_control(
@@ -142,7 +152,7 @@ def _choice(rows: list[ConfigurationRow]) -> Pick | None:
         )
     )  # fmt: skip
     found, names = pick(rows, goal), differing(rows)
-    with widgets.card(f"Pick for {GOALS[goal]}"):
+    with widgets.card(f"Pick for {GOALS[goal]}", simulated=label):
         if found is None:
             st.markdown("No configuration states the figure that this goal counts.")
             return None
@@ -163,16 +173,11 @@ def _choice(rows: list[ConfigurationRow]) -> Pick | None:
 
 def _figure(
     points: pd.DataFrame,
-    rows: pd.DataFrame,
+    label: str | None,
     chosen: Pick | None,
     together: list[ConfigurationRow],
     note: str,
 ) -> None:
-    shown = rows[rows["run_id"].isin(points["run_id"])]
-    made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
-    label = None
-    if made_up.any():
-        label = "all synthetic" if made_up.all() else "some synthetic"
     settings = differing(together)
     picked = settings_text(chosen.row, settings) if chosen is not None else ""
     lines = ""

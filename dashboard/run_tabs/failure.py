@@ -145,7 +145,7 @@ def _last_good(view: View) -> None:
     widgets.table(
         table, key=view.key("last-good"), title="The last good start of this model",
         hint=f"{markdown(frames.name_of(other), 60)}: settings that differ, then figures "
-        "that both state.",
+        "that both state.", simulated=view.simulated,
     )  # fmt: skip
     st.page_link(
         widgets.COMPARE, label="Compare in full", icon=":material/compare_arrows:",
