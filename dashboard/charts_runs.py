@@ -175,7 +175,7 @@ def configurations(
             selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
         )  # fmt: skip
     figure.update_layout(
-        coloraxis={"colorscale": HEAT, "colorbar": {
+        coloraxis={"colorscale": HEAT, "showscale": points["warmup_s"].nunique() > 1, "colorbar": {
             "title": {"text": f"warm-up ({unit})", "side": "right"},
             "thickness": 12, "outlinewidth": 0}},
         clickmode="event+select",

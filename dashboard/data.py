@@ -19,13 +19,10 @@ from dashboard import frames, frames_steps
 from dashboard.settings import Settings, read_settings
 from warmup_insights import runs
 from warmup_insights.analysis.advice import Finding, RunFacts, advise
-from warmup_insights.analysis.plan_recommend import recommend
 from warmup_insights.analysis.planning import Planner
 from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
-from warmup_insights.export.plans import recommendation_table
-from warmup_insights.export.tables import TextTable
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import RunSummary
@@ -66,11 +63,6 @@ def _open(database: str, identity: int) -> EventStore:
         return EventStore(database, read_only=True)
 
 
-def list_version() -> tuple[int, float]:
-    """Number of runs, and when one of them last changed."""
-    return store().newest_change()
-
-
 def _place() -> tuple[str, int]:
     database = settings().database
     return database, _identity(database)
@@ -95,24 +87,13 @@ def run_rows(
     opened: EventStore, filters: Filters, limit: int, offset: int = 0
 ) -> pd.DataFrame:
     """Runs that pass the filters, newest first; columns of `frames.runs_frame`."""
-    found = opened.run_table(limit=limit, offset=offset, **_chosen(filters))
+    found = opened.run_table(limit=limit, offset=offset, **chosen(filters))
     return frames.runs_frame(found)
 
 
-@st.cache_data(hash_funcs=VERSIONS, max_entries=16, show_spinner=False)
-def count_runs(opened: EventStore, filters: Filters) -> int:
-    """How many runs pass the filters."""
-    return opened.count_runs(**_chosen(filters))
-
-
-def _chosen(filters: Filters) -> Filters:
+def chosen(filters: Filters) -> Filters:
+    """The filters that a visitor set."""
     return {name: value for name, value in filters.items() if value}
-
-
-@st.cache_data(hash_funcs=VERSIONS, max_entries=16, show_spinner=False)
-def choices(opened: EventStore, column: str) -> list[str]:
-    """What a column of the runs holds, for a filter."""
-    return opened.distinct(column)
 
 
 class _Beginning:
@@ -226,11 +207,6 @@ def planner(run: RunRecord) -> Planner:
     """What plans from a run; raises InputError when the run states too little."""
     known = folded(run)
     return Planner(known.summary, known.rows)
-
-
-def recommendation(run: RunRecord) -> TextTable:
-    """What `plan RUN` recommends, as its table."""
-    return recommendation_table(recommend(planner(run)))
 
 
 def status_of(run_id: str) -> str | None:

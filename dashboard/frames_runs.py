@@ -52,6 +52,7 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "open": "Open",
         "name": name,
         "status": [row["status"]],
+        "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary),
         "ready_s": row["ready_s"],
         "largest": None if summary is None else _largest(summary),
@@ -68,7 +69,6 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         or None,
         "model": model if model is None or not model.endswith(name) else None,
         "doubtful": row["doubtful"],
-        "figures": figures_words(row["device_kind"], row["synthetic"]),
         "notes": _cell(row["notes"]),
         "run_id": row["run_id"],
     }  # fmt: skip
@@ -112,7 +112,7 @@ def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | Non
             share = now / then - 1
             if abs(share) <= TOLERANCE:
                 return "same"
-            return f"{abs(share):.0%} {'slower' if share > 0 else 'faster'}"
+            return f"{100 * abs(share):.0f} % {'slower' if share > 0 else 'faster'}"
     return None
 
 

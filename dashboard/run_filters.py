@@ -29,13 +29,11 @@ def choose() -> dict[str, Any]:
                 "text": text.strip(),
                 "status": _choice("Any status", list(STATUSES), "status"),
                 "engine": _choice(
-                    "Any engine", data.choices(data.store(), "engine"), "engine"
+                    "Any engine", data.store().distinct("engine"), "engine"
                 ),
-                "model": _choice(
-                    "Any model", data.choices(data.store(), "model"), "model"
-                ),
+                "model": _choice("Any model", data.store().distinct("model"), "model"),
                 "device_kind": _choice(
-                    "Any device", data.choices(data.store(), "device_kind"), "device"
+                    "Any device", data.store().distinct("device_kind"), "device"
                 ),
             }
         view = st.segmented_control(

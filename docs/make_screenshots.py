@@ -97,7 +97,9 @@ def shots(database: Path) -> list[Shot]:
         Shot("memory-configurations", "/memory?q=grid", height=1000),
         Shot("operators-slow", "/run?run=cuda+start", whole=True),
         Shot("operators-failure", f"/run?run={Path(FAILED).stem}", whole=True),
-        Shot("operators-reserve", "/memory?q=documented&goal=captured", height=1000),
+        Shot(
+            "operators-reserve", "/memory?q=documented&goal=most+captured", height=1000
+        ),
         Shot("buckets-lab", f"/buckets?run={swept[0]}", width=1600, height=1100),
         Shot("upload", "/upload", height=1000),
         Shot("live", "/live", height=520),

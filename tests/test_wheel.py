@@ -155,6 +155,15 @@ def test_ingest_away_from_the_source(installed, tmp_path):
     assert summary["memory"]["num_kv_blocks"] == 1519
 
 
+def test_the_demo_works_away_from_the_source(installed, tmp_path):
+    """All five steps, without PyTorch too: the last one is the log of a recorded run."""
+    command = installed / "bin" / "warmup-insights"
+    done = run(command, "demo", "--no-dashboard", cwd=tmp_path)
+    assert done.stdout.count("http://127.0.0.1:8501/") == 5
+    assert "15 of 24 prompt and 48 of 48 decode buckets have a graph" in done.stdout
+    assert "pip install" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "package"), [("dashboard", "streamlit"), ("run", "torch")]
 )

@@ -57,7 +57,7 @@ def render() -> None:
 
 def _base() -> RunRecord | None:
     """A run whose limits fill the form."""
-    if data.list_version()[0] == 0:
+    if data.store().newest_change()[0] == 0:
         return None
     known = run_picker.names(tuple(run_picker.asked_for()))
     asked = run_picker.asked_for()

@@ -24,7 +24,7 @@ TABS = ("Figures", "Time and memory", "Buckets and misses", "Markdown")
 def render() -> None:
     """Show the page."""
     st.title("Compare", anchor=False)
-    if data.list_version()[0] < 2:
+    if data.store().newest_change()[0] < 2:
         widgets.empty(
             "Two runs are needed",
             "Add some; the command line compares them, too:",
@@ -76,14 +76,14 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     with widgets.card(
         "Figures", hint, data=cells, key="figures", simulated=_simulated(result)
     ):
+        for note in result.notes:
+            st.caption(markdown(note, 400))
         st.dataframe(
             cells.style.apply(_colours, verdicts=verdicts, axis=None),
             hide_index=True,
             height=widgets.table_height(len(cells), most=15),
             column_config={"figure": st.column_config.TextColumn("Figure", width=220)},
         )
-        for note in result.notes:
-            st.caption(markdown(note, 400))
 
 
 def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def render() -> None:
     st.caption(
         "More memory for graphs captures more buckets and leaves less for the KV cache."
     )
-    if data.list_version()[0] == 0:
+    if data.store().newest_change()[0] == 0:
         widgets.empty(
             "No runs yet",
             "A sweep of the reference engine has all figures that are compared here:",
@@ -62,10 +62,11 @@ def render() -> None:
     if len(known) < configurations.FEW:
         _more(rows)
     if len(known) > 1:
-        chosen = _choice(together)
-        _figure(known, rows, chosen, together, note)
+        behind = [*known["run_id"], st.session_state.get("plan-from")]
+        label = _provenance(rows[rows["run_id"].isin(behind)])
+        chosen = _choice(together, label)
+        _figure(known, label, chosen, together, note)
     _table(points[points["run_id"] != ""])
-    _recommendation()
 
 
 def _more(rows: pd.DataFrame) -> None:
@@ -134,7 +135,15 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         return [], ""
 
 
-def _choice(rows: list[ConfigurationRow]) -> Pick | None:
+def _provenance(shown: pd.DataFrame) -> str | None:
+    """Whether some of the runs, or all, are made up or simulated."""
+    made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
+    if not made_up.any():
+        return None
+    return "all synthetic" if made_up.all() else "some synthetic"
+
+
+def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
     """The configuration for the goal, why it is, and what the next two give up."""
     goal = str(
         st.segmented_control(
@@ -143,7 +152,7 @@ def _choice(rows: list[ConfigurationRow]) -> Pick | None:
         )
     )  # fmt: skip
     found, names = pick(rows, goal), differing(rows)
-    with widgets.card(f"Pick for {GOALS[goal]}"):
+    with widgets.card(f"Pick for {GOALS[goal]}", simulated=label):
         if found is None:
             st.markdown("No configuration states the figure that this goal counts.")
             return None
@@ -164,16 +173,11 @@ def _choice(rows: list[ConfigurationRow]) -> Pick | None:
 
 def _figure(
     points: pd.DataFrame,
-    rows: pd.DataFrame,
+    label: str | None,
     chosen: Pick | None,
     together: list[ConfigurationRow],
     note: str,
 ) -> None:
-    shown = rows[rows["run_id"].isin(points["run_id"])]
-    made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
-    label = None
-    if made_up.any():
-        label = "all synthetic" if made_up.all() else "some synthetic"
     settings = differing(together)
     picked = settings_text(chosen.row, settings) if chosen is not None else ""
     lines = ""
@@ -235,22 +239,6 @@ def _table(points: pd.DataFrame) -> None:
             disabled=not 2 <= len(ids) <= MOST_COMPARED,
         ):  # fmt: skip
             st.switch_page(widgets.COMPARE, query_params={"run": ids})
-
-
-def _recommendation() -> None:
-    chosen = st.session_state.get("plan-from")
-    if not chosen:
-        return
-    try:
-        table = data.recommendation(data.store().run(chosen))
-    except InputError as error:
-        st.caption(markdown(error, 400))
-        return
-    rows = pd.DataFrame(list(table.rows), columns=list(table.header))
-    widgets.table(
-        rows, key="recommendation", title=markdown(table.title, 120),
-        hint=markdown(table.note or "`warmup-insights plan RUN` prints the same.", 600),
-    )  # fmt: skip
 
 
 with widgets.guarded():

@@ -11,7 +11,7 @@ from dashboard.run_tabs.view import View
 
 def render() -> None:
     """Show the page."""
-    if data.list_version()[0] == 0:
+    if data.store().newest_change()[0] == 0:
         st.title("Run", anchor=False)
         widgets.empty(
             "No runs yet",

@@ -31,7 +31,7 @@ def render() -> None:
     """Show the page."""
     st.title("Runs", anchor=False)
     _drop()
-    total, _ = data.list_version()
+    total, _ = data.store().newest_change()
     if total == 0:
         widgets.empty(
             "No runs yet",
@@ -65,7 +65,9 @@ def _drop() -> None:
 def _page(total: int, filters: dict[str, Any]) -> int:
     """The first row to show; a choice only when there are more than fit one page."""
     matching = (
-        total if not any(filters.values()) else data.count_runs(data.store(), filters)
+        data.store().count_runs(**data.chosen(filters))
+        if any(filters.values())
+        else total
     )
     if matching <= PAGE:
         return 0

@@ -47,7 +47,7 @@ def _place(summary: RunSummary) -> None:
     if not isinstance(cause, FailureFacts):
         st.markdown("The start-up succeeded; this ended the serving after it.")
         return
-    facts = [("Stage", phase_words(cause.phase or progress.stage))]
+    facts = [("Stage", phase_words((cause.phase or progress.stage).replace(" ", "_")))]
     if cause.bucket is not None:
         facts.append(("Bucket", str(cause.bucket)))
     if progress.total:
@@ -145,7 +145,7 @@ def _last_good(view: View) -> None:
     widgets.table(
         table, key=view.key("last-good"), title="The last good start of this model",
         hint=f"{markdown(frames.name_of(other), 60)}: settings that differ, then figures "
-        "that both state.",
+        "that both state.", simulated=view.simulated,
     )  # fmt: skip
     st.page_link(
         widgets.COMPARE, label="Compare in full", icon=":material/compare_arrows:",

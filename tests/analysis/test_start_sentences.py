@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from tests.dashboard.builders import recorded_events
 from tests.helpers import REAL_LOGS, ROOT
 from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
@@ -12,9 +15,12 @@ from warmup_insights.analysis.sentences import (
     phase_words,
     start_sentences,
 )
+from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore
 from warmup_insights.units import format_bytes, format_duration
 
@@ -86,4 +92,22 @@ def test_the_documented_warm_up_is_explained(summaries):
         "out of the log.",
         "14.19 GiB of 15.83 GiB reserved for graphs were used; 15 of 24 prompt and 48 of "
         "48 decode buckets have a graph.",
+    ]
+
+
+def test_a_start_that_is_going_on_names_its_step():
+    events = itertools.takewhile(
+        lambda event: not (isinstance(event, WarmupStep) and event.index == 3),
+        recorded_events(),
+    )
+    run = RunRecord(run_id="a" * 12, source_kind="recorder", status="running")
+    (sentence,) = start_sentences(summarize(run, events).summary)
+    assert sentence.startswith("Running for")
+    assert "bucket 2 of 4" in sentence
+
+
+def test_nothing_is_said_of_a_run_without_events():
+    run = RunRecord(run_id="a" * 12, source_kind="log")
+    assert start_sentences(summarize(run, []).summary) == [
+        "No start-up in this file; it holds no figure of one."
     ]

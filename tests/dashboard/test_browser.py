@@ -127,6 +127,25 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         visitor.close()
 
 
+def test_logs_are_dropped_onto_the_first_page(tmp_path, visit):
+    """One with a start-up is opened from there; one without any is not kept."""
+    other = tmp_path / "page.txt"
+    other.write_text("<!DOCTYPE html><html></html>\n")
+    log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+    with serving(tmp_path / "first.db") as (address, _):
+        visitor = visit(address, viewport={"width": 1280, "height": 1400})
+        page = visitor.open("/")
+        page.locator('input[type="file"]').set_input_files([str(log), str(other)])
+        page.get_by_text("looks like a web page", exact=False).wait_for()
+        page.get_by_role("link", name=re.compile("Open run")).click()
+        page.get_by_text("Memory at the failure", exact=True).wait_for()
+        page.get_by_text("no room for the KV cache", exact=False).first.wait_for()
+        settle(page)
+        drawn = page.locator(".js-plotly-plot").all_inner_texts()
+        assert any("Short by" in text for text in drawn)
+        visitor.close()
+
+
 def test_two_runs_are_compared_from_the_list(full_server, visit):
     visitor = visit(full_server, viewport={"width": 1280, "height": 900})
     page = visitor.open("/?q=recorded")
@@ -195,7 +214,8 @@ def test_a_run_is_named_and_deleted_after_a_second_question(tmp_path, visit):
 
 
 def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
-    page = visit(full_server).open("/run?run=recorded+0&tab=Buckets")
+    tall = {"width": 1280, "height": 1200}
+    page = visit(full_server, viewport=tall).open("/run?run=recorded+0&tab=Buckets")
     plot = page.locator(".js-plotly-plot .main-svg").first
     plot.wait_for()
     page.wait_for_timeout(500)

@@ -7,6 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
 from tests.dashboard.conftest import APP
+from warmup_insights.analysis.pareto import GOALS
+from warmup_insights.ingest import ingest_path
 from warmup_insights.storage import EventStore
 
 PAGES = {
@@ -154,7 +156,7 @@ def test_predictions_from_a_run_are_added_to_the_configurations(
         run_id = store.find_run("recorded 0").run_id
     app.selectbox(key="plan-from").set_value(run_id).run()
     assert not app.exception
-    assert "**Recommendation**" in texts(app)
+    assert "**Pick for balanced**" in texts(app)
     (figure,) = app.get("plotly_chart")
     assert '"name":"planned"' in figure.proto.spec.replace(": ", ":")
 
@@ -169,3 +171,63 @@ def test_the_lab_has_the_buckets_of_the_chosen_engine_version(
     version.set_value("v0.19.0").run()
     assert not app.exception
     assert texts(app) != newest
+
+
+def test_a_failed_run_opens_with_its_cause_and_what_to_change(
+    monkeypatch, full_database
+):
+    with EventStore(full_database) as store:
+        failed = store.runs(status="failed")
+    assert len(failed) >= 2
+    for run in failed:
+        app = open_page(monkeypatch, full_database, "run", run=run.run_id)
+        shown = texts(app)
+        assert app.error[0].value.startswith("Failed")
+        assert "**Evidence**" in shown
+        assert "**Memory at the failure**" in shown
+        assert "last good start of this model" in shown
+        assert "**Change**" in shown or "No change can be computed" in shown
+        assert "Nothing to advise" not in shown
+
+
+def test_the_first_page_lists_failed_starts_first_and_no_empty_column(
+    monkeypatch, full_database
+):
+    table = open_page(monkeypatch, full_database, "runs").dataframe[0].value
+    statuses = [status[0] for status in table["status"]]
+    failed = statuses.count("failed")
+    assert failed
+    assert set(statuses[:failed]) == {"failed"}
+    assert not [name for name in table if table[name].isna().all()]
+    assert table[table["status"].map(lambda s: s[0] == "failed")]["happened"].all()
+    contents = set(table["happened"].dropna())
+    assert "No start-up in this file; it holds 2 benchmark results" in contents
+
+
+def test_too_few_configurations_offer_a_plan_and_a_sweep(monkeypatch, tmp_path):
+    log = APP.parents[1] / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+    with EventStore(tmp_path / "one.db") as store:
+        ingest_path(store, str(log))
+    app = open_page(monkeypatch, tmp_path / "one.db", "memory")
+    assert "warmup-insights sweep" in app.code[0].value
+    (button,) = [b for b in app.button if "Plan from" in b.label]
+    button.click().run()
+    assert not app.exception
+    assert "**Pick for balanced**" in texts(app)
+    assert "Planned, not run" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("goal", "wanted"),
+    [("requests", "recorded 2"), ("captured", "recorded 1"), ("fastest", None)],
+)
+def test_the_pick_follows_the_goal(monkeypatch, full_database, goal, wanted):
+    app = open_page(monkeypatch, full_database, "memory", q="recorded")
+    app.button_group(key="goal").set_value(goal).run()
+    assert not app.exception
+    shown = texts(app)
+    assert f"**Pick for {GOALS[goal]}**" in shown
+    if wanted is not None:
+        reserve = {"recorded 2": "0\\.1", "recorded 1": "0\\.1875"}[wanted]
+        heading = next(m.value for m in app.markdown if m.value.startswith("####"))
+        assert reserve in heading

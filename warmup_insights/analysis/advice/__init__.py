@@ -52,6 +52,7 @@ TUNING_RULES: tuple[Rule, ...] = (
 )
 RULES: tuple[Rule, ...] = (*FAILURE_RULES, *TUNING_RULES)
 """Every rule, in the order in which findings of equal weight are shown."""
+_FAILURES = frozenset(rule.name for rule in FAILURE_RULES)
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 
 
@@ -67,10 +68,12 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     return sorted(found, key=lambda finding: _place(finding, largest))
 
 
-def _place(finding: Finding, largest: str | None) -> tuple[bool, int, float]:
-    """The largest part of the start first, then by weight, then the larger part."""
+def _place(finding: Finding, largest: str | None) -> tuple[bool, bool, int, float]:
+    """A failure first, the largest part of the start, then by weight and size of the part."""
+    is_failure = finding.rule in _FAILURES
     is_largest = largest is not None and finding.phase == largest
-    return not is_largest, _ORDER[finding.severity], -(finding.part_s or 0.0)
+    part_s = finding.part_s or 0.0
+    return not is_failure, not is_largest, _ORDER[finding.severity], -part_s
 
 
 def findings_json(run_id: str, findings: Iterable[Finding]) -> dict[str, Any]:
