@@ -101,8 +101,8 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
     cause, memory = failed_with(summary), summary.memory_or_none
     if cause is None:
         return pd.DataFrame([], columns=BUDGET_COLUMNS)
-    stated = getattr(cause, "stated", None)
-    total = getattr(stated, "total_bytes", None) or memory.total_bytes
+    stated = cause.stated
+    total = stated.total_bytes or memory.total_bytes
     free, asked = cause.free_bytes, cause.needed_bytes
     start = total - free if total is not None and free is not None else 0
     short = None if free is None or asked is None else asked - free
@@ -113,8 +113,8 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
     rows = (
         ("Device", "total", total, 0),
         ("Weights", "load", memory.weights_bytes, 0),
-        ("Taken by the process", "prepare", getattr(stated, "process_bytes", None), 0),
-        ("Of it by tensors", "prepare", getattr(stated, "allocated_bytes", None), 0),
+        ("Taken by the process", "prepare", stated.process_bytes, 0),
+        ("Of it by tensors", "prepare", stated.allocated_bytes, 0),
         ("KV cache", "kv_cache", memory.kv_cache_allocated_bytes, 0),
         ("Free" if cause.kind != "no_kv_cache" else "Left for the KV cache",
          "margin", free, max(0, start)),

@@ -68,6 +68,14 @@ def note_rule(
     )
 
 
+def _tuned(match: re.Match[str]) -> Made:
+    values = {
+        "new": int(match["new"]), "previous": int(match["previous"]),
+        "path": text_of(match["path"]),
+    }  # fmt: skip
+    return Note(topic="autotune", text=text_of(match["text"]), values=values)
+
+
 KERNEL_RULES: tuple[LineRule, ...] = (
     stage_rule(
         "kernel_warmup",
@@ -216,5 +224,27 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "jit_monitor",
         "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT monitor "
         "activated; monitored JIT compilations during inference",
+    ),
+    LineRule(
+        "autotune_saved",
+        "[Autotuner]: Saved",
+        r"(?P<text>.{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
+        r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\))",
+        build=_tuned,
+        samples=(
+            Sample(
+                "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
+                "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
+                "from previous config)",
+                {
+                    "topic": "autotune",
+                    "values": {
+                        "new": 84,
+                        "previous": 0,
+                        "path": "/c/autotune_configs.json",
+                    },
+                },
+            ),
+        ),
     ),
 )

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 
+from parsers._vllm_kernels import note_rule
 from parsers.base import LineRule, Made, Sample
-from parsers.convert import model_of
+from parsers.convert import model_of, text_of
 from parsers.signals import ModelNamed
 from warmup_insights.model.events import (
     MemoryMeasured,
+    Note,
     PhaseMarked,
 )
-from warmup_insights.units import GIB, MIB
+from warmup_insights.units import GIB, MIB, gib
 
+_NUM = r"-?[\d.]{1,16}"
 SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 
 
@@ -64,6 +67,15 @@ def phase_rule(
         rule, hint, pattern, PhaseMarked, fixed=marked(name, edge),
         samples=(Sample(line, {"name": name, "edge": edge}),),
     )  # fmt: skip
+
+
+def _checkpoint(match: re.Match[str]) -> Made:
+    values = {
+        "size_bytes": gib(match["size"]),
+        "available_bytes": gib(match["ram"]),
+        "filesystem": text_of(match["filesystem"]),
+    }
+    return Note(topic="checkpoint", text=text_of(match["text"]), values=values)
 
 
 LOAD_RULES: tuple[LineRule, ...] = (
@@ -194,5 +206,70 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "end",
         "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
         "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
+    ),
+    note_rule(
+        "memory_external_weights",
+        "Weights are held outside this process",
+        rf"Weights are held outside this process: of the (?P<usable_gib>{_NUM}) GiB "
+        rf"utilization budget, (?P<external_gib>{_NUM}) GiB is externally held and "
+        rf"(?P<own_gib>{_NUM}) GiB remains.{{0,100}}",
+        "memory",
+        "INFO 09-16 20:04:12 [utils.py:751] Weights are held outside this process: of "
+        "the 71.26 GiB utilization budget, 20.0 GiB is externally held and 51.26 GiB "
+        "remains for the engine's own allocations.",
+        values={
+            "usable_bytes": round(71.26 * GIB),
+            "external_bytes": 20 * GIB,
+            "own_bytes": round(51.26 * GIB),
+        },
+    ),
+    LineRule(
+        "checkpoint",
+        "Filesystem type for checkpoints",
+        r"(?P<text>Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
+        rf"Checkpoint size: (?P<size>{_NUM}) GiB\. Available RAM: (?P<ram>{_NUM}) GiB)",
+        build=_checkpoint,
+        samples=(
+            Sample(
+                "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
+                "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
+                "GiB.",
+                {
+                    "topic": "checkpoint",
+                    "values": {
+                        "size_bytes": round(361.06 * GIB),
+                        "available_bytes": 900 * GIB,
+                        "filesystem": "GPFS",
+                    },
+                },
+            ),
+        ),
+    ),
+    note_rule(
+        "page_cache",
+        (
+            "Prefetching checkpoint files",
+            "prefetch is disabled",
+            "Skipping auto-prefetch",
+            "EP weight filter",
+            "checkpoint page cache",
+            "safetensors shard(s)",
+            "safetensors_load_strategy",
+            "tensors from the weight cache daemon",
+            "eight cache ",
+        ),
+        r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
+        r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
+        r"Released .{1,20} of checkpoint page cache .{1,200}|"
+        r"(?:mm-encoder-only: s|S)kipped \d{1,7}/\d{1,7} safetensors shard\(s\).{1,200}|"
+        r"safetensors_load_strategy='prefetch' .{1,300}|"
+        r"Mapped \d{1,9} tensors from the weight cache daemon.{1,100}|"
+        r"(?:===== |Cannot (?:query|watch) the |Cannot query |Failed to ask the |"
+        r"Waiting up to \S{1,20} for the )?[Ww]eight cache .{1,300}|"
+        r"Auto-prefetch is disabled .{1,300}|"
+        r"Network filesystem .{1,300}",
+        "checkpoint",
+        "INFO 07-16 19:53:31 [weight_utils.py:899] Auto-prefetch is disabled because the "
+        "filesystem (EXT4) is not a recognized network FS (NFS/Lustre).",
     ),
 )

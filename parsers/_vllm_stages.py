@@ -69,23 +69,6 @@ def _discarded(match: re.Match[str]) -> Made:
     )
 
 
-def _checkpoint(match: re.Match[str]) -> Made:
-    values = {
-        "size_bytes": gib(match["size"]),
-        "available_bytes": gib(match["ram"]),
-        "filesystem": text_of(match["filesystem"]),
-    }
-    return Note(topic="checkpoint", text=text_of(match["text"]), values=values)
-
-
-def _tuned(match: re.Match[str]) -> Made:
-    values = {
-        "new": int(match["new"]), "previous": int(match["previous"]),
-        "path": text_of(match["path"]),
-    }  # fmt: skip
-    return Note(topic="autotune", text=text_of(match["text"]), values=values)
-
-
 def _plan_applied(match: re.Match[str]) -> list[Made]:
     values = {"free_bytes": gib(match["free_gib"])}
     values["baseline_bytes"] = gib(match["baseline_gib"])
@@ -325,93 +308,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
             "free_bytes": round(71.5 * GIB),
             "reserved_bytes": 20 * GIB,
         },
-    ),
-    note_rule(
-        "memory_external_weights",
-        "Weights are held outside this process",
-        rf"Weights are held outside this process: of the (?P<usable_gib>{_NUM}) GiB "
-        rf"utilization budget, (?P<external_gib>{_NUM}) GiB is externally held and "
-        rf"(?P<own_gib>{_NUM}) GiB remains.{{0,100}}",
-        "memory",
-        "INFO 09-16 20:04:12 [utils.py:751] Weights are held outside this process: of "
-        "the 71.26 GiB utilization budget, 20.0 GiB is externally held and 51.26 GiB "
-        "remains for the engine's own allocations.",
-        values={
-            "usable_bytes": round(71.26 * GIB),
-            "external_bytes": 20 * GIB,
-            "own_bytes": round(51.26 * GIB),
-        },
-    ),
-    LineRule(
-        "checkpoint",
-        "Filesystem type for checkpoints",
-        r"(?P<text>Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
-        rf"Checkpoint size: (?P<size>{_NUM}) GiB\. Available RAM: (?P<ram>{_NUM}) GiB)",
-        build=_checkpoint,
-        samples=(
-            Sample(
-                "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
-                "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
-                "GiB.",
-                {
-                    "topic": "checkpoint",
-                    "values": {
-                        "size_bytes": round(361.06 * GIB),
-                        "available_bytes": 900 * GIB,
-                        "filesystem": "GPFS",
-                    },
-                },
-            ),
-        ),
-    ),
-    LineRule(
-        "autotune_saved",
-        "[Autotuner]: Saved",
-        r"(?P<text>.{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
-        r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\))",
-        build=_tuned,
-        samples=(
-            Sample(
-                "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
-                "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
-                "from previous config)",
-                {
-                    "topic": "autotune",
-                    "values": {
-                        "new": 84,
-                        "previous": 0,
-                        "path": "/c/autotune_configs.json",
-                    },
-                },
-            ),
-        ),
-    ),
-    note_rule(
-        "page_cache",
-        (
-            "Prefetching checkpoint files",
-            "prefetch is disabled",
-            "Skipping auto-prefetch",
-            "EP weight filter",
-            "checkpoint page cache",
-            "safetensors shard(s)",
-            "safetensors_load_strategy",
-            "tensors from the weight cache daemon",
-            "eight cache ",
-        ),
-        r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
-        r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
-        r"Released .{1,20} of checkpoint page cache .{1,200}|"
-        r"(?:mm-encoder-only: s|S)kipped \d{1,7}/\d{1,7} safetensors shard\(s\).{1,200}|"
-        r"safetensors_load_strategy='prefetch' .{1,300}|"
-        r"Mapped \d{1,9} tensors from the weight cache daemon.{1,100}|"
-        r"(?:===== |Cannot (?:query|watch) the |Cannot query |Failed to ask the |"
-        r"Waiting up to \S{1,20} for the )?[Ww]eight cache .{1,300}|"
-        r"Auto-prefetch is disabled .{1,300}|"
-        r"Network filesystem .{1,300}",
-        "checkpoint",
-        "INFO 07-16 19:53:31 [weight_utils.py:899] Auto-prefetch is disabled because the "
-        "filesystem (EXT4) is not a recognized network FS (NFS/Lustre).",
     ),
     note_rule(
         "experts_rearranged",

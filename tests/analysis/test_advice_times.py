@@ -39,6 +39,7 @@ from tests.analysis.builders import (
 )
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import (
+    FAILURE_RULES,
     Finding,
     RunFacts,
     advise,
@@ -71,6 +72,7 @@ OWN = {
                    rules_settings, rules_start, rules_time, rules_weights)
     for rule in module.RULES
 }  # fmt: skip
+FAILURES = {rule.name for rule in FAILURE_RULES}
 TABLE = Path(__file__).parent / "advice_times.json"
 EXPECTED: dict[str, list[dict[str, Any]]] = json.loads(
     TABLE.read_text(encoding="utf-8")
@@ -146,6 +148,8 @@ def test_the_largest_part_of_a_whole_start_comes_first(path: Path):
     for facts in runs_of(path):
         findings = advise(facts)
         assert conflicts(findings) == []
+        while findings and findings[0].rule in FAILURES:  # while it served
+            findings = findings[1:]
         start = start_of(facts.summary)
         if start is None or start.of:
             continue
