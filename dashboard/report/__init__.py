@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -56,7 +55,7 @@ def report_html(runs: Sequence[ReportRun]) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     source = page.read_text(encoding="utf-8")
-    draw = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)[-1]
+    draw = source.rpartition("<script>")[2].partition("</script>")[0]
     library = get_plotlyjs()
     return environment.from_string(source).render(
         title=title,

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.run_tabs import TABS
 from tests.dashboard.conftest import APP
 from warmup_insights.analysis.pareto import GOALS
-from warmup_insights.ingest import ingest_path
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
 
 PAGES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +15,6 @@ from warmup_insights.export.tables import plain
 from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
-
-_START = re.compile(r"(.+)#([0-9]{1,6})", re.DOTALL)
 
 
 def load_runs(db: str, names: Sequence[str]) -> list[Folded]:
@@ -61,9 +58,9 @@ def _log_named(name: str) -> tuple[str | None, int | None]:
     """
     if name == "-" or Path(name).exists():
         return name, None
-    numbered = _START.fullmatch(name)
-    if numbered is not None and (numbered[1] == "-" or Path(numbered[1]).exists()):
-        return numbered[1], int(numbered[2])
+    path, _, number = name.rpartition("#")
+    if number.isdecimal() and (path == "-" or Path(path).is_file()):
+        return path, int(number)
     return (name, None) if "/" in name else (None, None)
 
 
