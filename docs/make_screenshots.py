@@ -22,6 +22,7 @@ from warmup_insights.storage import EventStore
 
 MISSED = "sample_logs/vllm-gaudi/made_v0_26_developer_mode.log"
 FAILED = "sample_logs/vllm/made_v1_negative_kv_cache.log"
+BARS = "sample_logs/vllm-gaudi/made_v0_26_bars.log"
 SERVED = "cpu, serving"
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 UTILIZATIONS = (0.5, 0.9)
@@ -50,7 +51,7 @@ def make_demo(database: Path) -> None:
     """The demo database, and a sweep over two memory settings."""
     db = ("--db", str(database))
     warmup("demo", "--no-dashboard", *db)
-    for log in (MISSED, FAILED):
+    for log in (MISSED, FAILED, BARS):
         warmup("ingest", log, "--synthetic", "--label", Path(log).stem, *db)
     warmup("run", "--device", "cpu", "--serve", "--quiet", "--label", SERVED, *db)
     for reserve in RESERVES:
@@ -88,6 +89,9 @@ def shots(database: Path) -> list[Shot]:
                 whole=True,
             )
             for tab in tabs
+        ),
+        Shot(
+            "buckets-from-bars", f"/run?run={Path(BARS).stem}&tab=Buckets", whole=True
         ),
         Shot(
             "run-misses", f"/run?run={Path(MISSED).stem}&tab=Bucket+misses", height=800

@@ -215,7 +215,7 @@ class OpenRun:
                 # The profile run of the engine itself, with a shape of its own.
                 text = f"{event.phase} {event.shape} ran before there were buckets"
                 return Note(
-                    topic="profile_run", text=text, values={"shape": event.shape},
+                    topic="profile_run", text=text, values={"shape": list(event.shape)},
                     time=event.time, rank=event.rank, line=event.line,
                 )  # fmt: skip
             case BucketsGenerated() | EngineInitialized() | WarmupFinished():

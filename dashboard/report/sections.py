@@ -23,6 +23,7 @@ from dashboard.report.parts import ReportRun, Section, table_of
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.sentences import contradiction_sentence, oddities
 from warmup_insights.export.findings import gain_text, number_text
@@ -43,6 +44,7 @@ def run_sections(run: ReportRun) -> list[Section]:
     odd = [visible(text, 500) for text in oddities(summary) if text not in known]
     sections = [
         Section("What stands out", paragraphs=odd),
+        Section("Not in this log", paragraphs=lacks(summary)),
         Section("Advice", findings=[_finding(finding) for finding in run.findings]),
     ]
     for title, add in (

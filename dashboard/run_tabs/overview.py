@@ -16,6 +16,7 @@ from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
+from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     oddities,
@@ -47,6 +48,7 @@ def show(view: View) -> None:
         (_phases_height(view), _time),
         (_stages_height(view), _stages),
         (36 * len(_odd(view.summary)), _oddities),
+        (60 * len(lacks(view.summary)), _lacks),
     ):
         if height:
             with columns.next(FRAME_PX + height):
@@ -123,6 +125,12 @@ def _oddities(view: View) -> None:
     found = _odd(view.summary)
     with widgets.card("What stands out", simulated=view.simulated):
         for sentence in found:
+            st.markdown(f"- {markdown(sentence, 500)}")
+
+
+def _lacks(view: View) -> None:
+    with widgets.card("Not in this log", simulated=view.simulated):
+        for sentence in lacks(view.summary):
             st.markdown(f"- {markdown(sentence, 500)}")
 
 

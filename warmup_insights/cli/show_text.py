@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.sentences import (
     failure_sentence,
     oddities,
@@ -43,7 +44,7 @@ def print_summary(summary: RunSummary) -> None:
     _print_head(summary)
     sections = (
         _time, _memory, _buckets, _graphs, _steps, _misses, _late_compiles, _sleeps,
-        _benchmarks, _oddities,
+        _benchmarks, _oddities, _lacks,
     )  # fmt: skip
     tables = (section(summary) for section in sections)
     print_tables(table for table in tables if table is not None)
@@ -293,6 +294,11 @@ def _oddities(summary: RunSummary) -> TextTable | None:
     if not found:
         return None
     return make_table("Worth a look", ("",), [(f"• {text}",) for text in found])
+
+
+def _lacks(summary: RunSummary) -> TextTable | None:
+    rows = [(f"• {text}",) for text in lacks(summary)]
+    return make_table("Not in this log", ("",), rows) if rows else None
 
 
 def buckets_table(rows: Sequence[BucketRow]) -> TextTable:

@@ -18,7 +18,7 @@ def number_text(name: str, value: float | int | str) -> str:
     """A number behind an advice, in the unit that its name ends with."""
     if isinstance(value, str):
         return plain(value)
-    if name.endswith("_bytes") or name == "bytes_per_bucket":
+    if name.endswith("_bytes") or name.startswith("bytes_per_"):
         return format_bytes(value)
     if name.endswith("_s"):
         return format_duration(value)

@@ -1,0 +1,50 @@
+"""What a log does not hold is named with the switch that logs it; a recording lacks nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import ROOT, folded, read
+from warmup_insights.analysis.lacks import lacks
+
+SAMPLES = ROOT / "sample_logs"
+
+
+def lacking(path):
+    runs, _ = read((SAMPLES / path).read_bytes(), path)
+    return " | ".join(lacks(folded(runs[max(runs)]).summary))
+
+
+@pytest.mark.parametrize(
+    ("path", "words", "absent"),
+    [
+        ("vllm-gaudi/made_tp2_defrag.log", ["VLLM_DEVELOPER_MODE=true", "bucket"], []),
+        ("vllm-gaudi/made_v0_26_developer_mode.log", [], ["DEVELOPER_MODE"]),
+        ("vllm-gaudi/made_v0_26_bars.log", [], ["DEVELOPER_MODE"]),
+        ("vllm/made_v1_2026_tp2.log", [], ["VLLM_LOGGING_LEVEL"]),
+        ("vllm/made_v1_negative_kv_cache.log", [], ["log"]),
+    ],
+)
+def test_what_a_log_lacks(path, words, absent):
+    text = lacking(path)
+    assert all(word in text for word in words), text
+    assert not any(word in text for word in absent), text
+
+
+def test_a_log_without_the_division_of_memory_names_the_level():
+    log = (SAMPLES / "vllm" / "made_v1_2026_tp2.log").read_text()
+    kept = [
+        line for line in log.splitlines(keepends=True)
+        if "peak activation" not in line and "profiling" not in line.lower()
+    ]  # fmt: skip
+    runs, _ = read("".join(kept))
+    summary = folded(runs[max(runs)]).summary
+    if summary.memory_or_none.profile_bytes is None:
+        assert "VLLM_LOGGING_LEVEL=DEBUG" in " ".join(lacks(summary))
+    else:
+        pytest.fail("the sample states it elsewhere")
+
+
+def test_a_recording_lacks_nothing():
+    runs, _ = read((SAMPLES / "vllm-gaudi" / "made_tp2_defrag.log").read_bytes())
+    assert lacks(folded(runs[0], source_kind="recorder").summary) == []
