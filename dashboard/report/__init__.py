@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import jinja2
-from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from dashboard import shown
@@ -62,7 +61,7 @@ def report_html(runs: Sequence[ReportRun]) -> str:
         heads=[_head(summary) for summary in summaries],
         sections=[section for section in sections if section.has_content],
         version=__version__,
-        library=Markup(library),
+        library=library,
         policy=" ".join(_source_hash(script) for script in (library, draw)),
     )
 

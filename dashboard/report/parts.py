@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
-from markupsafe import Markup
 
 from dashboard.charts import Figure, mark_synthetic
 from dashboard.charts_buckets import bucket_text
@@ -35,8 +34,8 @@ class Chart:
 
     title: str
     hint: str
-    light: Markup
-    dark: Markup
+    light: str
+    dark: str
     height: int
     table: Table
 
@@ -101,11 +100,10 @@ def _make_room(figure: Figure) -> None:
     figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
 
 
-def _json(figure: Figure) -> Markup:
+def _json(figure: Figure) -> str:
     """A figure as JSON that cannot end the script element in which it stands."""
     figure.update_layout(template="none")
-    text = figure.to_json().replace("<", "\\u003c")
-    return Markup(text)
+    return str(figure.to_json().replace("<", "\\u003c"))
 
 
 def table_of(frame: pd.DataFrame) -> Table:
