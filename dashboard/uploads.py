@@ -41,7 +41,7 @@ def field() -> list[Any]:
 
 
 def options() -> Options:
-    """How the logs are to be read, as the visitor says."""
+    """How the logs are to be read, as chosen in the form."""
     left, middle, right = st.columns(3)
     year = left.text_input(
         "Year", help="For stamps without one; else the newest possible"

@@ -1,4 +1,4 @@
-"""What `--help` says, as Markdown: cog puts it into README.md and docs/cli.md.
+"""The output of `--help` as Markdown: cog puts it into README.md and docs/cli.md.
 
 `make docs` renews both; a test compares them.
 """

@@ -106,7 +106,7 @@ class Canvas:
         )
 
     def add_dot(self, x: float, y: float, color: str, label: str) -> None:
-        """A point that says on hovering what it is."""
+        """A point with its name as hover text."""
         across, down = self.at(x, y).split(",")
         self._parts.append(
             f'<circle cx="{across}" cy="{down}" r="5" fill="{color}">'
@@ -301,7 +301,7 @@ def outdated() -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rewrite all files, or with `--check` say which ones are not current."""
+    """Rewrite all files, or with `--check` name those that are not current."""
     if "--check" in arguments:
         for path in outdated():
             sys.stderr.write(f"{path} is not current: run python {__file__}\n")

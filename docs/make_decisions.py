@@ -160,7 +160,7 @@ def made(text: str) -> str:
 
 
 def main() -> int:
-    """Write the pages, or say which of them are not current."""
+    """Write the pages, or name those that are not current."""
     stale = [p for p in PAGES if made(p.read_text("utf-8")) != p.read_text("utf-8")]
     if "--check" in sys.argv:
         for page in stale:

@@ -92,7 +92,7 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; None where there is nothing to say."""
+    """One line of the table; None where there is no figure."""
 
     measure: str
     figure: str

@@ -62,7 +62,7 @@ def phase_rule(
     edge: str,
     line: str,
 ) -> LineRule:
-    """A line that only says that a phase begins or ends."""
+    """A line without a figure at which a phase begins or ends."""
     return LineRule(
         rule, hint, pattern, PhaseMarked, fixed=marked(name, edge),
         samples=(Sample(line, {"name": name, "edge": edge}),),

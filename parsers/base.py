@@ -1,6 +1,6 @@
 """What a dialect is: a table of rules with samples.
 
-A rule says which literal a line must hold, which regular expression its message must
+A rule names the literal a line must hold, which regular expression its message must
 match, and which event or signal comes of it. Named groups carry the names of the
 event's fields; their converters are found by name, so a rule rarely needs a function.
 """

@@ -160,7 +160,7 @@ def peel_again(record: Record) -> list[Record]:
 
 
 def _peel_front(line: str) -> tuple[str, Record]:
-    """The line without the prefixes at its front, and what they said."""
+    """The line without the prefixes at its front, and what they state."""
     base = Record(message="")
     rest = line
     for _ in range(8):

@@ -1,6 +1,6 @@
 """Which engine on which device, by the strongest evidence in the lines of a run.
 
-Strongest first: the line in which vLLM tells the platform that it found
+Strongest first: the line in which vLLM prints the platform that it found
 (`platforms/__init__.py`), then modules and wordings that exist for one device alone,
 then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
 then the modules and wordings that CUDA, ROCm and XPU share.
@@ -48,7 +48,7 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
 
 
 class Evidence:
-    """What the lines of one run say about its engine and its device."""
+    """What the lines of one run state about its engine and its device."""
 
     def __init__(self) -> None:
         self._engines: Counter[str] = Counter()

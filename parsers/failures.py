@@ -47,7 +47,7 @@ MAX_CAUSES = 64
 
 @dataclass(frozen=True)
 class _Cause:
-    """A line that may say what went wrong."""
+    """A line that may hold the cause of a failure."""
 
     kind: str
     message: str
@@ -69,7 +69,7 @@ class Failures:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the engine failed for good or was told to stop."""
+        """Whether the engine failed for good or was stopped on request."""
         return self._is_stopped or self._heading is not None
 
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
@@ -88,7 +88,7 @@ class Failures:
             self._causes.append(cause)
 
     def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
-        """The engine goes down; whether it was told to, unless it had failed."""
+        """The engine goes down; whether on request, unless it had failed."""
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = True
@@ -160,7 +160,7 @@ class Failures:
 
 
 def kind_of_message(message: str) -> str:
-    """Which kind of failure a message tells of."""
+    """The kind of failure that a message stands for."""
     if any(word in message for word in _NO_CACHE_WORDS):
         return "no_kv_cache"
     if any(word in message for word in _MEMORY_WORDS) or _REFUSED.search(message):

@@ -1,7 +1,7 @@
 """Logs that the reference engine of this project writes in the wording of others.
 
-Source: `warmup-insights run --log-format`, whose first line says who wrote the log and
-on what; without it a simulated run would pass for a real one.
+Source: `warmup-insights run --log-format`, whose first line names the program and the
+device; without it a simulated run would pass for a real one.
 """
 
 from __future__ import annotations

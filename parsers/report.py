@@ -48,7 +48,7 @@ class ParseReport:
             self.is_full = len(self.kept_lines) >= KEPT_LINES
 
     def add_unknown(self, line: int, text: str) -> None:
-        """A line that looks relevant and that no rule knows."""
+        """A line that looks relevant and that no rule matches."""
         self.unknown += 1
         self.keep(line, None, text)
         if len(self.unknown_lines) < SHOWN:
@@ -61,7 +61,7 @@ class ParseReport:
             self.failed_lines.append((line, rule, shown_text(text)))
 
     def add_problem(self, sentence: str) -> None:
-        """Something wrong with the file, said once."""
+        """Something wrong with the file, reported once."""
         if sentence not in self.problems:
             self.problems.append(sentence)
 

@@ -1,4 +1,4 @@
-"""What a line says that is not yet an event: the tracker makes events of it."""
+"""What a line states that is not yet an event: the tracker makes events of it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class OmittedBucket(Signal, frozen=True, gc=False):
 
 
 class RankNamed(Signal, frozen=True, gc=False):
-    """The process that prints this line says which rank it is."""
+    """The rank of the process that prints this line."""
 
     rank: int
     world_size: int | None = None
@@ -137,7 +137,7 @@ class PrecompileFinished(Signal, frozen=True, gc=False):
 
 
 class FailureLine(Signal, frozen=True, gc=False):
-    """A line that tells of a failure; `kind` None when its text must decide."""
+    """A line about a failure; `kind` None when its text must decide."""
 
     message: str
     kind: str | None = None
@@ -148,7 +148,7 @@ class FailureLine(Signal, frozen=True, gc=False):
 
 
 class ShutdownLine(Signal, frozen=True, gc=False):
-    """The engine was told to stop."""
+    """The engine was stopped on request."""
 
     message: str
     is_weak: bool = False

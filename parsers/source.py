@@ -187,7 +187,7 @@ class _Counting(io.RawIOBase):
 
 
 def _unpacked(head: bytes, file: _Counting) -> io.BufferedIOBase | None:
-    """The file unpacked, if its first bytes say that it is packed."""
+    """The file unpacked, if its first bytes are those of a packed one."""
     if head.startswith(_GZIP):
         return gzip.GzipFile(fileobj=io.BufferedReader(file, CHUNK))
     if head.startswith(_ZSTD):

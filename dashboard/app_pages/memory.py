@@ -115,7 +115,7 @@ def _runs(count: int) -> str:
 
 
 def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
-    """Predictions from one run, if the visitor asks for them."""
+    """Predictions from one run, where they were chosen."""
     known = run_picker.names()
     options = [i for i in rows["run_id"] if i in known]
     if st.session_state.get("plan-from") not in options:

@@ -1,4 +1,4 @@
-"""What a person wants to see at once, and what stands out."""
+"""The figures at a glance, and what stands out."""
 
 from __future__ import annotations
 

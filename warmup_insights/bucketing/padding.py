@@ -29,7 +29,7 @@ _NUM_POINTS = 512
 class LengthDistribution:
     """Lengths in tokens with weights; `name` is where they come from.
 
-    `is_assumed` is true for a shape that nobody measured; state it wherever it is shown.
+    `is_assumed` is true for a shape that was not measured; state it wherever it is shown.
     """
 
     name: str

@@ -29,7 +29,7 @@ class CpuDevice(WorkspaceDevice, MeasuredDevice):
     """Host memory up to a budget, counted from what the process used at the start.
 
     Used memory is what malloc handed out since then (resident size where the C
-    library does not tell), plus the workspace: the CPU allocator gives intermediates
+    library has no such figure), plus the workspace: the CPU allocator gives intermediates
     back after each forward, a device keeps them, so the peak is set aside once.
     """
 

@@ -47,7 +47,7 @@ class CudaDevice(MeasuredDevice):
             raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
     def capture(self, work: Callable[[], Any]) -> Graph:
-        """Run `work` once on a side stream, as capturing asks for, then record it."""
+        """Run `work` once on a side stream, as capturing requires, then record it."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), torch.inference_mode():

@@ -52,7 +52,7 @@ def return_free_pages() -> None:
 
 
 def resident_bytes() -> int | None:
-    """Physical memory of this process; None where the kernel does not tell."""
+    """Physical memory of this process; None where the kernel does not state it."""
     try:
         fields = Path("/proc/self/statm").read_text("ascii").split()
     except OSError:
@@ -61,7 +61,7 @@ def resident_bytes() -> int | None:
 
 
 def host_memory() -> tuple[int | None, int | None]:
-    """Used and total bytes of the machine; None where the kernel does not tell."""
+    """Used and total bytes of the machine; None where the kernel does not state it."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:

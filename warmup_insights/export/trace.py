@@ -32,7 +32,7 @@ def trace_json(folded: Folded, events: Iterable[Event]) -> str:
     """The trace of a run; `events` are read for the times of misses alone.
 
     A step without a time of its own, as progress bars give them, follows the one before
-    it from the start of its stage, and says so in its arguments (`placed`).
+    it from the start of its stage, with a remark in its arguments (`placed`).
     """
     summary = folded.summary
     slices = [

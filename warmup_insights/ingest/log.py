@@ -1,4 +1,4 @@
-"""Reading one log: its events as they come, then all else there is to know about it.
+"""Reading one log: its events as they come, then its report.
 
 Also these parts as bytes, on their way from one process to another.
 """
@@ -95,7 +95,7 @@ def read_log(
 
 
 def _folded(fold: RunFold, ordinal: int, name: str, options: Options) -> Folded:
-    """The summary and rows of a run; whoever stores them fills in id and label."""
+    """The summary and rows of a run; id and label are filled in where they are stored."""
     run = RunRecord(
         run_id="", source_kind="log", source_name=name, ordinal=ordinal,
         synthetic=options.synthetic,

@@ -1,4 +1,4 @@
-"""The figures in the text of an error, whoever printed or raised it."""
+"""The figures in the text of an error, printed or raised."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def host() -> str:
 def _start_of(pid: int) -> str | None:
     """When a process started, in clock ticks since boot; None when it is gone.
 
-    A dead process that nobody has waited for yet counts as gone.
+    A dead process that was not waited for yet counts as gone.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -140,7 +140,7 @@ def _note(count: int, time: float) -> Note:
 
 
 def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
-    """What events tell about the run itself: columns of `runs` and their values."""
+    """What events state about the run itself: columns of `runs` and their values."""
     columns: dict[str, Any] = {}
     for event in events:
         if type(event) in _TELLING:

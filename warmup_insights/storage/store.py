@@ -32,7 +32,7 @@ READ_BLOCK = 5_000
 class EventReader(Iterator[AnyEvent]):
     """The events of a run, in order; `skipped` counts what could not be read, by kind.
 
-    A newer version may have stored kinds that this one does not know.
+    A newer version may have stored kinds that this one does not have.
     """
 
     def __init__(self, blocks: Iterator[list[tuple[int, str, str]]]) -> None:

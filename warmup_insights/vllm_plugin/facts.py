@@ -119,7 +119,7 @@ def version_of_package(*names: str) -> str | None:
 def program_started() -> float | None:
     """When the program in this process began, seconds since the epoch.
 
-    None where the system does not tell, and for an interactive interpreter, which may
+    None where the system does not state it, and for an interactive interpreter, which may
     have been idle for hours.
     """
     is_interactive = hasattr(sys, "ps1") or sys.flags.interactive
