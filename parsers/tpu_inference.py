@@ -63,6 +63,14 @@ def _hbm(match: re.Match[str]) -> Made:
     return Note(topic="kv_cache", text=text_of(match[0]), values=values)
 
 
+def _weights_file(match: re.Match[str]) -> list[Made]:
+    """One line for each file, in order: with the first the download is over.
+
+    Source: tpu-inference `models/jax/utils/weight_utils.py`.
+    """
+    return [PhaseMarked(name="download", edge="end")] if match["first"] else []
+
+
 _GRAPH = r"(?P<graph>[^>{]{1,80}) --> (?P<shape>\{[^}]{0,300}\})"
 
 _RULES: tuple[LineRule, ...] = (
@@ -253,6 +261,31 @@ _RULES: tuple[LineRule, ...] = (
                 "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
                 "compilation finished in in 7.25 [secs].",
                 {"what": "Multimodal image Encoder", "duration_s": 7.25},
+            ),
+        ),
+    ),
+    stage_rule(
+        "tpu_download",
+        "Downloading weights from HF",
+        r"Downloading weights from HF \S{1,200}$",
+        "download",
+        "start",
+        Sample(
+            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
+            {"name": "download", "edge": "start"},
+        ),
+    ),
+    LineRule(
+        "tpu_weights_file",
+        "Loading weights from ",
+        r"Loading weights from /\S{1,400}?(?P<first>/model(?:-0{0,8}1-of-\d{1,9})?)?"
+        r"\.safetensors$",
+        build=_weights_file,
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:13 [weight_utils.py:122] Loading weights from "
+                "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
+                {"name": "download", "edge": "end"},
             ),
         ),
     ),
