@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 import streamlit as st
@@ -9,8 +11,10 @@ import streamlit as st
 from dashboard import data, widgets
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.ingest.bundles import is_bundle, unpack
 from warmup_insights.ingest.outcome import Options, Outcome
-from warmup_insights.ingest.single import ingest_file
+from warmup_insights.ingest.single import ingest_file, ingest_path
+from warmup_insights.ingest.worker import temporary_folder
 
 STATES = {
     "new": "stored",
@@ -28,7 +32,8 @@ MAX_FILES = 100
 def field() -> list[Any]:
     """The field that logs are dropped onto; the logs, or none when there are too many."""
     files = st.file_uploader(
-        "Drop start-up logs of vLLM here: text, .gz, .zst, notebook or JSON, one or several",
+        "Drop start-up logs of vLLM here: text, .gz, .zst, notebook, JSON, .zip or .tar; one "
+        "or several",
         accept_multiple_files=True,
     )
     if len(files) > MAX_FILES:
@@ -59,7 +64,33 @@ def options() -> Options:
     )
 
 
-def ingested(file: Any, options: Options) -> Outcome:
+def ingested(files: Sequence[Any], options: Options) -> list[Outcome]:
+    """Read logs, and the logs of archives, into the store."""
+    found: list[Outcome] = []
+    for file in files:
+        if is_bundle(file.name):
+            found += _of_bundle(file, options)
+        else:
+            found.append(_ingested(file, options))
+    return found
+
+
+def _of_bundle(file: Any, options: Options) -> list[Outcome]:
+    found = []
+    with temporary_folder() as folder:
+        for log in unpack(file, file.name, Path(folder)):
+            if not log.path:
+                found.append(Outcome(log.shown, state="failed", error=log.problem))
+                continue
+            try:
+                outcome = ingest_path(data.store(), log.path, options)
+            except WarmupInsightsError as error:
+                outcome = Outcome(log.path, state="failed", error=str(error))
+            found.append(outcome.named(log.shown))
+    return found
+
+
+def _ingested(file: Any, options: Options) -> Outcome:
     """Read one log into the store."""
     file.seek(0)
     size = max(file.size, 1)

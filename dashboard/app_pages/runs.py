@@ -58,7 +58,7 @@ def render() -> None:
 def _drop() -> None:
     """Logs dropped here are read at once; the page Upload has reports and options."""
     files = uploads.field()
-    for outcome in [uploads.ingested(file, Options()) for file in files]:
+    for outcome in uploads.ingested(files, Options()):
         uploads.show_line(outcome)
 
 

@@ -25,7 +25,7 @@ def render() -> None:
             "Drag logs onto the field above. The command line does the same:",
             "warmup-insights ingest server.log",
         )
-    for outcome in [uploads.ingested(file, options) for file in files]:
+    for outcome in uploads.ingested(files, options):
         uploads.show_report(outcome)
 
 
