@@ -278,7 +278,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_weights_file",
         "Loading weights from ",
-        r"Loading weights from /\S{1,400}?(?P<first>/model(?:-0{0,8}1-of-\d{1,9})?)?"
+        r"Loading weights from /\S{1,400}?(?:/(?P<first>model(?:-0{0,8}1-of-\d{1,9})?))?"
         r"\.safetensors$",
         build=_weights_file,
         samples=(
