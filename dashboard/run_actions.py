@@ -11,6 +11,7 @@ from dashboard.frames import name_of
 from dashboard.report import ReportRun, report_html
 from dashboard.text import visible
 from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import kept_lines
 
 
 @st.dialog("Label and notes")
@@ -63,8 +64,7 @@ def report_button(runs: Sequence[RunRecord], key: str) -> None:
 def _report(runs: Sequence[RunRecord]) -> str:
     found = []
     for run in runs:
-        kept = data.store().source_lines(run.source_id) if run.source_id else []
-        lines = {number: text for number, _, text in kept}
+        lines = kept_lines(data.store(), run)
         findings = data.findings(data.store(), run)
         found.append(ReportRun(data.folded(run), findings, lines))
     return report_html(found)

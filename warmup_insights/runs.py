@@ -82,6 +82,13 @@ def _interrupted(summary: RunSummary) -> RunSummary:
     return msgspec.structs.replace(summary, status="failed", failure=failure)
 
 
+def kept_lines(store: EventStore, run: RunRecord) -> dict[int, str]:
+    """The lines that were kept of the log of a run, by their number; none of a recording."""
+    if run.source_id is None:
+        return {}
+    return {number: text for number, _, text in store.source_lines(run.source_id)}
+
+
 def history(store: EventStore, run: RunRecord) -> list[RunSummary]:
     """Summaries of the newest other runs of the same engine, model and device."""
     if run.model is None or run.device_kind is None:

@@ -47,7 +47,7 @@ _GUESSES: tuple[tuple[str, str], ...] = (
      r"block_|max_|min_|\bn\b|bs\b|seq|_dim$|_len$|^[ijkwhn]\b|top_k|max_i|model_len", "{i}"),
     (r"(?i)elapsed|time|took|secs?\b|duration|latency|_s\b", "{f}"),
     (r"(?i)bytes|gib|_gb|mib|mem", "{f}"),
-    (r"(?i)path|dir|file|cache_root", "/root/.cache/vllm/x"),
+    (r"(?i)path|dir|file|cache_root", "/data/.cache/vllm/x"),
     (r"(?i)dtype", "torch.bfloat16"),
     (r"(?i)model", "meta-llama/Llama-8B"),
     (r"(?i)device", "cuda"),

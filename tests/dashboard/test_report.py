@@ -12,7 +12,7 @@ from msgspec import structs
 
 from dashboard import shown
 from dashboard.report import ReportRun, report_html
-from tests.analysis.builders import config
+from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT
 from tests.helpers import REAL_LOGS, folded
@@ -148,6 +148,46 @@ def test_redaction_is_consistent_and_whole():
     assert settings["version"] == "0.26.0"
     assert settings["time"] == "12:30:05"
     assert settings["module"] == "vllm.v1.engine.core"
+
+
+@pytest.mark.parametrize("name", ["vllm", "memory", "prompt", "finished", "model"])
+def test_a_name_that_is_a_word_of_the_summary_changes_no_fact(name):
+    fold = folded(
+        [*start_up(), config(cache=f"/home/{name}/x/y", note=f"{name} was here")]
+    )
+    summary = Redactor().folded(fold).summary
+    assert summary.config["note"] == "user-1 was here"
+    assert structs.replace(summary, config={}) == structs.replace(
+        fold.summary, config={}
+    )
+
+
+def test_names_of_one_run_are_replaced_in_all_and_advice_stays(tmp_path):
+    text = SAMPLE.read_text(encoding="utf-8")
+    logs = [tmp_path / "one.log", tmp_path / "two.log"]
+    logs[0].write_text(text, encoding="utf-8")
+    logs[1].write_text(
+        text.replace("hpu_model_runner", "/home/carol/a/b"), encoding="utf-8"
+    )
+    out = tmp_path / "report.html"
+    for options in ((), ("--redact",)):
+        made = invoke(
+            "report",
+            logs[0],
+            "-o",
+            out,
+            "--force",
+            "--db",
+            tmp_path / "no.db",
+            *options,
+        )
+        assert made.exit_code == 0, made.output
+        page = out.read_text(encoding="utf-8").split("<script>")[0]
+        assert "got no graph" in page
+    redactor = Redactor()
+    redactor.learn(folded([config(user="carol", host="node-17")]).summary)
+    plain = redactor.folded(folded([config(line="carol on node-17")]))
+    assert plain.summary.config["line"] == "user-1 on host-1"
 
 
 def test_the_command(tmp_path):

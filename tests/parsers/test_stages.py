@@ -124,7 +124,7 @@ def test_the_model_is_known_from_the_line_that_loads_it():
 
 
 def test_a_path_into_the_hubs_cache_is_the_model_that_it_names():
-    path = "/root/.cache/huggingface/hub/models--Qwen--Qwen3-VL-32B/snapshots/4bf2c2/"
+    path = "/data/huggingface/hub/models--Qwen--Qwen3-VL-32B/snapshots/4bf2c2/"
     text = info(5, "gpu_model_runner.py:1", f"Starting to load model {path}...")
     assert [e.model for e in of(ConfigRecorded, events(text)) if e.model] == [
         "Qwen/Qwen3-VL-32B"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import TYPE_CHECKING
+
 import click
 
 from warmup_insights.analysis import advice
@@ -10,7 +13,10 @@ from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import refuse_existing, write_result
 from warmup_insights.errors import InputError
 from warmup_insights.export.redact import Redactor
-from warmup_insights.runs import current, history
+from warmup_insights.runs import current, history, kept_lines
+
+if TYPE_CHECKING:
+    from dashboard.report import ReportRun
 
 MOST_RUNS = 12
 
@@ -46,17 +52,29 @@ def report(
         raise InputError(
             f"A report needs the package {error.name}; install warmup-insights[dashboard]"
         ) from error
-    redactor = Redactor() if redact else None
     loaded = []
     for name in runs:
         with open_run(db, name) as (store, record):
             folded = current(store, record)
             facts = advice.RunFacts(folded.summary, folded.rows, history(store, record))
-            kept = store.source_lines(record.source_id) if record.source_id else []
-            lines = {number: text for number, _, text in kept}
-        if redactor is not None:
-            folded = redactor.folded(folded)
-            facts = advice.RunFacts(folded.summary, folded.rows, facts.history)
-            lines = {number: redactor.text(text) for number, text in lines.items()}
+            lines = kept_lines(store, record)
         loaded.append(ReportRun(folded, advice.advise(facts), lines))
-    write_result(output, report_html(loaded), force=force)
+    write_result(
+        output, report_html(_redacted(loaded) if redact else loaded), force=force
+    )
+
+
+def _redacted(runs: list[ReportRun]) -> list[ReportRun]:
+    """The same without names of hosts and users, paths and addresses."""
+    redactor = Redactor()
+    for run in runs:
+        redactor.learn(run.folded.summary)
+    return [
+        dataclasses.replace(
+            run,
+            folded=redactor.folded(run.folded),
+            findings=[redactor.finding(finding) for finding in run.findings],
+            lines={number: redactor.text(text) for number, text in run.lines.items()},
+        )
+        for run in runs
+    ]

@@ -6,11 +6,13 @@ results that leave the house.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
 import msgspec
 
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.summary import RunSummary
 
@@ -38,6 +40,11 @@ _HOST_KEYS = frozenset(
      "vllm_host_ip", "master_addr", "data_parallel_address"}
 )  # fmt: skip
 _USER_KEYS = frozenset({"user", "username", "logname"})
+_FREE = frozenset(
+    {"label", "model", "config", "defaults", "message", "before", "after", "reason",
+     "benchmarks", "text", "detail", "kernel", "directory", "saved_to", "path", "evidence"}
+)  # fmt: skip
+"""Fields of a summary that hold the text of a log or of a user."""
 _NO_NAMES = frozenset(
     {"", "localhost", "root", "none", "true", "false", "null", "auto"}
 )
@@ -52,12 +59,43 @@ class Redactor:
         self._words: dict[tuple[str, str], str] = {}
         self._names: dict[str, str] = {}
 
+    def learn(self, summary: RunSummary) -> None:
+        """Find the names of hosts and users that a run states; of all runs before any text."""
+        self._learn(msgspec.to_builtins(summary))
+
     def folded(self, folded: Folded) -> Folded:
-        """A run without names of hosts and users, paths and addresses."""
+        """A run without names of hosts and users, paths and addresses in its free text.
+
+        Words of fixed vocabularies (engine, status, phases, ...) stay as they are, also
+        where somebody has such a name.
+        """
+        self.learn(folded.summary)
         content = msgspec.to_builtins(folded.summary)
-        self._learn(content)
-        summary = msgspec.convert(self._replace(content), RunSummary)
-        return Folded(summary, folded.rows)
+        found = {key: self._free_text(value, key) for key, value in content.items()}
+        found["source"]["name"] = self._replace(content["source"]["name"])
+        return Folded(msgspec.convert(found, RunSummary), folded.rows)
+
+    def finding(self, finding: Finding) -> Finding:
+        """A finding without them; which rules apply follows from the run as it was."""
+        texts = {
+            name: self._replace(getattr(finding, name))
+            for name in ("title", "suggestion", "effect", "price")
+        }
+        return dataclasses.replace(
+            finding,
+            **texts,
+            numbers=self._replace(dict(finding.numbers)),
+            changes=self._replace(dict(finding.changes)),
+            details=tuple(map(self.text, finding.details)),
+            ways=tuple(
+                dataclasses.replace(
+                    way,
+                    suggestion=self.text(way.suggestion),
+                    price=self.text(way.price),
+                )
+                for way in finding.ways
+            ),
+        )
 
     def text(self, text: str) -> str:
         """One text, with the names of hosts and users that were seen so far."""
@@ -94,6 +132,18 @@ class Redactor:
     def _word(self, kind: str, text: str) -> str:
         count = sum(1 for other, _ in self._words if other == kind)
         return self._words.setdefault((kind, text), f"{kind}-{count + 1}")
+
+    def _free_text(self, value: Any, key: str) -> Any:
+        """The value with what is free text in it replaced."""
+        if key in _FREE:
+            return self._replace(value)
+        if isinstance(value, dict):
+            return {
+                inner: self._free_text(item, inner) for inner, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self._free_text(item, key) for item in value]
+        return value
 
     def _replace(self, value: Any) -> Any:
         if isinstance(value, dict):
