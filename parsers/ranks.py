@@ -138,7 +138,7 @@ class RankTable:
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
-        """V0: rank 0 has no prefix, the others are told apart by their pid."""
+        """V0: rank 0 has no prefix, the others differ by their pid."""
         if pid is None:
             return None
         return self._unnumbered.setdefault(pid, len(self._unnumbered) + 1)

@@ -85,7 +85,8 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
         )
     number = count if number is None else number
     if not 1 <= number <= count:
-        raise InputError(f"{shown} holds {count} start-ups; name one of #1 to #{count}")
+        found = "1 start-up" if count == 1 else f"{count} start-ups"
+        raise InputError(f"{shown} holds {found}; name one of #1 to #{count}")
     if count > 1:
         note = (
             f"{shown} holds {count} start-ups; this is #{number}, {path}#1 is the first"

@@ -109,7 +109,7 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 def memory_taken(facts: RunFacts) -> Iterator[Finding]:
-    """Less is free than the utilisation asks for, before anything was loaded."""
+    """Less is free than the utilisation needs, before anything was loaded."""
     found = explained(facts, "memory_taken")
     total = found.stated.total_bytes if found is not None else None
     if found is None or not total or found.free is None:
