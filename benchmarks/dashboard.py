@@ -33,14 +33,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dashboard import (
-    comparing,
-    configurations,
-    frames,
-    frames_memory,
-    frames_runs,
-    frames_steps,
-)
+from dashboard import comparing, configurations
+from dashboard.frames import memory as frames_memory
+from dashboard.frames import run as frames
+from dashboard.frames import runs as frames_runs
+from dashboard.frames import steps as frames_steps
 from tests.dashboard.browser import (
     ARGUMENTS,
     CHROMIUM,

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore

@@ -24,8 +24,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from warmup_insights.recorder import Recorder
-from warmup_insights.vllm_plugin import hpu_buckets, hpu_scenarios, hpu_serving
 from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
+from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
+from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
 from warmup_insights.vllm_plugin.state import Pass

@@ -1,1 +1,1 @@
-"""The dashboard: pages in `app_pages/`, figures in `charts*.py`, loaders in `data.py`."""
+"""The dashboard: pages in `app_pages/`, figures in `charts/`, loaders in `data.py`."""

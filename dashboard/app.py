@@ -19,11 +19,26 @@ LOGO = (
     '<rect x="19" y="19" width="7" height="7" rx="1.5" fill="#B9C2CD"/></svg>'
 )
 
+# Where the keyboard is: Streamlit shows it for some controls only.
+STYLE = """<style>
+a:focus-visible, button:focus-visible, input:focus-visible, textarea:focus-visible,
+[role="tab"]:focus-visible, [role="radio"]:focus-visible, canvas:focus-visible {
+  outline: 2px solid currentColor !important; outline-offset: 2px;
+}
+</style>"""
+# Text on the primary colour of the dark theme: Streamlit writes it in white.
+DARK = """<style>
+[data-testid="stMultiSelect"] span[title], [data-testid="stBaseButton-primary"] {
+  color: #0B131B;
+}
+</style>"""
+
 
 def main() -> None:
     """Route to the page that the address names."""
     st.set_page_config(page_title="warmup-insights", page_icon=LOGO, layout="wide")
     st.logo(LOGO, size="large")
+    st.html(STYLE + (DARK if widgets.is_dark() else ""))
     pages = [
         st.Page(widgets.RUNS, title="Runs", icon=":material/list:", default=True),
         st.Page(widgets.RUN, title="Run", icon=":material/speed:", url_path="run"),
@@ -32,7 +47,6 @@ def main() -> None:
             widgets.MEMORY, title="Memory configurations", icon=":material/memory:"
         ),
         st.Page(widgets.BUCKETS, title="Buckets lab", icon=":material/grid_on:"),
-        st.Page(widgets.UPLOAD, title="Upload", icon=":material/upload_file:"),
         st.Page(widgets.LIVE, title="Live", icon=":material/monitor_heart:"),
     ]
     st.navigation(pages, position="top").run()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.frames import phase_totals, phases_frame
+from dashboard.frames.run import phase_totals, phases_frame
 from dashboard.shown import MARK
 from dashboard.text import visible
 from warmup_insights.analysis.compare import (
@@ -16,7 +16,7 @@ from warmup_insights.analysis.compare import (
     CostChange,
     FigureRow,
 )
-from warmup_insights.export.comparison import change_text
+from warmup_insights.export.comparison import change_text, gaps_table
 from warmup_insights.model.figures import contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -75,6 +75,14 @@ def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
         ],
         columns=["setting", *run_names(result)],
     )
+
+
+def gaps_frame(result: Comparison) -> pd.DataFrame:
+    """Unlogged time between the same two lines, one column per run."""
+    names = run_names(result)
+    rows = gaps_table(result, names).rows
+    cells = [[visible(cell, 80) for cell in row] for row in rows]
+    return pd.DataFrame(cells, columns=["after", "before", *names])
 
 
 def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.DataFrame:

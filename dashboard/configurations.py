@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dashboard.frames import doubtful
+from dashboard.frames.run import doubtful
 from dashboard.text import visible
 from warmup_insights.analysis.pareto import (
     ConfigurationRow,
@@ -18,7 +18,7 @@ from warmup_insights.analysis.pareto import (
     planned_rows,
     settings_text,
 )
-from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import RunSummary

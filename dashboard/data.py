@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames, frames_steps
+from dashboard.frames import run as frames
+from dashboard.frames import steps as frames_steps
 from dashboard.settings import Settings, read_settings
 from warmup_insights import runs
 from warmup_insights.analysis.advice import Finding, RunFacts, advise
-from warmup_insights.analysis.planning import Planner
+from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
@@ -173,19 +174,6 @@ def going_on() -> list[RunRecord]:
     now = time.time()
     running = store().runs(status="running", limit=MOST_LIVE)
     return sorted(running, key=lambda run: run.is_interrupted(now))
-
-
-def earlier_run(run: RunRecord) -> RunRecord | None:
-    """The last finished run of the same model on the same kind of device, as real or
-    as synthetic as this one."""
-    if run.model is None:
-        return None
-    found = store().runs(
-        model=run.model, device_kind=run.device_kind, status="finished",
-        synthetic=run.synthetic, limit=2,
-    )  # fmt: skip
-    others = [other for other in found if other.run_id != run.run_id]
-    return others[0] if others else None
 
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.frames import name_of
 from dashboard.report import ReportRun, report_html
 from dashboard.text import visible
 from warmup_insights.model.run import RunRecord
@@ -49,7 +48,7 @@ def delete(runs: list[RunRecord]) -> None:
 
 
 def _name(run: RunRecord) -> str:
-    return f"{run.run_id}  {visible(name_of(run), 60)}"
+    return f"{run.run_id}  {visible(run.name, 60)}"
 
 
 def report_button(runs: Sequence[RunRecord], key: str) -> None:

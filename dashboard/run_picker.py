@@ -11,7 +11,7 @@ MOST_LISTED = 500
 
 
 def names(extra: tuple[str, ...] = ()) -> dict[str, str]:
-    """Run id to what a list shows: the newest runs, and those asked for."""
+    """Run id to what a list shows: the newest runs, and those chosen."""
     rows = data.run_rows(data.store(), {}, MOST_LISTED)
     found = {
         row["run_id"]: f"{visible(row['name'], 50)}  \u00b7  {row['run_id'][:6]}"

@@ -35,7 +35,8 @@ _THEME = {
     "theme.light.primaryColor": "#1A66A8",
     "theme.light.backgroundColor": "#FFFFFF",
     "theme.light.secondaryBackgroundColor": "#F4F7FA",
-    "theme.light.textColor": "#1B2733",
+    "theme.light.textColor": "#0B131B",
+    "theme.light.codeTextColor": "#0B131B",
     "theme.light.borderColor": "#DFE5EC",
     "theme.light.grayBackgroundColor": "#EDF1F5",
     "theme.light.grayTextColor": "#44525F",
@@ -45,6 +46,7 @@ _THEME = {
     "theme.dark.backgroundColor": "#10171F",
     "theme.dark.secondaryBackgroundColor": "#1A2430",
     "theme.dark.textColor": "#E4EAF1",
+    "theme.dark.codeTextColor": "#E4EAF1",
     "theme.dark.borderColor": "#2B3846",
 }
 

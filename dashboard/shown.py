@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
 from warmup_insights.model.run import RunRecord
@@ -31,6 +33,8 @@ LABELS = {
 HELP = {
     "wall_s": "From the first line to ready, or to the last line of the start-up",
     "warmup_s": "As the engine states it",
+    "start": "Cold: nothing came from a cache of an earlier start; warm: all that is known "
+    "of did",
     "engine_init_s": "Profiling, KV cache and warm-up, as the engine states it",
     "compile_s": "As the engine sums it up, else the sum of its parts",
     "prompt_capture_percent": "Buckets with evidence of a capture, of all generated",
@@ -58,9 +62,12 @@ def engine_words(name: str | None, version: str | None) -> str:
     return " ".join(word for word in words if word)
 
 
-def device_words(kind: str | None, name: str | None) -> str:
-    """A device by its own name, else by what people call its kind."""
-    return name or _DEVICES.get(kind or "", kind or "")
+def device_words(
+    kind: str | None, name: str | None, guessed: Sequence[str] = ()
+) -> str:
+    """A device by its own name, else by what people call its kind; a guess is marked."""
+    words = name or _DEVICES.get(kind or "", kind or "")
+    return f"{words} (guessed)" if "device.kind" in guessed else words
 
 
 def label(name: str) -> str:

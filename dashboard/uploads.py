@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.text import markdown
+from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.bundles import is_bundle, unpack
 from warmup_insights.ingest.outcome import Options, Outcome
@@ -114,63 +115,41 @@ def _ingested(file: Any, options: Options) -> Outcome:
         bar.empty()
 
 
-def show_report(outcome: Outcome) -> None:
-    """What became of the lines of a log, and its runs."""
+def show(outcome: Outcome) -> None:
+    """What became of a log, the answer about its runs, and lines not understood."""
     report = outcome.report
-    with st.container(border=True, gap="small"):
-        _head(outcome)
-        if outcome.error is not None:
-            st.error(markdown(outcome.error, 600))
-            return
-        _counts(report)
-        for problem in report.get("problems", []):
-            st.warning(markdown(problem, 600))
-        _links(outcome)
+    with st.container(gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            _head(outcome)
+            if outcome.run_ids:
+                st.caption(
+                    f"{report.get('lines', 0):,} lines, {report.get('events', 0):,} events, "
+                    f"{', '.join(report.get('dialects', [])) or 'no dialect'}",
+                    width="content",
+                )
+        for problem in [outcome.error, *report.get("problems", [])]:
+            if problem is not None:
+                st.markdown(markdown(problem, 600))
+        for run_id in outcome.run_ids:
+            _answer(run_id)
         _unknown(report)
 
 
-def show_line(outcome: Outcome) -> None:
-    """What became of a log and its runs, in a line."""
+def _answer(run_id: str) -> None:
+    run = data.store().run(run_id)
     with st.container(horizontal=True, vertical_alignment="center"):
-        _head(outcome)
-        if outcome.error is not None:
-            st.markdown(markdown(outcome.error, 300))
-        elif outcome.run_ids:
-            _links(outcome)
-        else:
-            st.markdown(markdown(" ".join(outcome.report.get("problems", [])), 300))
+        st.page_link(
+            widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
+            query_params={"run": run_id},
+        )  # fmt: skip
+        sentence = start_sentences(data.summary(run))[0]
+        st.markdown(markdown(sentence, 300), width="stretch")
 
 
 def _head(outcome: Outcome) -> None:
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         st.markdown(f"**{markdown(outcome.path, 80)}**", width="content")
         st.badge(STATES[outcome.state], color=_COLOURS.get(outcome.state, "green"))
-
-
-def _counts(report: dict[str, Any]) -> None:
-    widgets.headline(
-        [
-            widgets.Headline("Lines", f"{report.get('lines', 0):,}"),
-            widgets.Headline("Events", f"{report.get('events', 0):,}"),
-            widgets.Headline(
-                "Unknown but relevant", f"{report.get('unknown', 0):,}",
-                "Lines that look like start-up and match no rule",
-            ),
-            widgets.Headline("Not convertible", f"{report.get('failed', 0):,}"),
-            widgets.Headline("Dialects", ", ".join(report.get("dialects", [])) or "none"),
-        ]
-    )  # fmt: skip
-
-
-def _links(outcome: Outcome) -> None:
-    if not outcome.run_ids:
-        return
-    row = st.container(horizontal=True, width="content")
-    for run_id in outcome.run_ids:
-        row.page_link(
-            widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
-            query_params={"run": run_id},
-        )  # fmt: skip
 
 
 def _unknown(report: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import shown
-from dashboard.charts import Figure, mark_synthetic
+from dashboard.charts.base import Figure, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
 from warmup_insights.errors import WarmupInsightsError
@@ -19,13 +19,12 @@ from warmup_insights.export.tables import csv_text
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 
-RUNS, RUN, COMPARE, MEMORY, BUCKETS, UPLOAD, LIVE = (
+RUNS, RUN, COMPARE, MEMORY, BUCKETS, LIVE = (
     "app_pages/runs.py",
     "app_pages/run.py",
     "app_pages/compare.py",
     "app_pages/memory.py",
     "app_pages/buckets.py",
-    "app_pages/upload.py",
     "app_pages/live.py",
 )
 UNKNOWN = "\u2013"
@@ -53,7 +52,7 @@ def empty(title: str, sentence: str, command: str | None = None) -> None:
         st.markdown(f"**{title}**")
         st.markdown(sentence)
         if command is not None:
-            st.code(command, language="bash")
+            st.code(command, language=None)
 
 
 class Headline(NamedTuple):

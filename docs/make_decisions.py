@@ -12,11 +12,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import make_trials
+
 from parsers.files import LogReader
 from warmup_insights.analysis.advice import RULES
 from warmup_insights.analysis.advice.setting_lives import LIVES
 from warmup_insights.analysis.check import SHORT_NAMES
-from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.export.findings import rule_markdown
 from warmup_insights.model.figures import BY_NAME
@@ -148,8 +150,14 @@ def _fitted(plan: Plan) -> str:
     return ", ".join(named) or "none"
 
 
+def trials() -> str:
+    """What advice promised on the reference engine, and what came of it."""
+    header = ("what", "rule", "on", "followed", "before", "predicted", "observed")
+    return table(header, make_trials.rows())
+
+
 BLOCKS = {
-    "rules": rules, "sections": sections, "settings": settings, "limits": limits,
+    "trials": trials, "rules": rules, "sections": sections, "settings": settings, "limits": limits,
     "example": example,
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from parsers import DIALECTS, Dialect, LineRule
-from parsers.envelope import peel
+from parsers.engine.envelope import peel
 
 PAGE = Path(__file__).with_name("dialects.md")
 COVERAGE = Path(__file__).parents[1] / "tests" / "audit" / "coverage.json"
@@ -27,7 +27,7 @@ compares them. `warmup-insights dialects` prints the short form.
 
 A rule is one wording of one line. The third column shows a sample of it, cut where it is
 long; the second what the line becomes: an event of `warmup_insights/model/events.py`, a signal of
-`parsers/signals.py` from several of which events are made, or nothing, for lines that are
+`parsers/engine/signals.py` from several of which events are made, or nothing, for lines that are
 known and hold no figure. Collector, container, Ray and logger prefixes may stand in front
 of every one, with ANSI colours and progress bars around it; `.gz`, `.zst`, UTF-16 and
 Windows line ends are read as they are.

@@ -105,7 +105,6 @@ def shots(database: Path) -> list[Shot]:
             "operators-reserve", "/memory?q=documented&goal=most+captured", height=1000
         ),
         Shot("buckets-lab", f"/buckets?run={swept[0]}", width=1600, height=1100),
-        Shot("upload", "/upload", height=1000),
         Shot("live", "/live", height=520),
     ]
 
@@ -118,13 +117,6 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
     page = context.new_page()
     page.goto(address + shot.path, wait_until="commit")
     settle(page)
-    if shot.name == "upload":
-        logs = sorted((ROOT / "sample_logs" / "vllm-fork").glob("*.log"))
-        page.locator('input[type="file"]').set_input_files(
-            [str(log) for log in logs[:2]]
-        )
-        page.get_by_role("link", name="Open run").first.wait_for()
-        settle(page)
     if shot.name == "operators-reserve":
         page.get_by_role("button", name="Plan from documented").click()
         page.get_by_text("Pick for").first.wait_for()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from parsers import (
-    json_lines,
-    profiler_events,
+from parsers.base import Dialect, LineRule
+from parsers.dialects import (
     reference,
     tpu_inference,
     vllm,
@@ -13,7 +12,7 @@ from parsers import (
     vllm_gaudi,
     vllm_hpu_plugin,
 )
-from parsers.base import Dialect, LineRule
+from parsers.formats import json_lines, otlp_spans, profiler_events, vllm_json
 
 DIALECTS: tuple[Dialect, ...] = (
     vllm_fork.DIALECT,
@@ -23,7 +22,9 @@ DIALECTS: tuple[Dialect, ...] = (
     tpu_inference.DIALECT,
     vllm_bench.DIALECT,
     profiler_events.DIALECT,
+    otlp_spans.DIALECT,
     json_lines.DIALECT,
+    vllm_json.DIALECT,
     reference.DIALECT,
 )
 """Every dialect that can be read."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Union
 
-from parsers.convert import field_of
-from parsers.signals import Signal
+from parsers.engine.convert import field_of
+from parsers.engine.signals import Signal
 from warmup_insights.model.events import Event
 
 Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on 3.10

@@ -9,12 +9,16 @@ from functools import lru_cache
 from typing import BinaryIO
 
 from parsers import DIALECTS, all_rules
-from parsers.dispatch import Dispatcher
-from parsers.engine import LineParser
-from parsers.profiler_events import looks_like_events, read_events
+from parsers.engine.dispatch import Dispatcher
+from parsers.engine.lines import LineParser
+from parsers.engine.runs import ParsedRun
+from parsers.engine.select import Lines, Selector, make_selector
+from parsers.engine.stamps import Clock
+from parsers.formats import vllm_json
+from parsers.formats.otlp_spans import looks_like_spans, read_spans
+from parsers.formats.profiler_events import looks_like_events, read_events
+from parsers.formats.vllm_json import looks_like_vllm_json
 from parsers.report import ParseReport
-from parsers.runs import ParsedRun
-from parsers.select import Lines, Selector, make_selector
 from parsers.source import (
     MAX_NOTEBOOK_BYTES,
     TextBlocks,
@@ -23,7 +27,6 @@ from parsers.source import (
     looks_like_notebook,
     notebook_text,
 )
-from parsers.stamps import Clock
 from warmup_insights.model.events import Event
 
 Batch = list[tuple[int, list[Event]]]
@@ -104,6 +107,10 @@ class LogReader:
         self._clock.look_at(first.decode("utf-8", "replace"))
         if looks_like_events(first):
             yield from self._profile(whole)
+        elif looks_like_spans(first):
+            yield from self._spans(whole)
+        elif looks_like_vllm_json(first):
+            yield from self._vllm_json(whole)
         elif looks_like_notebook(first):
             yield from self._notebook(whole)
         elif looks_binary(first):
@@ -143,16 +150,37 @@ class LogReader:
         if batch:
             yield batch
 
-    def _notebook(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+    def _vllm_json(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        data = self._all_of(blocks, vllm_json.MAX_BYTES, "a JSON file of vLLM")
+        events = vllm_json.read_vllm_json(data) if data is not None else None
+        if data is not None and events is None:
+            # Not one of these after all: its lines may still hold a log.
+            yield from self._lines([data])
+        elif events is not None:
+            self.runs.append(ParsedRun(0, 1, "JSON file of vLLM"))
+            self.report.events += len(events)
+            self.report.dialects[vllm_json.DIALECT.name] += 1
+            self.report.matched["vllm_json"] += 1
+            self.report.lines = data.count(b"\n") + 1 if data else 1
+            yield [(0, events)]
+
+    def _all_of(self, blocks: Iterable[bytes], limit: int, what: str) -> bytes | None:
+        """The whole content; None, and a problem in the report, where it is too long."""
         data = b""
         for block in blocks:
-            if len(data) + len(block) > MAX_NOTEBOOK_BYTES:
+            if len(data) + len(block) > limit:
                 self.report.add_problem(
-                    f"{self._name} is a notebook of more than {MAX_NOTEBOOK_BYTES >> 20} MiB; "
+                    f"{self._name} is {what} of more than {limit >> 20} MiB; "
                     "save its log output as a text file"
                 )
-                return
+                return None
             data += block
+        return data
+
+    def _notebook(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        data = self._all_of(blocks, MAX_NOTEBOOK_BYTES, "a notebook")
+        if data is None:
+            return
         text = notebook_text(data)
         if text is None:
             # Not a whole notebook after all: its lines may still hold a log.
@@ -172,6 +200,16 @@ class LogReader:
         self.report.lines = 1
         if events:
             yield [(0, events)]
+
+    def _spans(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        starts = read_spans(blocks, self.report)
+        for ordinal, events in enumerate(starts):
+            line = events[0].line or 1
+            self.runs.append(ParsedRun(ordinal, line, f"spans {events[0].time}"))
+            self.report.events += len(events)
+            yield [(ordinal, events)]
+        if starts:
+            self.report.dialects["otlp-spans"] += 1
 
     def _finish(self, first: bytes) -> None:
         self.report.dialects.update(_dialects_of(self.report))

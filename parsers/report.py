@@ -42,7 +42,7 @@ class ParseReport:
     """Whether no more lines are kept."""
 
     def keep(self, line: int, rule: str | None, text: str) -> None:
-        """Remember a line for showing, within the limit."""
+        """Keep a line for showing, within the limit."""
         if not self.is_full:
             self.kept_lines.append((line, rule, shown_text(text)))
             self.is_full = len(self.kept_lines) >= KEPT_LINES

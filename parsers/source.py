@@ -20,7 +20,7 @@ from typing import BinaryIO
 import zstandard
 
 from parsers.report import ParseReport
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 
 CHUNK = 1 << 17
 """Larger blocks go back to the system each time, which costs more than reading."""
@@ -44,11 +44,11 @@ def open_path(path: Path) -> BinaryIO:
     except FileNotFoundError:
         raise InputError(f"There is no file {path}; check the path") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        raise cannot_read(path, error) from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{path} is a folder; give the log files in it")
     if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
-        raise InputError(f"{path} is neither a file nor a pipe and is not read")
+        raise InputError(f"{path} is neither a file nor a pipe; name a log")
     try:
         return path.open("rb")
     except PermissionError:
@@ -56,7 +56,7 @@ def open_path(path: Path) -> BinaryIO:
             f"No permission to read {path}; change its mode or run as its owner"
         ) from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        raise cannot_read(path, error) from None
 
 
 class TextBlocks:
@@ -109,6 +109,9 @@ class TextBlocks:
                 chunk = chunk[3:]
             if decoder is not None:
                 chunk = decoder.decode(chunk).encode("utf-8")
+            if b"\0" in chunk:
+                # A log that was cut while its writer had it open begins with a hole.
+                chunk = chunk.replace(b"\0", b"")
             if chunk:
                 yield chunk
 

@@ -28,6 +28,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, 4)
 
 
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """The whole suite leaves out `long` unless it is chosen with -m, as in CI."""
+    by_name = config.args_source is not config.ArgsSource.TESTPATHS
+    if by_name or config.option.markexpr:
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that share something slow stay in one process."""
     from tests.grouping import Grouping

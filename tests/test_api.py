@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import nbclient
+import nbformat
 import pytest
 
 import warmup_insights as wi
@@ -45,7 +47,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
 
 def test_the_surface_is_what_programs_rely_on():
     assert set(wi.__all__) == {
-        *PUBLIC, "__version__", "advise", "compare", "open", "read_log", "record",
+        *PUBLIC, "__version__", "advise", "compare", "follow", "open", "read_log", "record",
     }  # fmt: skip
     for name, members in PUBLIC.items():
         found = {m for m in dir(getattr(wi, name)) if not m.startswith("_")}
@@ -93,6 +95,19 @@ def test_without_pandas_frames_are_lists(monkeypatch):
     (run,) = wi.read_log(LOG)
     assert isinstance(run.buckets(), list)
     assert run.buckets()[0]["phase"] == run.rows[0].phase
+
+
+def test_the_notebook_of_the_documentation_runs(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    book = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in book.cells), "outputs go stale"
+    client = nbclient.NotebookClient(
+        book, timeout=120, resources={"metadata": {"path": str(ROOT / "docs")}}
+    )
+    client.execute()
+    shown = str([cell.get("outputs") for cell in book.cells])
+    assert "62.5 %" in shown
+    assert "prompt_graphs" in shown
 
 
 def test_a_notebook_shows_text_as_text():

@@ -17,12 +17,14 @@ MAX_LINES = 400
 LONGER = {
     # Every event class, every section of a summary, every figure: each field
     # documented once, in one place.
-    "warmup_insights/model/events.py": 650,
-    "warmup_insights/model/summary.py": 890,
-    "warmup_insights/model/figures.py": 440,
+    "warmup_insights/model/events.py": 700,
+    "warmup_insights/model/summary.py": 1030,
+    "warmup_insights/model/figures.py": 490,
     # The fates of buckets and the parts of memory are one rule each.
-    "warmup_insights/analysis/summary/buckets.py": 460,
-    "warmup_insights/analysis/summary/memory.py": 420,
+    "warmup_insights/analysis/summary/buckets.py": 490,
+    "warmup_insights/analysis/summary/memory.py": 440,
+    # One case for each signal, so that what a line becomes is read in one place.
+    "parsers/engine/tracker.py": 430,
 }
 """Modules that may be longer, each with its reason."""
 
@@ -125,7 +127,7 @@ def test_forbidden_imports_are_found() -> None:
     cases = {
         "warmup_insights/model/events.py": "from warmup_insights.storage import EventStore",
         "warmup_insights/recorder.py": "def f():\n    import warmup_insights.units",
-        "parsers/vllm.py": "from warmup_insights import analysis",
+        "parsers/dialects/vllm.py": "from warmup_insights import analysis",
         "warmup_insights/analysis/x.py": "import sqlalchemy.orm",
         "warmup_insights/cli/x.py": "if True:\n    from streamlit.web import cli",
         "dashboard/x.py": "from warmup_insights.cli import main",

@@ -16,6 +16,7 @@ LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = [Requirement(line) for line in LINES if not line.startswith("#")]
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 ALL = re.search(r'^all = \["warmup-insights\[(.+)\]"\]$', PROJECT, re.MULTILINE)
+DEV = re.search(r'^ *"warmup-insights\[all,(.+)\]",$', PROJECT, re.MULTILINE)
 
 
 def holds(requirement: Requirement, python: str | None = None, extra: str = "") -> bool:
@@ -27,8 +28,9 @@ def holds(requirement: Requirement, python: str | None = None, extra: str = "") 
 def declared() -> list[Requirement]:
     """The requirements of pyproject.toml: the core's, and those of the extras."""
     assert ALL is not None
+    assert DEV is not None
     found = []
-    for name in ("dependencies", *ALL[1].split(","), "ray", "dev"):
+    for name in ("dependencies", *ALL[1].split(","), *DEV[1].split(","), "dev"):
         block = re.search(rf"^{name} = \[\n(.*?)^\]", PROJECT, re.M | re.DOTALL)
         assert block is not None, name
         found += re.findall(r'^\s*"([^"]+)"', block[1], re.MULTILINE)

@@ -200,6 +200,7 @@ def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
     assert ingest_path(store, str(CAPTURE)).state == "new"
 
 
+@pytest.mark.long
 def test_kill_in_the_middle_leaves_nothing_and_a_rerun_completes(tmp_path):
     line = "INFO 07-07 19:15:38 [x.py:1] [Warmup][Graph/prompt][{}/900000] batch_size:{} query_len:128 num_blocks:0 free_mem:9 GiB\n"
     log, db = tmp_path / "big.log", tmp_path / "a.db"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,13 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from warmup_insights.version import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"warmup_insights", "parsers", "dashboard"}
 SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("wheel")]
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,14 @@ def test_wheel_holds_exactly_the_three_packages(wheel):
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert names == expected
+
+
+def test_the_changelog_begins_with_this_version():
+    """`make release` checks the rest."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first, *_ = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
+    assert first in (__version__, "Unreleased")
+    assert f"## [{__version__}]" in text
 
 
 def test_wheel_names_its_command_and_plugin(wheel):

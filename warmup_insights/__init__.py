@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Warmup,
         advise,
         compare,
+        follow,
         read_log,
         record,
     )
@@ -31,6 +32,7 @@ __all__ = [
     "__version__",
     "advise",
     "compare",
+    "follow",
     "open",
     "read_log",
     "record",

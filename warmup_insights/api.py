@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_folded
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.drainer import open_store, recording
+from warmup_insights.ingest.live import LiveState
+from warmup_insights.ingest.live import follow as follow_lines
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.model.events import (
@@ -187,6 +189,14 @@ def read_log(
             store, log, name if isinstance(name, str) else "log", options
         )
     return [Run(store, store.run(run_id)) for run_id in outcome.run_ids]
+
+
+def follow(lines: Iterable[str]) -> Iterator[LiveState]:
+    """How far the start-up is in a log that is being written: a state for each change.
+
+    `lines` are those of a pipe or of a growing file, as they come; nothing is stored.
+    """
+    return follow_lines(lines)
 
 
 def compare(runs: Sequence[Run]) -> Comparison:

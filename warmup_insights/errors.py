@@ -25,3 +25,17 @@ class StoreBusyError(StoreError):
 
 class DeviceError(WarmupInsightsError, RuntimeError):
     """A device is missing, too small, or failed."""
+
+
+def cannot_read(path: object, error: Exception) -> InputError:
+    """The error for a file or folder that cannot be read, with the reason."""
+    return InputError(f"{path} cannot be read: {_reason(error)}; check the path")
+
+
+def cannot_write(path: object, error: OSError) -> InputError:
+    """The error for a file that cannot be written, with the reason."""
+    return InputError(f"{path} cannot be written: {_reason(error)}; use another path")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

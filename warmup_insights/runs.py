@@ -108,6 +108,19 @@ def history(store: EventStore, run: RunRecord) -> list[RunSummary]:
     return list(store.summaries(ids).values())
 
 
+def earlier_run(store: EventStore, run: RunRecord) -> RunRecord | None:
+    """The last finished run of the same model on the same kind of device, as real or
+    as synthetic as this one."""
+    if run.model is None:
+        return None
+    found = store.runs(
+        model=run.model, device_kind=run.device_kind, status="finished",
+        synthetic=run.synthetic, limit=2,
+    )  # fmt: skip
+    others = [other for other in found if other.run_id != run.run_id]
+    return others[0] if others else None
+
+
 def runs_to_prune(
     runs: Sequence[RunRecord],
     *,

@@ -8,7 +8,8 @@ from typing import cast
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import data, frames, lab, run_picker, widgets
+from dashboard import data, lab, run_picker, widgets
+from dashboard.frames import run as frames
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
@@ -192,7 +193,7 @@ def _one(trials: list[Trial]) -> None:
 
 
 def _map(trial: Trial, phase: str) -> None:
-    from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
+    from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes
 
     assert trial.generated is not None
     rows = lab.bucket_rows(trial.generated, phase)

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, run_actions, run_picker, shown, widgets
-from dashboard.frames_memory import BUDGET_HINTS, budget_frame
+from dashboard.frames.memory import BUDGET_HINTS, budget_frame
 from dashboard.palette import colour
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
@@ -76,6 +76,8 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     with widgets.card(
         "Figures", hint, data=cells, key="figures", simulated=_simulated(result)
     ):
+        for text in result.reasons:
+            st.markdown(markdown(text, 800))
         for note in result.notes:
             st.caption(markdown(note, 400))
         st.dataframe(
@@ -112,7 +114,7 @@ def _settings(result: Comparison) -> None:
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    from dashboard.charts_runs import part_stacks, phase_stacks
+    from dashboard.charts.runs import part_stacks, phase_stacks
 
     names, dark = comparing.run_names(result), widgets.is_dark()
     left, right = st.columns(2)
@@ -123,6 +125,13 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
                 phase_stacks(phases, names, dark=dark), phases, key="phases",
                 title="Where the time went", simulated=_simulated(result),
                 hint="Each bar is one start-up; unlogged time is hatched.",
+            )  # fmt: skip
+    gaps = comparing.gaps_frame(result)
+    if not gaps.empty:
+        with left:
+            widgets.table(
+                gaps, key="gaps", title="Unlogged time between the same lines",
+                hint="Numbers and paths in a line make it no other line.",
             )  # fmt: skip
     parts = comparing.memory_table(result)
     if not parts.empty:
@@ -136,7 +145,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 
 def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    from dashboard.charts_memory import budget_waterfall
+    from dashboard.charts.memory import budget_waterfall
 
     known = [
         (name, run, summary, steps)
@@ -191,7 +200,7 @@ def _markdown(result: Comparison) -> None:
         "Copy as Markdown",
         "Fit for a pull request; `warmup-insights compare --markdown` prints the same.",
     ):
-        st.code(text, language="markdown", height=420)
+        st.code(text, language=None, height=420)
         st.download_button(
             "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
             type="tertiary", icon=":material/download:", key="markdown",

@@ -7,23 +7,19 @@ import time
 import pandas as pd
 import streamlit as st
 
-from dashboard import (
-    data,
-    follow_form,
-    following,
-    frames,
-    frames_memory,
-    shown,
-    widgets,
-)
-from dashboard.charts_live import memory_line
-from dashboard.remaining import remaining
+from dashboard import data, follow_form, following, shown, widgets
+from dashboard.charts.live import memory_line
+from dashboard.frames import memory as frames_memory
 from dashboard.text import markdown
 from dashboard.widgets import Headline
+from warmup_insights.analysis.remaining import remaining
+from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.analysis.words import progress_text
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import Progress
-from warmup_insights.units import format_bytes, format_count, format_duration
+from warmup_insights.runs import earlier_run
+from warmup_insights.units import format_bytes, format_duration
 
 EVERY_S = 2.0
 SHORTEST_ALARM_S = 10.0
@@ -63,7 +59,9 @@ def _just_finished(runs: list[RunRecord]) -> None:
             status = data.status_of(run_id)
             if status is None:
                 continue
-            st.markdown(f"Run {run_id}", width="content")
+            run = data.store().run(run_id)
+            sentence = start_sentences(data.summary(run))[0]
+            st.markdown(markdown(f"{run.name}: {sentence}", 300), width="content")
             widgets.status_badge(status)
             st.page_link(
                 widgets.RUN, label="Open", icon=":material/speed:",
@@ -88,7 +86,7 @@ def _show(run: RunRecord) -> None:
     with st.container(border=True):
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
-            st.markdown(f"#### {markdown(frames.name_of(run), 60)}", width="content")
+            st.markdown(f"#### {markdown(run.name, 60)}", width="content")
             widgets.status_badge(status)
             made_up = shown.provenance(run)
             if made_up is not None:
@@ -104,18 +102,17 @@ def _show(run: RunRecord) -> None:
 
 
 def _bar(here: Progress) -> None:
-    words, share = here.stage, 0.0
+    words, share = progress_text(here), 0.0
     if here.index is not None and here.total:
-        words += f", bucket {format_count(here.index)} of {format_count(here.total)}"
         share = min(1.0, here.index / here.total)
     if here.finished_at is not None:
         share = 1.0
-    st.progress(share, text=markdown(words, 120))
+    st.progress(share, text=markdown(words[0].upper() + words[1:], 120))
 
 
 def _numbers(run: RunRecord, folded: Folded) -> None:
     summary = folded.summary
-    earlier = data.earlier_run(run)
+    earlier = earlier_run(data.store(), run)
     left = remaining(folded, None if earlier is None else data.folded(earlier))
     basis = None
     if left is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, data, frames, frames_runs, run_picker, widgets
-from dashboard.charts_runs import configurations as configurations_figure
+from dashboard import configurations, data, run_picker, widgets
+from dashboard.charts.runs import configurations as configurations_figure
+from dashboard.frames import runs as frames_runs
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.pareto import (
     GOALS,
@@ -19,7 +20,7 @@ from warmup_insights.analysis.pareto import (
     pick,
     settings_text,
 )
-from warmup_insights.analysis.planning import PlanSettings
+from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 
 MOST = 200
@@ -83,11 +84,11 @@ def _more(rows: pd.DataFrame) -> None:
             st.markdown(f"No plan from the newest run: {markdown(error, 300)}")
         else:
             st.button(
-                f"Plan from {markdown(frames.name_of(newest), 40)}", type="primary",
+                f"Plan from {markdown(newest.name, 40)}", type="primary",
                 icon=":material/calculate:", on_click=_plan_from, args=(newest.run_id,),
             )  # fmt: skip
         st.markdown("Or run some, with this device and model:")
-        st.code(configurations.sweep_command(summary), language="bash")
+        st.code(configurations.sweep_command(summary), language=None)
 
 
 def _plan_from(run_id: str) -> None:

@@ -15,7 +15,7 @@ def render() -> None:
         st.title("Run", anchor=False)
         widgets.empty(
             "No runs yet",
-            "Upload a log, or let the command line read one:",
+            "Drop a log onto the first page, or let the command line read one:",
             "warmup-insights ingest server.log",
         )
         return

@@ -7,18 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import (
-    data,
-    frames_runs,
-    run_actions,
-    run_filters,
-    shown,
-    uploads,
-    widgets,
-)
+from dashboard import data, run_actions, run_filters, shown, uploads, widgets
+from dashboard.frames import runs as frames_runs
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
-from warmup_insights.ingest.outcome import Options
 from warmup_insights.units import format_duration
 
 PAGE = 1_000
@@ -56,10 +48,12 @@ def render() -> None:
 
 
 def _drop() -> None:
-    """Logs dropped here are read at once; the page Upload has reports and options."""
+    """Logs dropped here are read at once; the same log twice adds nothing."""
     files = uploads.field()
-    for outcome in uploads.ingested(files, Options()):
-        uploads.show_line(outcome)
+    with st.expander("How to read them"):
+        options = uploads.options()
+    for outcome in uploads.ingested(files, options):
+        uploads.show(outcome)
 
 
 def _page(total: int, filters: dict[str, Any]) -> int:
@@ -122,11 +116,12 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             help="What ended a start, or what a file without a start holds",
         ),
         "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
+        "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),
         "largest": column.TextColumn("Largest phase", width=210),
         "change": column.TextColumn(
             "Change", width=85,
             help="Time to ready, else the warm-up, against the last finished run before "
-            "it of the same model on the same device; 5 % are the same",
+            "it of the same model, device and kind of start; 5 % are the same",
         ),
         "captured_percent": column.ProgressColumn(
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100
@@ -199,7 +194,10 @@ def _trend(rows: pd.DataFrame) -> None:
     )  # fmt: skip
     runs = frames_runs.trend_frame(rows, by)
     if runs.empty:
-        widgets.empty("No trend yet", "It needs two runs of one model on one device.")
+        widgets.empty(
+            "No trend yet",
+            "It needs two runs of one model, device and kind of start.",
+        )
         return
     columns = st.columns(3)
     for number, (name, series) in enumerate(runs.groupby("series", sort=False)):
@@ -210,13 +208,16 @@ def _trend(rows: pd.DataFrame) -> None:
 
 
 def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
-    from dashboard.charts_runs import trend
+    from dashboard.charts.runs import trend
 
+    mark = series["figures"].iloc[0]  # not text where the runs are real
     widgets.chart(
         trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,
         key=f"trend-{by}-{number}", title=markdown(name, 60),
         hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
-        f"slowest {format_duration(series[by].max())}.", simulated=series["figures"].iloc[0],
+        f"slowest {format_duration(series[by].max())}."
+        f"{markdown(frames_runs.level_words(series, by), 200)}",
+        simulated=mark if isinstance(mark, str) else None,
     )  # fmt: skip
 
 

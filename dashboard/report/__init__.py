@@ -91,7 +91,7 @@ def _head(summary: RunSummary) -> dict[str, object]:
     ]
     badges = [
         shown.engine_words(engine.name, engine.version),
-        shown.device_words(device.kind, device.name),
+        shown.device_words(device.kind, device.name, summary.guessed),
         f"{summary.ranks} ranks" if summary.ranks > 1 else None,
     ]
     headline = [

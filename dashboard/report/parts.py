@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dashboard.charts import Figure, mark_synthetic
-from dashboard.charts_buckets import bucket_text
+from dashboard.charts.base import Figure, mark_synthetic
+from dashboard.charts.buckets import bucket_text
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import Folded

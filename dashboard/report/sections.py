@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from dashboard import comparing, frames, frames_memory, frames_steps, shown
-from dashboard.charts_buckets import bucket_map, bucket_text, choose_axes
-from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
-from dashboard.charts_runs import part_stacks, phase_stacks
-from dashboard.charts_steps import (
+from dashboard import comparing, shown
+from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes
+from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
+from dashboard.charts.runs import part_stacks, phase_stacks
+from dashboard.charts.steps import (
     capture_bars,
     defrag_runs,
     graphs_by_size,
@@ -18,7 +18,10 @@ from dashboard.charts_steps import (
     stage_bars,
     stages_frame,
 )
-from dashboard.charts_time import phase_bars, rank_timeline, step_bars, timeline
+from dashboard.charts.time import phase_bars, rank_timeline, step_bars, timeline
+from dashboard.frames import memory as frames_memory
+from dashboard.frames import run as frames
+from dashboard.frames import steps as frames_steps
 from dashboard.report.parts import ReportRun, Section, table_of
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
@@ -77,6 +80,12 @@ def _finding(finding: Finding) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _step_meaning(row: BucketRow) -> str:
+    if row.is_spike:
+        return "compile"
+    return "captured" if row.capture else "warmed"
+
+
 def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
     wall = summary.time.wall_s
     if wall is None:
@@ -97,7 +106,7 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
     steps = [
         (
             f"{row.phase} {bucket_text(row.bucket)}",
-            "captured" if row.capture else "warmed",
+            _step_meaning(row),
             seconds,
             format_duration(seconds),
         )
@@ -105,7 +114,12 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
     ]
     section.chart(
         f"The {len(steps)} costliest buckets",
-        "All steps of a bucket together.",
+        "All steps of a bucket together."
+        + (
+            " Those that took a multiple of their neighbours' time have another colour."
+            if any(row.is_spike for _, row in timed)
+            else ""
+        ),
         pd.DataFrame(steps, columns=["name", "meaning", "duration_s", "text"]),
         step_bars,
     )
@@ -276,6 +290,7 @@ def compared_sections(runs: Sequence[ReportRun]) -> list[Section]:
         "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
     )
     section = Section("Comparison", made_up)
+    section.paragraphs += [visible(text, 800) for text in result.reasons]
     section.paragraphs += [visible(note, 400) for note in result.notes]
     section.chart(
         "Where the time went",
@@ -295,6 +310,7 @@ def compared_sections(runs: Sequence[ReportRun]) -> list[Section]:
         ("Figures", figures),
         ("Settings that differ", comparing.settings_table(result)),
         ("Settings that only some runs state", partly),
+        ("Unlogged time between the same lines", comparing.gaps_frame(result)),
         ("Bucket sets", comparing.bucket_counts(result)),
         ("Buckets that changed", comparing.bucket_changes(result)),
         ("Bucket misses", comparing.misses_table(result)),

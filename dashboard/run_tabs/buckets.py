@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, frames_steps, shown, widgets
-from dashboard.charts_buckets import bucket_text, step_facts
-from dashboard.charts_time import dimension_bars, step_bars
+from dashboard import data, shown, widgets
+from dashboard.charts.buckets import bucket_text, step_facts
+from dashboard.charts.time import dimension_bars, step_bars
+from dashboard.frames import run as frames
+from dashboard.frames import steps as frames_steps
 from dashboard.palette import STATES
 from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
 from dashboard.run_tabs.view import View
@@ -132,14 +134,18 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         costs = pd.DataFrame(
             {
                 "name": [bucket_text(bucket) for bucket in top["bucket"]],
-                "meaning": "warmed",
+                "meaning": [
+                    "compile" if is_spike else "warmed"
+                    for is_spike in top["spike_s"].notna()
+                ],
                 "duration_s": list(top["duration_s"]),
             }
         )
         widgets.chart(
             step_bars(costs, dark=view.dark), costs,
             key=view.key(f"costly-{phase}"), title=f"The {len(costs)} costliest buckets",
-            hint=f"{len(known)} of {len(rows)} {phase} buckets have a time.",
+            hint=f"{len(known)} of {len(rows)} {phase} buckets have a time."
+            + _spikes_hint(known),
             simulated=view.simulated,
         )  # fmt: skip
     with right:
@@ -152,9 +158,20 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         widgets.chart(
             dimension_bars(costs, axes.names[int(chosen)], dark=view.dark), costs,
             key=view.key(f"cost-{phase}-{chosen}"), title="What each value costs",
-            hint="Leaving one value out saves its bar.",
+            hint="Leaving one value out saves its bar."
+            + (" A spike counts as its neighbours took." if known["spike_s"].notna().any() else ""),
             simulated=view.simulated,
         )  # fmt: skip
+
+
+def _spikes_hint(known: pd.DataFrame) -> str:
+    count = int(known["spike_s"].notna().sum())
+    if not count:
+        return ""
+    return (
+        f" {count} took a multiple of their neighbours' time (another colour): most "
+        "likely compilations, which those reused."
+    )
 
 
 def _padding(view: View) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import frames, shown, widgets
-from dashboard.charts_buckets import bucket_text
-from dashboard.charts_steps import capture_bars
+from dashboard import shown, widgets
+from dashboard.charts.buckets import bucket_text
+from dashboard.charts.steps import capture_bars
+from dashboard.frames import run as frames
 from dashboard.run_tabs.view import View
 from warmup_insights.model.summary import PhaseBuckets, RunSummary
 

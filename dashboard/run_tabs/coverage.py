@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames, widgets
-from dashboard.charts_buckets import Axes, bucket_map, bucket_text, choose_axes
+from dashboard import widgets
+from dashboard.charts.buckets import Axes, bucket_map, bucket_text, choose_axes
+from dashboard.frames import run as frames
 from dashboard.run_tabs.view import View
 
 _HINTS = {

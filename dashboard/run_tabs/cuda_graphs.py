@@ -6,8 +6,9 @@ import msgspec
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames_steps, shown, widgets
-from dashboard.charts_steps import graphs_by_size, lazy_timeline
+from dashboard import shown, widgets
+from dashboard.charts.steps import graphs_by_size, lazy_timeline
+from dashboard.frames import steps as frames_steps
 from dashboard.run_tabs.view import View
 from dashboard.widgets import figure
 from warmup_insights.model.summary import CaptureBar, RunSummary

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import comparing, data, frames, frames_memory, widgets
-from dashboard.charts_memory import budget_waterfall
+from dashboard import comparing, data, widgets
+from dashboard.charts.memory import budget_waterfall
+from dashboard.frames import memory as frames_memory
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.sentences import phase_words
+from warmup_insights.analysis.words import phase_words
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import FailureFacts, RunSummary
+from warmup_insights.runs import earlier_run
 from warmup_insights.units import format_bytes
 
 TITLE = "Failure"
@@ -82,7 +84,7 @@ def _memory(view: View) -> None:
 
 
 def _short(summary: RunSummary) -> str:
-    """What was asked for against what was free, in a sentence."""
+    """What was requested against what was free, in a sentence."""
     cause = frames_memory.failed_with(summary)
     free, asked = (cause.free_bytes, cause.needed_bytes) if cause else (None, None)
     if free is None or asked is None:
@@ -119,7 +121,7 @@ def _evidence(view: View) -> None:
 
 def _last_good(view: View) -> None:
     """The last good run of the same model beside this one."""
-    other = data.earlier_run(view.run)
+    other = earlier_run(data.store(), view.run)
     if other is None:
         widgets.empty(
             "The last good start of this model",
@@ -144,7 +146,7 @@ def _last_good(view: View) -> None:
     table = pd.concat([settings, pd.DataFrame(rows, columns=columns)])
     widgets.table(
         table, key=view.key("last-good"), title="The last good start of this model",
-        hint=f"{markdown(frames.name_of(other), 60)}: settings that differ, then figures "
+        hint=f"{markdown(other.name, 60)}: settings that differ, then figures "
         "that both state.", simulated=view.simulated,
     )  # fmt: skip
     st.page_link(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import data, frames_memory, shown, widgets
-from dashboard.charts_buckets import bucket_text
-from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
+from dashboard import data, shown, widgets
+from dashboard.charts.buckets import bucket_text
+from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
+from dashboard.frames import memory as frames_memory
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
 from warmup_insights.model.figures import BY_NAME
@@ -81,7 +82,7 @@ def _curve(view: View) -> None:
     points, is_warmup = frames_memory.capture_curve(rows)
     if points.empty:
         return
-    skipped = sum(row.skipped for row in rows)
+    skipped = sum(row.skipped is True for row in rows)
     text = (
         "Free memory that went away during the warm-up, step by step"
         if is_warmup

@@ -7,10 +7,10 @@ import time
 import streamlit as st
 
 from dashboard import run_actions, shown, widgets
-from dashboard.frames import name_of
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
 from warmup_insights.analysis.sentences import start_sentences
+from warmup_insights.analysis.words import pod_text
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time
@@ -24,7 +24,7 @@ def show(run: RunRecord, summary: RunSummary) -> None:
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", width="content"
         ):
-            st.title(markdown(name_of(run), 80), anchor=False, width="content")
+            st.title(markdown(run.name, 80), anchor=False, width="content")
             widgets.status_badge(run.status_at(time.time()))
             for text in _badges(summary):
                 st.badge(markdown(text, 60), color="gray")
@@ -62,6 +62,7 @@ def _facts(run: RunRecord, summary: RunSummary) -> str:
         summary.model or "",
         f"started {format_time(started)} ({zone})" if started is not None else "",
         f"from {run.source_kind} {run.source_name or ''}".strip(),
+        pod_text(summary) or "",
     ]
     return "  \u00b7  ".join(text for text in known if text)
 
@@ -70,7 +71,7 @@ def _badges(summary: RunSummary) -> list[str]:
     engine, device = summary.engine, summary.device
     known = [
         shown.engine_words(engine.name, engine.version),
-        shown.device_words(device.kind, device.name),
+        shown.device_words(device.kind, device.name, summary.guessed),
         f"{summary.ranks} ranks" if summary.ranks > 1 else "",
         shown.provenance(summary) or "",
     ]
@@ -78,7 +79,7 @@ def _badges(summary: RunSummary) -> list[str]:
 
 
 def headline_figures(summary: RunSummary) -> list[Headline]:
-    """What a person wants first; unknown figures are left out."""
+    """What matters first; unknown figures are left out."""
     figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
     for phase, part in (summary.buckets or {}).items():
         has_share = part.capture_percent is not None

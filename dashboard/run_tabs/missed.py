@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import frames, widgets
-from dashboard.charts_buckets import bucket_text
+from dashboard import widgets
+from dashboard.charts.buckets import bucket_text
+from dashboard.frames import run as frames
 from dashboard.run_tabs.view import View
 from warmup_insights.analysis.misses import Diagnosis, diagnose
 from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
@@ -65,7 +66,7 @@ def _misses(view: View) -> None:
     with left, widgets.card("Settings that cover them"):
         settings = highest_settings(found)
         if settings:
-            st.code("\n".join(settings), language="bash")
+            st.code("\n".join(settings), language=None)
         else:
             st.caption(
                 "No single maximum is too small; the shapes need buckets of their own."
@@ -73,7 +74,7 @@ def _misses(view: View) -> None:
     with right, widgets.card("Lines for a bucket file"):
         lines = [item.file_line for item in found if item.file_line]
         if lines:
-            st.code("\n".join(dict.fromkeys(lines)), language="text")
+            st.code("\n".join(dict.fromkeys(lines)), language=None)
             st.caption("For VLLM_BUCKETING_FROM_FILE; (batch, query, blocks).")
         else:
             st.caption("Bucket files need shapes of three numbers.")

@@ -6,12 +6,14 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import data, frames, frames_memory, shown, widgets
-from dashboard.charts import bars_height
-from dashboard.charts_buckets import map_height
-from dashboard.charts_memory import budget_waterfall
-from dashboard.charts_steps import capture_bars, stage_bars, stages_frame
-from dashboard.charts_time import phase_bars
+from dashboard import data, shown, widgets
+from dashboard.charts.base import bars_height
+from dashboard.charts.buckets import map_height
+from dashboard.charts.memory import budget_waterfall
+from dashboard.charts.steps import capture_bars, stage_bars, stages_frame
+from dashboard.charts.time import phase_bars
+from dashboard.frames import memory as frames_memory
+from dashboard.frames import run as frames
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View

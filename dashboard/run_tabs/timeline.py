@@ -5,11 +5,14 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, frames, frames_steps, shown, widgets
-from dashboard.charts_time import rank_timeline, step_bars, timeline
+from dashboard import data, shown, widgets
+from dashboard.charts.time import rank_timeline, step_bars, timeline
+from dashboard.frames import run as frames
+from dashboard.frames import steps as frames_steps
 from dashboard.run_tabs.view import View
-from dashboard.text import visible
+from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
+from warmup_insights.analysis.words import cache_text
 from warmup_insights.model.summary import RunSummary
 
 TITLE = "Timeline"
@@ -17,7 +20,7 @@ COSTLIEST = 15
 
 
 def has_content(summary: RunSummary) -> bool:
-    """Whether the lines had time stamps, or steps had durations."""
+    """Whether the lines had timestamps, or steps had durations."""
     return summary.time.wall_s is not None
 
 
@@ -46,15 +49,19 @@ def show(view: View) -> None:
         _gaps(view)
 
 
+def _caches(summary: RunSummary) -> str | None:
+    text = cache_text(summary)
+    return None if text is None else markdown(text, 200)
+
+
 def _stated(summary: RunSummary) -> None:
     """What the engine states about its start, and the garbage collector."""
-    cache = summary.compile.cache if summary.compile is not None else None
     share = None
     if summary.gc is not None and summary.gc.share is not None:
         share = f"{shown.text(summary, 'gc_percent')} of the steps"
     figures = [
         *figure(summary, "engine_init_s"),
-        *figure(summary, "compile_s", note=cache and f"compile cache: {cache}"),
+        *figure(summary, "compile_s", note=_caches(summary)),
         *figure(summary, "gc_s", note=share),
         *figure(summary, "gc_freeze_s"),
     ]

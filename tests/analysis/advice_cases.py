@@ -225,6 +225,11 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [phased(("kernel_warmup", 102.0)),
          phased(("kernel_warmup", 102.0), extra=(tuned(4, 80),))],
     ),
+    "kernels_built": (
+        [phased(("kernel_warmup", 102.0), ("load_model", 90.0))],
+        [phased(("kernel_warmup", 102.0), extra=(tuned(84),)),
+         phased(("kernel_warmup", 80.0), ("load_model", 90.0))],
+    ),
     "multimodal_warmup": (
         [phased(("multimodal_warmup", 46.0), ("load_model", 100.0))],
         [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],

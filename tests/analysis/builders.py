@@ -9,7 +9,7 @@ import msgspec
 
 from tests.helpers import ROOT, events
 from warmup_insights.analysis.advice import RunFacts
-from warmup_insights.analysis.planning import Planner
+from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
 from warmup_insights.model.events import (

@@ -22,6 +22,7 @@ from tests.analysis.builders import (
 )
 from warmup_insights.model.events import (
     CaptureSummary,
+    CompileFinished,
     Event,
     Failure,
     GraphMemoryEstimated,
@@ -38,6 +39,23 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.units import GIB, MIB
 
+KNOWN_TEXTS = {
+    "setting_refused": "ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
+    "device_unsupported": "RuntimeError: CUDA error: no kernel image is available",
+    "driver_mismatch": "RuntimeError: The NVIDIA driver on your system is too old",
+    "device_unreachable": "RuntimeError: No CUDA GPUs are available",
+    "port_in_use": "OSError: [Errno 98] Address already in use",
+    "shared_memory": "RuntimeError: unable to open shared memory object </torch_1>",
+    "disk_full": "OSError: [Errno 28] No space left on device",
+    "host_limit": "OSError: [Errno 12] Cannot allocate memory",
+    "model_access": "OSError: You are trying to access a gated repo.",
+    "model_unsupported": "ValueError: Model architectures ['A'] are not supported for now.",
+    "ranks_not_connected": "DistBackendError: NCCL error in: a.cpp:1970, invalid usage",
+    "missing_tool": "RuntimeError: Could not find nvcc and default cuda_home",
+    "build_failed": "RuntimeError: Failed to find C compiler.",
+    "packages_mismatch": "ImportError: /x.so: undefined symbol: _ZN3c10",
+}
+"""A text for each rule on errors that name their cause."""
 MANY = [(1, 128 * n, 0) for n in range(1, 13)]
 
 
@@ -128,6 +146,18 @@ def ended(kind: str, message: str = "no", *before: Event, **figures: Any) -> lis
     ]  # fmt: skip
 
 
+POISONED = ended(
+    "error",
+    "AssertionError: Expected tensors only",
+    CompileFinished(
+        what="aot",
+        from_cache=True,
+        detail="/c/torch_aot_compile/0a1b2c3d/rank_0_0/model",
+    ),
+    artifact="/venv/torch/_inductor/standalone_compile.py",
+)
+
+
 def served(kind: str, *before: Event, message: str = "no", **figures: Any) -> list[Any]:
     """An engine that failed while it served."""
     failure = ServingFailure(failure=kind, message=message, time=1_000_200.0, **figures)
@@ -177,9 +207,9 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
         [*OTHER, ended("out_of_memory", free_bytes=GIB, needed_bytes=3 * GIB)],
     ),
     "no_room_for_cache": (
-        [ended("no_kv_cache"), cuda(kv_cache_bytes=-GIB),
+        [ended("no_kv_cache"), cuda(kv_cache_bytes=-GIB)[:-2],
          ended("no_kv_cache", "no", MemoryBudgetSet(kv_cache_bytes=-GIB))],
-        [*OTHER, cuda(), ended("no_kv_cache", **SHORT)],
+        [*OTHER, cuda(), cuda(kv_cache_bytes=-GIB), ended("no_kv_cache", **SHORT)],
     ),
     "weights_too_large": (
         [
@@ -214,11 +244,11 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
         [ended("error", "AssertionError: Finished profiling")],
         [*OTHER, ended("error", "AssertionError")],
     ),
-    "missing_tool": (
-        [ended("error", "RuntimeError: Could not find nvcc and default cuda_home"),
-         ended("error", "ModuleNotFoundError: No module named 'deep_gemm'")],
-        [*OTHER, ended("error", "RuntimeError: no")],
-    ),
+    **{
+        rule: ([ended("error", text), served("error", message=text)],
+               [*OTHER, ended("error", "RuntimeError: no")])
+        for rule, text in KNOWN_TEXTS.items()
+    },
     "program_error": (
         [ended("error", "KeyError: 0"), served("error", message="TypeError: no")],
         [*OTHER, ended("error", "ValueError: no")],
@@ -226,6 +256,11 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
     "killed": (
         [killed(), killed(is_ready=True), served("killed")],
         [start_up(), buckets_then()],
+    ),
+    "poisoned_cache": (
+        [POISONED],
+        [[*POISONED[:-1], Failure(failure="error", message="AssertionError: x")],
+         [POISONED[0], POISONED[-1]]],
     ),
     "failure_unexplained": (
         [ended("error", "ValueError: no"), served("error"),

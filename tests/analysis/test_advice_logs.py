@@ -16,7 +16,7 @@ import pytest
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
 from warmup_insights.analysis.advice.cause import failed
-from warmup_insights.analysis.planning import PlanSettings
+from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.export.findings import finding_lines
 
 TABLE: list[dict[str, Any]] = json.loads(

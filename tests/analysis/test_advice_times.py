@@ -47,6 +47,7 @@ from warmup_insights.analysis.advice import (
     rules_compile,
     rules_dimensions,
     rules_graphs,
+    rules_largest,
     rules_settings,
     rules_start,
     rules_time,
@@ -69,7 +70,7 @@ from warmup_insights.model.events import (
 OWN = {
     rule.name
     for module in (rules_buckets, rules_compile, rules_dimensions, rules_graphs,
-                   rules_settings, rules_start, rules_time, rules_weights)
+                   rules_largest, rules_settings, rules_start, rules_time, rules_weights)
     for rule in module.RULES
 }  # fmt: skip
 FAILURES = {rule.name for rule in FAILURE_RULES}
@@ -233,11 +234,11 @@ def test_buckets_by_dimension_come_to_half_of_the_start():
         "VLLM_DECODE_BLOCK_BUCKET_MAX": 1024,
     }
     # 90 buckets at 1.36 s and 8 of 1,152 blocks; the spike of 5.9 s moves on.
-    assert decode.gain_s == pytest.approx((137.7, 143.7), abs=3)
+    assert decode.gain_s == pytest.approx((135.4, 138.0), abs=0.1)
     assert "90 buckets" in decode.effect
     assert "8 buckets, 13 s less" in decode.effect
     assert decode.ways[0].changes == {"VLLM_DECODE_BS_BUCKET_STEP": 8}
-    assert prompt.gain_s == pytest.approx((91.2, 99.5), abs=1)
+    assert prompt.gain_s == pytest.approx((91.2, 91.7), abs=0.1)
     assert "16 prompt buckets of context 0" in prompt.suggestion
     assert profile.changes == {"max_num_batched_tokens": 20480}
     assert profile.gain_s == pytest.approx((0, 23.8), abs=0.1)
@@ -253,7 +254,7 @@ def test_first_compilations_are_not_counted_as_saved():
     spiked = {(bs, 1, b): 1.0 for bs in BATCHES for b in BLOCKS} | {(12, 1, 256): 50.0}
     least, most = found(gaudi_steps(spiked, PROMPT_STEPS), "decode_buckets").gain_s
     assert least == pytest.approx(plain.gain_s[0])
-    assert most == pytest.approx(least + 49)
+    assert most == pytest.approx(least)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +422,8 @@ def test_runs_are_alike_in_model_device_version_and_kind_of_start():
         changed(same, device={"name": "L4"}),
         changed(same, model="another"),
         changed(same, config={"quantization": "fp8"}),
-        changed(same, status="skipped"),
+        changed(same, start={"kind": "skipped"}),
+        changed(same, start={"kind": "cold", "plan": "applied"}),
     ]
     assert alike(this, [same, *others]) == [same]
     redacted = changed(this, model="<redacted>")

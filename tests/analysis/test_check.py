@@ -73,7 +73,7 @@ def test_what_is_no_limit_is_refused_with_an_example(name, text):
 
 
 def test_a_percentage_of_the_baseline_needs_a_sign():
-    with pytest.raises(InputError, match=r"needs a sign, such as \+10%"):
+    with pytest.raises(InputError, match=r"without a sign; write it as \+10%"):
         parse_limit("warmup", "max", "10%")
 
 
@@ -218,3 +218,36 @@ def test_reports_hold_no_active_text():
     assert "\u202e" not in text
     assert "\\|\\<b\\>" in text
     assert "2 of 2 limits do not hold." in text
+
+
+@pytest.mark.parametrize(
+    ("start", "outcome", "reason"),
+    [
+        ("warm", "passed", ""),
+        ("cold", "broken", "above the limit"),
+        ("partly warm", "unknown", "no limit is given for a partly warm start"),
+        (None, "unknown", "the run does not show which kind of start it was"),
+    ],
+)
+def test_a_limit_may_be_for_one_kind_of_start(start, outcome, reason):
+    summary = changed(run(60.0), start={"kind": start})
+    limits = [parse_limit("warmup", "max", text) for text in ("cold: 50s", "warm:70 s")]
+    (result,) = check_run(summary, limits).results
+    assert (result.outcome, result.reason) == (outcome, reason)
+
+
+def test_a_limit_for_an_unknown_kind_of_start_is_one_sentence():
+    with pytest.raises(InputError, match="'hot' is no kind of start; use one of cold"):
+        parse_limit("warmup", "max", "hot:50s")
+
+
+def test_a_cold_start_is_not_held_against_a_warm_baseline():
+    cold = changed(run(60.0), start={"kind": "cold"})
+    warm = changed(run(6.0, "bbb"), start={"kind": "warm"})
+    limits = [
+        parse_limit("warmup", "max", "+10%"),
+        parse_limit("kv-blocks", "min", "-5%"),
+    ]
+    first, second = check_run(cold, limits, warm).results
+    assert (first.outcome, second.outcome) == ("unknown", "passed")
+    assert "different kinds" in first.reason

@@ -313,3 +313,17 @@ def test_cache_without_blocks_is_unknown():
     first = summary_of([started(), KVCacheAllocated(num_tokens=4096)])
     second = summary_of([started(), cache()], "bbb")
     assert verdicts(compare([first, second]), "num_kv_blocks") == ["unknown"]
+
+
+def test_times_of_a_cold_and_a_warm_start_are_shown_and_not_judged():
+    cold = changed(summary_of(start_up(seconds=99.0)), start={"kind": "cold"})
+    warm = changed(summary_of(start_up(seconds=9.0), "bbb"), start={"kind": "warm"})
+    result = compare([cold, warm])
+    assert verdicts(result, "warmup_s") == ["not_comparable"]
+    assert verdicts(result, "kv_cache_bytes") == ["same"]
+    assert "the starts are of different kinds (cold; warm)" in result.notes[0]
+    assert ("kind of start", ("cold", "warm")) in [
+        (row.name, row.values) for row in result.settings
+    ]
+    again = changed(warm, run_id="ccc")
+    assert verdicts(compare([warm, again]), "warmup_s") == ["same"]

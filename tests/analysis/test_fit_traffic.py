@@ -151,7 +151,7 @@ def test_lengths_of_a_saved_benchmark():
         ('{"input_lens": [1]}', "--save-detailed"),
         ('{"input_lens": [1], "output_lens": [true]}', "--save-detailed"),
         ('{"input_lens": [1], "output_lens": [1, 2]}', "1 inputs and 2 outputs"),
-        ('{"input_lens": [0], "output_lens": [1]}', "no request that gave any output"),
+        ('{"input_lens": [0], "output_lens": [1]}', "no request with output"),
     ],
 )
 def test_benchmarks_without_lengths_are_refused(content, sentence):

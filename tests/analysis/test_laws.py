@@ -305,11 +305,21 @@ def test_phases_that_overlap_without_nesting_are_a_contradiction():
 
 def test_an_initialisation_longer_than_the_start_up_is_a_contradiction():
     found = [
-        RunStarted(time=0.0), EngineInitialized(duration_s=200.0, time=20.0, line=4),
-        ServerReady(time=30.0),
+        RunStarted(time=0.0), PhaseMarked(name="start_engine", edge="start", time=0.0),
+        EngineInitialized(duration_s=200.0, time=20.0, line=4), ServerReady(time=30.0),
     ]  # fmt: skip
     (broken,) = folded(found).summary.contradictions
     assert broken.figures == ["engine_init_s", "wall_s"]
+
+
+def test_how_long_the_start_of_an_excerpt_took_is_unknown():
+    found = [
+        RunStarted(time=300.0, line=1),
+        EngineInitialized(duration_s=200.0, time=320.0, line=4),
+        ServerReady(time=330.0),
+    ]  # fmt: skip
+    made = folded(found).summary
+    assert (made.contradictions, made.time.wall_s) == ([], None)
 
 
 def test_graph_captured_while_serving_is_no_cost_of_the_warmup():

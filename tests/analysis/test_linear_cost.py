@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warmup_insights.analysis.linear_cost import LinearCost, Observation
+from warmup_insights.analysis.plan.linear_cost import LinearCost, Observation
 
 SETS = (
     lambda b: (1.0, float(b[0] * b[1])),
@@ -98,3 +98,24 @@ def test_costs_are_never_negative():
     """A falling line is refused: memory does not shrink with the number of tokens."""
     cost = LinearCost([alone((1, q, 0), 100.0 - q) for q in (8, 16, 32, 64)], SETS)
     assert cost.estimate((1, 10_000, 0)).value >= 0
+
+
+def test_a_few_slow_buckets_do_not_vanish_from_the_sum():
+    """Most compile in 0.3 s and some in 3 s: relative errors alone favour the many."""
+    known = [alone((1, 8 * n, 0), 3.0 if n % 5 == 0 else 0.3) for n in range(1, 21)]
+    new = [(1, 8 * n + 4, 0) for n in range(1, 21)]
+    measured = sum(each.total for each in known)
+    low = LinearCost(known, SETS)
+    kept = LinearCost(known, SETS, keeps_sum=True)
+    assert sum(low.fitted(bucket) for bucket in new) < 0.6 * measured
+    assert sum(kept.fitted(b) for b in new) == pytest.approx(measured, rel=0.1)
+
+
+def test_the_variance_grows_with_what_was_never_measured():
+    known = [alone((1, 8 * n, 0), 3.0 if n % 5 == 0 else 0.3) for n in range(1, 21)]
+    cost = LinearCost(known, SETS, keeps_sum=True)
+    measured = [(1, 8 * n, 0) for n in range(1, 21)]
+    new = [(1, 8 * n + 4, 0) for n in range(1, 21)]
+    assert 0 < cost.variance(measured) < cost.variance(new)
+    exact = LinearCost([alone(b, line(b)) for b in measured], SETS, keeps_sum=True)
+    assert exact.variance(new) == pytest.approx(0, abs=1e-9)

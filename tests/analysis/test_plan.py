@@ -23,14 +23,14 @@ from tests.analysis.builders import (
 )
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
-from warmup_insights.analysis.plan_buckets import planned_buckets
-from warmup_insights.analysis.plan_recommend import (
+from warmup_insights.analysis.plan.buckets import BucketChange, planned_buckets
+from warmup_insights.analysis.plan.planning import Planner, PlanSettings
+from warmup_insights.analysis.plan.recommend import (
     captures,
     recommend,
     smallest_reserve,
     utilization_for,
 )
-from warmup_insights.analysis.planning import Planner, PlanSettings
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.versions import version_of_run
@@ -290,10 +290,10 @@ def test_buckets_are_generated_by_the_rules_of_the_runs_own_version(version):
             generated("prompt", own["prompt"]), generated("decode", own["decode"]),
         ]
     )  # fmt: skip
-    planned = planned_buckets(summary, 7, {})
+    planned = planned_buckets(summary, 7, BucketChange(), {})
     assert planned.lists == lists(7)
     assert f"vllm-gaudi {version_of_run('vllm-gaudi', version)}" in planned.notes[0]
-    other = planned_buckets(summary, 7, {}, "0.14.1")
+    other = planned_buckets(summary, 7, BucketChange(engine_version="0.14.1"), {})
     assert other.lists == lists(7, "0.14.1")
     assert "vllm-gaudi v0.14.1" in other.notes[0]
 

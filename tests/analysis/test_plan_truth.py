@@ -11,7 +11,7 @@ import random
 import pytest
 
 from tests.analysis.builders import planner_of, simulate
-from warmup_insights.analysis.planning import PlanSettings
+from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import (
     CaptureSummary,

@@ -32,14 +32,15 @@ from tests.analysis.room_cases import (
     sized,
     weights,
 )
-from warmup_insights.analysis.advice import FAILURE_RULES, advise
-from warmup_insights.analysis.advice.rules_memory import RULES as MEMORY_RULES
+from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
 from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
     Failure,
     GraphMemoryEstimated,
     KVCacheAllocated,
     MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
     PhaseMarked,
     ServerReady,
     ServingFailure,
@@ -73,6 +74,68 @@ def test_a_shorter_length_is_within_the_estimate_of_the_engine():
     assert finding.changes == {"max_model_len": 119392}
     assert "(at most 121840)" in finding.suggestion
     assert finding.numbers["line"] == 7
+
+
+def test_a_length_in_tokens_alone_still_names_the_utilisation():
+    short = {"max_model_len": 4096, "estimated_model_len": 3664}
+    finding = only(ended("no_kv_cache", "no", **short), "kv_cache_too_small")
+    assert finding.changes == {"max_model_len": 3584}
+    assert any("--gpu-memory-utilization" in way for way, _ in ways_of(finding))
+
+
+def test_others_that_hold_most_of_a_device_are_ended_first():
+    """5.92 of 79.19 GiB were free: a utilisation of 0.06 would hold no model."""
+    finding = only(
+        ended("out_of_memory", free_bytes=int(5.92 * GIB), needed_bytes=int(71.27 * GIB),
+              total_bytes=int(79.19 * GIB), wanted_utilization=0.9),
+        "memory_taken",
+    )  # fmt: skip
+    assert "73.27 GiB" in finding.suggestion
+    assert finding.changes == {}
+    assert all("utilization" not in way for way, _ in ways_of(finding))
+
+
+def test_a_sampler_that_ran_out_of_memory_gets_fewer_requests():
+    message = (
+        "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy "
+        "requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization`"
+    )
+    finding = only(ended("out_of_memory", message), "out_of_memory")
+    assert finding.changes == {"max_num_seqs": 128}
+
+
+def test_a_program_that_takes_more_than_the_device_misses_the_difference():
+    """XLA states 96.2 G of 94.75 G, and nothing of what was free."""
+    sizes = {"needed_bytes": int(96.2 * GIB), "total_bytes": int(94.75 * GIB)}
+    finding = only(ended("out_of_memory", "no", **sizes), "out_of_memory")
+    assert finding.numbers["shortfall_bytes"] == pytest.approx(1.45 * GIB, abs=10)
+
+
+def test_ranks_that_printed_lines_are_counted_as_devices():
+    lines = [
+        MemoryMeasured(stage="weights", delta_bytes=GIB, rank=rank) for rank in (0, 1)
+    ]
+    finding = only(ended("out_of_memory", "no", *lines), "out_of_memory")
+    assert any("--tensor-parallel-size 4" in way for way, _ in ways_of(finding))
+
+
+@pytest.mark.parametrize(("percent", "num_lines", "applies"),
+                         [(4.0, 40, False), (97.0, 40, True), (4.0, 3, True)])  # fmt: skip
+def test_a_cache_that_was_never_full_gets_no_more(percent, num_lines, applies):
+    values = {
+        "usage_percent": percent,
+        "num_lines": num_lines,
+        "running": 3,
+        "waiting": 0,
+    }
+    events = [*sized(50, 1.2, 64), Note(topic="usage", text="lines", values=values)]
+    first = [
+        each
+        for each in advise(facts_of(sized(50, 1.2, 64)))
+        if each.rule == "memory_plan"
+    ]
+    found = [each for each in advise(facts_of(events)) if each.rule == "memory_plan"]
+    assert bool(found) == (applies and bool(first))
 
 
 def test_a_cache_of_8_bits_is_enough_where_half_fits():
@@ -177,7 +240,7 @@ def test_an_allocation_that_failed_beside_free_memory_is_no_lack_of_room():
 
 
 def test_a_cache_below_zero_names_the_utilisation_that_gives_a_block():
-    finding = only(cuda(kv_cache_bytes=-GIB), "no_room_for_cache")
+    finding = only(cuda(kv_cache_bytes=-GIB)[:-2], "no_room_for_cache")
     assert any(
         way.changes == {"gpu_memory_utilization": 0.92} for way in finding.ways
     ) or finding.changes == {"gpu_memory_utilization": 0.92}
@@ -451,8 +514,8 @@ def test_whatever_a_failure_states_it_has_one_cause(
     assert finding_lines(findings[0])
 
 
-def test_every_rule_on_room_states_its_source_and_an_example():
-    for rule in (*FAILURE_RULES, *MEMORY_RULES):
+def test_every_rule_states_its_source_and_an_example():
+    for rule in RULES:
         assert rule.source, rule.name
         assert rule.example, rule.name
         assert rule.formula or rule.margin or rule.name in WITHOUT_FORMULA, rule.name

@@ -11,13 +11,13 @@ import msgspec
 
 from parsers import all_rules
 from parsers.base import LineRule, Made
-from parsers.dispatch import Dispatcher
-from parsers.envelope import Record, peel
-from parsers.failures import kind_of_message
-from parsers.signals import FailureLine
+from parsers.engine.dispatch import Dispatcher
+from parsers.engine.envelope import Record, peel
+from parsers.engine.signals import FailureLine
 from tests.audit.rendering import HOWS, Head, render
 from tests.audit.statements import Statement
 from warmup_insights.model.events import Note
+from warmup_insights.model.failure_text import kind_of_message
 from warmup_insights.units import GIB, KIB, MIB
 
 OUTCOMES = ("understood", "note", "unreadable", "swallowed", "counted", "silent")

@@ -43,7 +43,10 @@ def test_json_lists_findings(db):
 
 def test_the_probe_knows_earlier_runs_of_the_same_model(db):
     text = invoke("advise", "new", "--db", db).stdout
-    assert "2 cold starts became ready after 200 s (median) and 300 s (longest)" in text
+    assert (
+        "2 starts of unknown kind became ready after 200 s (median) and 300 s (longest)"
+        in text
+    )
     assert "    startupProbe:\n      httpGet:\n        path: /health" in text
 
 

@@ -412,5 +412,5 @@ def test_a_wrong_setting_is_one_sentence_and_exit_code_1():
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr == (
-        "Error: VLLM_PROMPT_BS_BUCKET_STEP=0 is too small; it must be at least 1.\n"
+        "Error: VLLM_PROMPT_BS_BUCKET_STEP=0 is too small; it must be at least 1\n"
     )

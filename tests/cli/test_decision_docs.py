@@ -55,7 +55,16 @@ def test_every_option_named_in_the_text_exists():
     named = set(re.findall(r"`(--[a-z][a-z-]*)", text))
     known = {
         name
-        for word in ("compare", "sweep", "plan", "advise", "check", "export")
+        for word in (
+            "compare",
+            "sweep",
+            "plan",
+            "advise",
+            "check",
+            "export",
+            "run",
+            "vllm",
+        )
         for parameter in cli.get_command(click.Context(cli), word).params
         for name in parameter.opts
     }

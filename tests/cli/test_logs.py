@@ -206,7 +206,8 @@ def test_dialects_lists_all_with_a_sample():
     names = {row["name"] for row in rows}
     assert names == {
         "vllm-fork", "vllm-hpu-plugin", "vllm-gaudi", "vllm", "vllm-bench",
-        "server-events", "json", "reference", "tpu-inference",
+        "server-events", "otlp-spans", "json", "reference", "tpu-inference",
+        "vllm-json",
     }  # fmt: skip
     assert all(row["sample"] for row in rows)
     assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout
@@ -264,9 +265,9 @@ def test_follow_picks_up_what_is_appended(tmp_path, db):
             time.sleep(0.2)
 
     wait_for("running")
-    log.write_bytes(b"".join(lines))
+    log.write_bytes(b"".join([*lines, b"INFO:     Application startup complete.\n"]))
     wait_for("finished")
-    while "finished" not in process.stderr.readline():
+    while "got ready" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(2)
     out, _ = process.communicate(timeout=30)

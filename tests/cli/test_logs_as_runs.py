@@ -7,12 +7,17 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.decisions import invoke
+from warmup_insights.cli import cli
 from warmup_insights.errors import WarmupInsightsError
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 HPU = SAMPLES / "vllm-fork" / "warmup_doc_capture.log"
+SERVED = SAMPLES / "vllm-gaudi" / "made_v0_26_developer_mode.log"
+FIT = ("--max-num-seqs", 64, "--max-model-len", 4096, "--max-num-batched-tokens", 4096)
+FIT += ("--num-kv-blocks", 1000)
 CUDA = SAMPLES / "vllm" / "made_v1_2026_tp2.log"
 COMMANDS = [
     ("show",),
@@ -28,7 +33,9 @@ COMMANDS = [
 
 
 def answer(*arguments):
-    return re.sub(r"\b[0-9a-f]{12}\b", "ID", invoke(*arguments).output)
+    found = invoke(*arguments)
+    assert found.exit_code == 0, found.output
+    return re.sub(r"\b[0-9a-f]{12}\b", "ID", found.output)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +70,36 @@ def test_runs_and_logs_are_compared_with_each_other(stored, tmp_path):
     assert answer("compare", HPU, CUDA, "--db", tmp_path / "absent.db") == expected
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "-"), ("advise", "-"), ("compare", "-", CUDA),
+        ("check", "-", "--max", "wall_s=1h"), ("plan", "-", "--graph-reserved-mem", "0.5"),
+        ("export", "-"), ("report", "-", "-o", "OUT"), ("buckets", "fit", "-", *FIT),
+        ("export", "-", "--format", "parquet", "-o", "OUT"),
+    ],
+    ids=lambda command: " ".join(map(str, command[:2])),
+)  # fmt: skip
+def test_a_log_comes_from_standard_input_too(tmp_path, monkeypatch, command):
+    """For every command that takes a run; nothing is left behind but what was asked."""
+    log = SERVED if command[0] == "buckets" else HPU
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(
+        cli, [str(out) if a == "OUT" else str(a) for a in command],
+        input=log.read_bytes(),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert list(tmp_path.iterdir()) == ([out] if "OUT" in command else [])
+
+
 def test_plan_from_a_log(stored, tmp_path):
-    expected = answer("plan", run_of(stored, HPU), "--reserve", "0.5", "--db", stored)
-    found = answer("plan", HPU, "--reserve", "0.5", "--db", tmp_path / "absent.db")
+    expected = answer(
+        "plan", run_of(stored, HPU), "--graph-reserved-mem", "0.5", "--db", stored
+    )
+    found = answer(
+        "plan", HPU, "--graph-reserved-mem", "0.5", "--db", tmp_path / "absent.db"
+    )
     assert found == expected
 
 
@@ -118,3 +152,8 @@ def test_what_is_no_log_gets_one_sentence(tmp_path, monkeypatch, name, text):
     assert text in str(found.exception)
     assert "\n" not in str(found.exception)
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_a_log_that_is_not_there_is_named(tmp_path):
+    error = invoke("show", "nothing.log", "--db", tmp_path / "none.db").exception
+    assert "neither a file nor a run nothing.log" in str(error)

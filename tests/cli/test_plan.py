@@ -89,8 +89,16 @@ def test_graphs_that_are_used_can_be_wanted_alone(db):
 @pytest.mark.parametrize(
     ("arguments", "kind", "sentence"),
     [
-        (["poor"], InputError, "what its prompt graphs took"),
-        (["base", "--set", "X"], SettingError, "--set 'X' is not NAME=VALUE"),
+        (
+            ["poor", "--graph-prompt-ratio", "0.5"],
+            InputError,
+            "what its prompt graphs took",
+        ),
+        (
+            ["base", "--set", "X"],
+            SettingError,
+            "--set 'X' cannot be used; write NAME=VALUE",
+        ),
         (
             ["base", "--set", "VLLM_BUCKETING_STRATEGY=lin"],
             InputError,
@@ -119,3 +127,14 @@ def test_a_margin_that_is_no_size_is_a_usage_error(db):
 def test_what_is_no_share_is_a_usage_error(db, share):
     result = invoke("plan", "base", "--db", db, "--graph-reserved-mem", share)
     assert result.exit_code == 2
+
+
+def test_of_a_run_without_graph_costs_the_cache_is_planned(db):
+    log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
+    plans = plan_json(log)["plans"]
+    assert {plan["rule"] for plan in plans} == {"memory only"}
+    table = invoke("plan", log).stdout
+    assert "as in the run" in table
+    assert isinstance(
+        invoke("plan", log, "--graph-prompt-ratio", "0.5").exception, InputError
+    )

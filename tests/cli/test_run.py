@@ -288,7 +288,7 @@ class TestFailure:
     @pytest.mark.parametrize(
         ("error", "words", "arguments"),
         [
-            (SettingError, "unknown model 'gpt'", ["--model=gpt"]),
+            (SettingError, "Unknown model 'gpt'", ["--model=gpt"]),
             (SettingError, "dtype 'int4'", ["--dtype=int4"]),
             (SettingError, "block_size=0", ["--block-size=0"]),
             (DeviceError, "--memory", ["--memory=0"]),
@@ -315,6 +315,7 @@ class TestFailure:
     def test_usage_errors_exit_with_2(self, db, arguments):
         invoke(db, *arguments, exit_code=2)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_an_interrupt_while_serving_ends_serving(self, db, number):
         """A real process, a real signal, in the middle of serving a long workload."""

@@ -58,6 +58,7 @@ def test_a_grid_is_run_and_resumed(tmp_path):
     assert labels == [f"memory: gpu_memory_utilization={u}" for u in (0.5, 0.7, 0.9)]
 
 
+@pytest.mark.long
 def test_points_that_fail_are_results_and_can_be_retried(tmp_path):
     db = tmp_path / "s.db"
     grid = ("--graph-reserved-mem", "0.1,1")
@@ -120,9 +121,9 @@ def test_the_same_name_with_another_base_is_refused(tmp_path):
     [
         ([], "nothing to sweep"),
         (["--graph-reserved-mem", ","], "graph_reserved_mem has no value"),
-        (["--grid", "block_size"], "is not NAME=VALUE"),
-        (["--point", "block_size"], "is not NAME=VALUE"),
-        (["--grid", "PATH=1"], "neither an engine option"),
+        (["--grid", "block_size"], "cannot be used; write NAME=VALUE"),
+        (["--point", "block_size"], "cannot be used; write NAME=VALUE"),
+        (["--grid", "PATH=1"], "is no setting; use an engine option"),
     ],
 )
 def test_wrong_input_is_one_sentence(tmp_path, arguments, sentence):
@@ -142,7 +143,7 @@ def test_an_option_that_run_refuses_ends_the_sweep(tmp_path):
 def test_a_served_model_has_to_be_named(tmp_path):
     error = invoke("sweep", "--db", tmp_path / "s.db", "--engine", "vllm",
                    "--graph-reserved-mem", "0.1").exception  # fmt: skip
-    assert "Name the model to serve" in str(error)
+    assert "No model is named" in str(error)
 
 
 def experiment(engine="vllm"):
@@ -276,10 +277,12 @@ def test_options_that_the_server_refuses_end_the_sweep(tmp_path, monkeypatch):
     with pytest.raises(WarmupInsightsError) as caught:
         run_server(tmp_path, monkeypatch, "refused")
     assert str(caught.value) == (
-        "The run was refused: vllm: error: unrecognized arguments: --x"
+        "The run was refused: vllm: error: unrecognized arguments: --x; "
+        "change the options of the sweep"
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["slow", "stopped"])
 def test_a_server_that_is_never_ready_is_given_up(tmp_path, monkeypatch, mode):
     limit_s = {"slow": 2.0, "stopped": 6.0}[mode]
@@ -310,6 +313,7 @@ SWEEPER = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_sweep_that_is_ended_takes_its_server_with_it(tmp_path, number):
     """By Ctrl-C, by a scheduler, by a closed terminal."""
@@ -331,6 +335,7 @@ def test_a_sweep_that_is_ended_takes_its_server_with_it(tmp_path, number):
     assert children_of(program) == []
 
 
+@pytest.mark.long
 def test_an_interrupted_sweep_leaves_no_process_and_goes_on_later(tmp_path):
     """Ctrl-C in the middle of a point: the point is run again, the others are not."""
     db = tmp_path / "s.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,11 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 CHROMIUM = "/usr/bin/chromium"
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 ROOT = Path(__file__).resolve().parents[2]
+PROBE = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
+"""The client asks below the page's address first; Streamlit answers 404."""
 
 
 def free_port() -> int:
@@ -74,3 +78,42 @@ def settle(page: Any) -> None:
     page.wait_for_selector(IDLE, timeout=60_000)
     page.wait_for_timeout(150)
     page.wait_for_selector(IDLE, timeout=60_000)
+
+
+class Visitor:
+    """A page of a browser that notes what must not happen."""
+
+    def __init__(self, browser, address: str, **options) -> None:
+        self.address = address
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.troubles: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+
+    def _requested(self, request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("http", "https", "ws", "wss"):
+            self.hosts.add(parts.netloc)
+
+    def _answered(self, response) -> None:
+        if response.status >= 400 and not PROBE.search(response.url):
+            self.troubles.append(f"{response.status} {response.url}")
+
+    def _said(self, message) -> None:
+        # A failed request is said here without its address; `_answered` knows it.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.troubles.append(message.text)
+
+    def open(self, path: str):
+        self.page.goto(self.address + path, wait_until="commit")
+        settle(self.page)
+        return self.page
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.troubles == []
+        assert self.hosts == {urlsplit(self.address).netloc}

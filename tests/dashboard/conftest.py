@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.dashboard.browser import ARGUMENTS, CHROMIUM, Visitor, serving
 from tests.dashboard.builders import add_recorded_runs
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
@@ -53,3 +54,32 @@ def newer_database(tmp_path) -> Path:
         )
     connection.close()
     return path
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for one module: while it runs, asyncio cannot be used in this process."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def full_server(full_database):
+    with serving(full_database) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def visit(chromium):
+    visitors: list[Visitor] = []
+
+    def make(address: str, **options) -> Visitor:
+        visitors.append(Visitor(chromium, address, **options))
+        return visitors[-1]
+
+    yield make
+    for visitor in visitors:
+        visitor.close()

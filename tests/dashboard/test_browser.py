@@ -21,76 +21,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium"),
 ]
-PROBE = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
-"""The client asks below the page's address first; Streamlit answers 404."""
-PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/upload", "/live"]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-class Visitor:
-    """A page of a browser that notes what must not happen."""
-
-    def __init__(self, browser, address: str, **options) -> None:
-        self.address = address
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
-        self.troubles: list[str] = []
-        self.hosts: set[str] = set()
-        self.page.on("request", self._requested)
-        self.page.on("response", self._answered)
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-
-    def _requested(self, request) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme in ("http", "https", "ws", "wss"):
-            self.hosts.add(parts.netloc)
-
-    def _answered(self, response) -> None:
-        if response.status >= 400 and not PROBE.search(response.url):
-            self.troubles.append(f"{response.status} {response.url}")
-
-    def _said(self, message) -> None:
-        # A failed request is said here without its address; `_answered` knows it.
-        if message.type == "error" and "Failed to load resource" not in message.text:
-            self.troubles.append(message.text)
-
-    def open(self, path: str):
-        self.page.goto(self.address + path, wait_until="commit")
-        settle(self.page)
-        return self.page
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.troubles == []
-        assert self.hosts == {urlsplit(self.address).netloc}
-
-
-@pytest.fixture(scope="module")
-def full_server(full_database):
-    with serving(full_database) as (address, _):
-        yield address
-
-
-@pytest.fixture
-def visit(chromium):
-    visitors: list[Visitor] = []
-
-    def make(address: str, **options) -> Visitor:
-        visitors.append(Visitor(chromium, address, **options))
-        return visitors[-1]
-
-    yield make
-    for visitor in visitors:
-        visitor.close()
+PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/live"]
 
 
 def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
@@ -101,7 +32,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
     ]
     with serving(tmp_path / "new.db") as (address, _):
         visitor = visit(address)
-        page = visitor.open("/upload")
+        page = visitor.open("/")
         page.locator('input[type="file"]').set_input_files([str(log) for log in logs])
         links = page.get_by_role("link", name=re.compile("Open run"))
         links.nth(1).wait_for()
@@ -119,7 +50,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         page.get_by_role("tab", name="Graph memory").click()
         page.get_by_text("Reserved against used").wait_for()
         assert "tab=Graph+memory" in page.url
-        visitor.open("/upload")
+        visitor.open("/")
         page.locator('input[type="file"]').set_input_files(str(logs[1]))
         page.get_by_text("already stored, nothing was added").wait_for()
         page.get_by_role("link", name=re.compile("Open run")).click()
@@ -127,6 +58,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         visitor.close()
 
 
+@pytest.mark.long
 def test_logs_are_dropped_onto_the_first_page(tmp_path, visit):
     """One with a start-up is opened from there; one without any is not kept."""
     other = tmp_path / "page.txt"
@@ -145,6 +77,7 @@ def test_logs_are_dropped_onto_the_first_page(tmp_path, visit):
         visitor.close()
 
 
+@pytest.mark.long
 def test_two_runs_are_compared_from_the_list(full_server, visit):
     visitor = visit(full_server, viewport={"width": 1280, "height": 900})
     page = visitor.open("/?q=recorded")
@@ -160,6 +93,7 @@ def test_two_runs_are_compared_from_the_list(full_server, visit):
     figures.filter(has_text="KV blocks").wait_for(state="attached")
 
 
+@pytest.mark.long
 def test_open_in_the_list_leads_to_the_run(full_server, visit):
     page = visit(full_server).open("/?q=recorded")
     table = page.get_by_test_id("stDataFrame").first
@@ -181,6 +115,7 @@ def tick(page, *rows: int) -> None:
         settle(page)
 
 
+@pytest.mark.long
 def test_a_run_is_named_and_deleted_after_a_second_question(tmp_path, visit):
     with EventStore(tmp_path / "runs.db") as store:
         add_recorded_runs(store)
@@ -212,6 +147,7 @@ def test_a_run_is_named_and_deleted_after_a_second_question(tmp_path, visit):
             assert store.runs(label="the best one") == []
 
 
+@pytest.mark.long
 def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
     tall = {"width": 1280, "height": 1200}
     page = visit(full_server, viewport=tall).open("/run?run=recorded+0&tab=Buckets")
@@ -223,7 +159,8 @@ def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
     page.get_by_text("captured \u00b7", exact=False).wait_for()
 
 
-@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.long
+@pytest.mark.parametrize("width", [420, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_scrolls_sideways_and_none_complains(full_server, visit, width, scheme):
     visitor = visit(
@@ -240,6 +177,7 @@ def test_no_page_scrolls_sideways_and_none_complains(full_server, visit, width, 
         assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
 
 
+@pytest.mark.long
 def test_the_live_page_follows_a_run(tmp_path, visit):
     """Figures change by themselves while events arrive; then the run is finished."""
     database = tmp_path / "live.db"
@@ -316,12 +254,13 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long
 def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
     log = tmp_path / "<b>hostile<i>.log"
     log.write_text(HOSTILE)
     with serving(tmp_path / "hostile.db") as (address, _):
         visitor = visit(address, viewport={"width": 1280, "height": 900})
-        page = visitor.open("/upload")
+        page = visitor.open("/")
         page.on("dialog", lambda dialog: visitor.troubles.append("a dialog opened"))
         page.locator('input[type="file"]').set_input_files(str(log))
         link = page.get_by_role("link", name=re.compile("Open run"))
@@ -341,6 +280,7 @@ def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
         visitor.close()
 
 
+@pytest.mark.long
 def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
     page = visit(full_server).open("/run?run=recorded+0&tab=Graph+memory")
     page.get_by_text("Memory budget", exact=True).wait_for()
@@ -353,6 +293,7 @@ def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
     assert f"KV cache,part,kv_cache,{60 * 1024**3},0,60 GiB" in lines
 
 
+@pytest.mark.long
 def test_a_page_of_another_name_may_not_talk_to_the_server(full_server, chromium):
     """A name of somebody else's that points at this machine gets no data."""
     port = urlsplit(full_server).port

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from msgspec import structs, to_builtins
 
-from dashboard import frames, frames_memory, frames_steps, widgets
-from dashboard.charts import mark_synthetic
-from dashboard.charts_buckets import bucket_map, choose_axes
-from dashboard.charts_memory import budget_waterfall, capture_curve, reserved_used
-from dashboard.charts_steps import (
+from dashboard import widgets
+from dashboard.charts.base import mark_synthetic
+from dashboard.charts.buckets import bucket_map, choose_axes
+from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
+from dashboard.charts.steps import (
     capture_bars,
     defrag_runs,
     graphs_by_size,
@@ -20,7 +20,11 @@ from dashboard.charts_steps import (
     stages_frame,
     threshold_bars,
 )
-from dashboard.charts_time import phase_bars, rank_timeline, step_bars, timeline
+from dashboard.charts.time import phase_bars, rank_timeline, step_bars, timeline
+from dashboard.frames import memory as frames_memory
+from dashboard.frames import run as frames
+from dashboard.frames import runs as frames_runs
+from dashboard.frames import steps as frames_steps
 from dashboard.palette import STATES
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
@@ -371,3 +375,27 @@ def test_steps_of_one_name_are_bars_of_their_own():
     assert bars(step_bars(steps)) == {
         "compile, line 70": 50.0, "compile, line 71": 7.0, "warm-up": 1.0,
     }  # fmt: skip
+
+
+def test_a_trend_is_of_one_kind_of_start():
+    kinds = ["cold", "warm", "cold", "warm", None]
+    rows = frames.runs_frame(
+        [
+            {
+                **dict.fromkeys(frames.RUN_COLUMNS), "run_id": f"r{n}", "model": "o/m",
+                "device_kind": "cuda", "status": "finished", "started_at": float(n),
+                "ready_s": 10.0 * n + 10, "start": kind, "source_kind": "log",
+                "synthetic": False, "created_at": 0.0,
+            }
+            for n, kind in enumerate(kinds)
+        ]
+    )  # fmt: skip
+    trend = frames_runs.trend_frame(rows, "ready_s")
+    assert {name: list(part["run_id"]) for name, part in trend.groupby("series")} == {
+        "m on cuda, cold start": ["r0", "r2"],
+        "m on cuda, warm start": ["r1", "r3"],
+    }
+    table = frames_runs.runs_table(rows, {})
+    changes = dict(zip(table["run_id"], table["change"], strict=True))
+    assert (changes["r2"], changes["r3"]) == ("200 % slower", "100 % slower")
+    assert pd.isna(changes["r4"])

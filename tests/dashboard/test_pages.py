@@ -7,8 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
 from tests.dashboard.conftest import APP
+from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
 from warmup_insights.ingest.single import ingest_path
+from warmup_insights.model.events import RunStarted, ServerReady
+from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
 PAGES = {
@@ -17,11 +20,9 @@ PAGES = {
     "compare": "app_pages/compare.py",
     "memory": "app_pages/memory.py",
     "buckets": "app_pages/buckets.py",
-    "upload": "app_pages/upload.py",
     "live": "app_pages/live.py",
 }
 KINDS = ["full_database", "empty_database", "damaged_database", "newer_database"]
-NEEDS_NO_DATABASE = {"upload"}
 every_page = pytest.mark.parametrize("page", list(PAGES))
 
 
@@ -57,13 +58,13 @@ def test_empty_pages_name_the_next_command(monkeypatch, empty_database, page):
     assert "warmup-insights " in "\n".join(block.value for block in app.code)
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_NO_DATABASE))
+@every_page
 def test_a_damaged_database_is_said_in_a_sentence(monkeypatch, damaged_database, page):
     app = open_page(monkeypatch, damaged_database, page)
     assert next(error.value for error in app.error).count("SQLite database") == 1
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_NO_DATABASE))
+@every_page
 def test_a_newer_database_says_what_to_install(monkeypatch, newer_database, page):
     app = open_page(monkeypatch, newer_database, page)
     assert "pip install" in app.error[0].value
@@ -112,10 +113,31 @@ def test_a_run_can_be_named_by_a_label_and_a_wrong_one_is_a_sentence(
     assert "There is no run" in app.error[0].value
 
 
+def test_a_trend_of_real_runs_has_no_mark(monkeypatch, tmp_path):
+    with EventStore(tmp_path / "a.db") as store:
+        for number in range(4):
+            model, synthetic = ("o/made", True) if number < 2 else ("o/m", False)
+            add_run(
+                store, f"run{number}",
+                [
+                    RunStarted(engine="vllm", model=model, time=100.0 * number,
+                               synthetic=synthetic),
+                    ServerReady(time=100.0 * number + 60 + number),
+                ],
+            )  # fmt: skip
+            refresh(store, f"run{number}")
+    app = open_page(monkeypatch, tmp_path / "a.db", "runs")
+    app.session_state["view"] = "Trend"
+    app.run()
+    assert "2 runs, median 1 min 02 s" in texts(app)
+    assert "nan" not in texts(app)
+
+
 def test_the_search_of_the_runs_page_filters_the_table(monkeypatch, full_database):
     app = open_page(monkeypatch, full_database, "runs")
     before = len(app.dataframe[0].value)
-    app.text_input[0].set_value("recorded").run()
+    (search,) = (box for box in app.text_input if box.label == "Search")
+    search.set_value("recorded").run()
     assert before > 40
     assert list(app.dataframe[0].value["name"]) == [
         "recorded 2", "recorded 1", "recorded 0",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -69,33 +71,45 @@ def report_of(*folds: Folded) -> str:
     return report_html(runs)
 
 
-@pytest.fixture(scope="module")
-def folds(tmp_path_factory):
-    """Every sample and every real log."""
-    folders = [
-        str(folder) for folder in (ROOT / "sample_logs", REAL_LOGS) if folder.is_dir()
-    ]
-    with EventStore(tmp_path_factory.mktemp("report") / "runs.db") as store:
-        for log in find_files(folders):
+def folded_logs(folder: Path) -> list[Folded]:
+    """Every start-up in the logs of a folder."""
+    with EventStore("sqlite://") as store:
+        for log in find_files([str(folder)]):
             ingest_path(store, log, Options(synthetic="made_" in log))
         return [current(store, run) for run in store.runs(limit=None)]
 
 
+@pytest.fixture(scope="module")
+def folds():
+    return folded_logs(ROOT / "sample_logs")
+
+
+@pytest.mark.long
+def test_reports_of_all_logs_have_the_figures_of_the_table(folds):
+    for fold in [*folds, *(folded_logs(REAL_LOGS) if REAL_LOGS.is_dir() else ())]:
+        check_report(fold)
+
+
 def test_every_figure_is_that_of_the_table_and_made_up_ones_are_marked(folds):
-    """A report of each is made, with the same numbers as everywhere."""
-    for fold in folds:
-        summary, text = fold.summary, report_of(fold)
-        assert len(text) < 6_000_000
-        rows = Cells(text, "Figures and their evidence").rows
-        found = {row[0]: row[1] for row in rows if row}
-        for figure in all_figures([summary]):
-            if figure.read(summary) is not None:
-                value = figure.text(summary) + shown.mark(summary, figure.name)
-                assert found[figure.title] == value, summary.source.name
-        page = text.split("<script>")[0]
-        is_marked = "synthetic data" in page or "simulated device" in page
-        is_made_up = summary.synthetic or summary.device.kind == "simulated"
-        assert is_marked == is_made_up, summary.source.name
+    """Of one sample in six; of all in the test that takes long."""
+    for fold in folds[::6]:
+        check_report(fold)
+
+
+def check_report(fold):
+    """The report has the same numbers as everywhere."""
+    summary, text = fold.summary, report_of(fold)
+    assert len(text) < 6_000_000
+    rows = Cells(text, "Figures and their evidence").rows
+    found = {row[0]: row[1] for row in rows if row}
+    for figure in all_figures([summary]):
+        if figure.read(summary) is not None:
+            value = figure.text(summary) + shown.mark(summary, figure.name)
+            assert found[figure.title] == value, summary.source.name
+    page = text.split("<script>")[0]
+    is_marked = "synthetic data" in page or "simulated device" in page
+    is_made_up = summary.synthetic or summary.device.kind == "simulated"
+    assert is_marked == is_made_up, summary.source.name
 
 
 def test_a_comparison_has_the_figures_of_all(folds):
@@ -203,6 +217,25 @@ def test_the_command(tmp_path):
     assert "Comparison" in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("folder", [ROOT / "sample_logs", REAL_LOGS])
+def test_a_report_of_the_largest_log_needs_less_than_300_mib(tmp_path, folder):
+    if not folder.is_dir():
+        pytest.skip("no real logs")
+    log = max(find_files([str(folder)]), key=lambda name: Path(name).stat().st_size)
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    command = [sys.executable, "-m", "warmup_insights", "report", log]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, "-o", tmp_path / "report.html"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) < 300 * 1024, log  # KiB
+
+
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium")
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from parsers.engine import LineParser
+from parsers.engine.lines import LineParser
+from parsers.engine.stamps import Clock
 from parsers.files import LogReader
-from parsers.stamps import Clock
 from warmup_insights.analysis.summary import RunFold
 from warmup_insights.model.events import Event, decode, encode
 from warmup_insights.model.run import RunRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from parsers import DIALECTS, all_rules
-from parsers.dispatch import BARE, RELEVANT
+from parsers.engine.dispatch import BARE, RELEVANT
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_LIMIT = 24_000

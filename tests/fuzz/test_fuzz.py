@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsers.engine import LineParser
+from parsers.engine.lines import LineParser
 from tests.fuzz import findings, properties, seeds
 from tests.fuzz.__main__ import main
 from tests.fuzz.hunting import ROOT, hunt_guided, hunt_unguided
@@ -96,7 +96,7 @@ def test_a_slow_line_is_a_fault(monkeypatch):
 
 
 def test_events_out_of_nothing_are_a_fault(monkeypatch):
-    monkeypatch.setattr("parsers.bars._LIST_LIMIT", 10**6)
+    monkeypatch.setattr("parsers.engine.bars._LIST_LIMIT", 10**6)
     line = b"Prompt warmup processing:  99%|###| 90000/90001 [05:10<05:58, 6.77s/item]"
     assert "events out of nothing" in findings.broken("file", line)
 
@@ -109,6 +109,7 @@ def test_time_is_spent_and_counted(monkeypatch, capsys):
     assert "Hypothesis looks instead" in shown.err
 
 
+@pytest.mark.long
 def test_atheris_finds_and_reaches_code(tmp_path):
     pytest.importorskip("atheris", reason="no wheel for this Python")
     hunt = hunt_guided("line", 3, tmp_path / "corpus", tmp_path)

@@ -19,6 +19,8 @@ from tests.ingest.builders import contents, processes_of, wait_until, write_logs
 from warmup_insights.ingest.many import ingest_files
 from warmup_insights.storage import EventStore
 
+pytestmark = pytest.mark.long
+
 COUNT = 80
 
 

@@ -78,6 +78,7 @@ def test_logs_of_an_archive_are_read_and_nothing_else(tmp_path, name):
     assert files[f"{bundle}/{POD}"]["state"] == "unchanged"
 
 
+@pytest.mark.long
 def test_several_processes_give_the_same(tmp_path):
     bundle = tmp_path / "b.zip"
     bundle.write_bytes(zip_of({f"{n}/server.log": LOG.read_bytes() + b"%d\n" % n

@@ -23,6 +23,7 @@ from warmup_insights.ingest.many import ingest_files
 from warmup_insights.storage import EventStore
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.postgres,
     pytest.mark.xdist_group("ray"),
     # Ray leaves sockets and log files to the end of the process.

@@ -19,7 +19,7 @@ from warmup_insights.ingest.log import (
     decode_part,
     encode_part,
     read_log,
-    read_parts,
+    read_part,
     write_parts,
 )
 from warmup_insights.ingest.outcome import Options
@@ -35,7 +35,7 @@ def test_every_sample_arrives_as_it_was(path):
     file = io.BytesIO()
     assert sum(write_parts(file, parts)) == file.tell()
     file.seek(0)
-    arrived = list(read_parts(file))
+    arrived = list(iter(lambda: read_part(file), None))
     assert [type(part) for part in arrived] == [type(part) for part in parts]
     for part, before in zip(arrived[:-1], parts[:-1], strict=True):
         assert part == before

@@ -83,6 +83,7 @@ def dawdle(path, options, target):
     READ(path, options, target)
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=25)
 def test_any_folder_gives_the_same_database_in_any_order_of_reading(data):
@@ -152,6 +153,7 @@ def test_pipes_and_events_of_a_recorder_are_stored_in_their_place(tmp_path, thre
     assert outcomes[1][1] == ["recorded"]
 
 
+@pytest.mark.long
 def test_death_of_a_reader_costs_nothing_at_first(tmp_path, monkeypatch):
     files = write_logs(tmp_path / "logs", 12)
     expected = ingest(tmp_path / "1.db", files, 1)
@@ -162,6 +164,7 @@ def test_death_of_a_reader_costs_nothing_at_first(tmp_path, monkeypatch):
     assert deaths.read_text() == "0"
 
 
+@pytest.mark.long
 def test_files_that_kill_their_readers_fail_alone(tmp_path, monkeypatch):
     files = write_logs(tmp_path / "logs", 12)
     monkeypatch.setattr(worker, "read_to_file", die_or_read)
@@ -176,6 +179,7 @@ def test_files_that_kill_their_readers_fail_alone(tmp_path, monkeypatch):
     assert left == [7, 7, 7]
 
 
+@pytest.mark.long
 def test_processes_that_die_at_once_are_not_started_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "begin", os.abort)
     with (
@@ -276,6 +280,7 @@ def test_no_folder_for_temporary_files_is_a_sentence(tmp_path, monkeypatch):
         ingest_files(store, write_logs(tmp_path / "logs", 2), jobs=2)
 
 
+@pytest.mark.long
 def test_temporary_files_are_gone_in_the_end(tmp_path, monkeypatch):
     (folder := tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -384,6 +389,7 @@ def test_what_is_stored_is_hashed_and_not_parsed(tmp_path, threads, monkeypatch)
     assert len(parsed) == 5
 
 
+@pytest.mark.long
 def test_readers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "parsers").mkdir()
     for name in ("parsers/__init__.py", "json.py", "socket.py", "struct.py"):

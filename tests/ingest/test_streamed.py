@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.ingest.builders import SAMPLES, Recording, contents, write_logs
-from warmup_insights.errors import InputError
-from warmup_insights.ingest import many as many_module
-from warmup_insights.ingest import streamed
+from warmup_insights.ingest import many, parallel, worker
+from warmup_insights.ingest.log import LogEnd, read_log, source_name, write_parts
 from warmup_insights.ingest.many import ingest_files
 from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.parallel import ReaderPool
 from warmup_insights.storage import EventStore
 
 
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
-    monkeypatch.setattr(many_module, "STREAM_BYTES", 0)
+    for module in (many, parallel):
+        monkeypatch.setattr(module, "LARGE_BYTES", 0)
 
 
 @pytest.fixture
 def helped(monkeypatch):
-    """Paths that were read with help."""
+    """Paths that were given to another process."""
     found = []
 
-    def note(store, path, options, progress):
-        outcome = original(store, path, options, progress)
-        if outcome is not None:
-            found.append(path)
-        return outcome
+    def submit(pool, path, target):
+        found.append(path)
+        return original(pool, path, target)
 
-    original = streamed.ingest_streamed
-    monkeypatch.setattr(streamed, "ingest_streamed", note)
+    original = ReaderPool.submit
+    monkeypatch.setattr(ReaderPool, "submit", submit)
     return found
 
 
@@ -46,7 +46,7 @@ def ingest(db: Path, path: str, jobs: int, watcher=None):
     return outcome
 
 
-@pytest.mark.parametrize("path", SAMPLES[:: len(SAMPLES) // 6], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", SAMPLES[:: len(SAMPLES) // 2], ids=lambda p: p.name)
 def test_samples_give_the_same_database(tmp_path, path, helped):
     alone = ingest(tmp_path / "alone.db", str(path), 1)
     assert helped == []
@@ -56,6 +56,7 @@ def test_samples_give_the_same_database(tmp_path, path, helped):
     assert contents(tmp_path / "together.db") == contents(tmp_path / "alone.db")
 
 
+@pytest.mark.long
 def test_many_runs_in_many_batches(tmp_path, helped):
     log = tmp_path / "many.log"
     parts = write_logs(tmp_path / "parts", 3, lines=4000)
@@ -78,53 +79,89 @@ def test_what_is_stored_is_not_stored_again(tmp_path, helped):
     assert ingest(tmp_path / "runs.db", path, 2).state == "continued"
 
 
-def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
-    """It dies when events of it are stored already."""
+def test_a_log_is_stored_while_it_is_read(tmp_path, monkeypatch):
+    """The process that reads waits until something of the log is stored."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
-    processes = []
-    start, decode = streamed._start, streamed.decode_part
+    monkeypatch.setattr(worker, "read_to_file", read_half_then_wait)
+    begin, gate = EventStore.begin, tmp_path / "logs" / "go"
 
-    def started(*arguments):
-        process, inbound = start(*arguments)
-        processes.append(process.pid)
-        return process, inbound
+    def begun(store):
+        gate.touch()
+        return begin(store)
 
-    def received(data):
-        os.kill(processes[0], signal.SIGKILL)
-        return decode(data)
+    monkeypatch.setattr(EventStore, "begin", begun)
+    assert ingest(tmp_path / "runs.db", path, 2).report["events"] >= 40_000
 
-    monkeypatch.setattr(streamed, "_start", started)
-    monkeypatch.setattr(streamed, "decode_part", received)
+
+def read_half_then_wait(path, options, target):
+    """Runs in the other process: the end of the log comes when `go` is there."""
+    with open(target, "wb", buffering=0) as out, open(path, "rb") as log:
+        for part in read_log(log, source_name(path), options):
+            while isinstance(part, LogEnd) and not Path(path).with_name("go").exists():
+                time.sleep(0.01)
+            list(write_parts(out, [part]))
+
+
+def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
+    """It dies once, when events of it are in the transaction already."""
+    (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
+    monkeypatch.setattr(worker, "read_to_file", read_half_then_die)
     outcome = ingest(tmp_path / "runs.db", path, 2)
-    assert len(processes) == 1
+    assert Path(path).with_name("died").exists()
     monkeypatch.undo()
     assert outcome.as_dict() == ingest(tmp_path / "alone.db", path, 1).as_dict()
     assert contents(tmp_path / "runs.db") == contents(tmp_path / "alone.db")
 
 
+def read_half_then_die(path, options, target):
+    died = Path(path).with_name("died")
+    with open(target, "wb", buffering=0) as out, open(path, "rb") as log:
+        for part in read_log(log, source_name(path), options):
+            if isinstance(part, LogEnd) and not died.exists():
+                died.touch()
+                time.sleep(0.2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            list(write_parts(out, [part]))
+
+
 def test_what_cannot_be_read_is_a_sentence(tmp_path, monkeypatch):
     """Also when it goes away between the first look and the reading."""
     (path,) = write_logs(tmp_path / "logs", 1)
-    start = streamed._start
+    submit = ReaderPool.submit
 
-    def remove(*arguments):
+    def remove(pool, path, target):
         os.unlink(path)
-        return start(*arguments)
+        return submit(pool, path, target)
 
-    monkeypatch.setattr(streamed, "_start", remove)
+    monkeypatch.setattr(ReaderPool, "submit", remove)
+    for _ in range(2):
+        assert "There is no file" in str(ingest(tmp_path / "runs.db", path, 2).error)
     with EventStore(tmp_path / "runs.db") as store:
-        for _ in range(2):
-            with pytest.raises(InputError, match="There is no file"):
-                streamed.ingest_streamed(store, path, Options(), lambda count: None)
         assert store.sources() == []
 
 
-def test_progress_adds_up_to_the_file(tmp_path, helped):
+def test_progress_adds_up_to_the_file(tmp_path, helped, monkeypatch):
+    """It is sent several times, however often this process looks at it."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
+    sent: list[int] = []
+    steps: list[int] = []
+    monkeypatch.setattr(worker, "PROGRESS", _KeepingProgress(sent))
     watcher = Recording()
-    steps = []
     watcher.read = steps.append
     ingest(tmp_path / "runs.db", path, 2, watcher)
     assert helped
     assert sum(steps) == Path(path).stat().st_size
-    assert len([step for step in steps if step]) >= 2
+    assert len([count for count in sent if count]) >= 2
+
+
+class _KeepingProgress:
+    """Unpacks messages of progress as they arrive; keeps the bytes read of each."""
+
+    def __init__(self, sent: list[int]) -> None:
+        self._sent = sent
+        self._format = worker.PROGRESS
+
+    def unpack(self, message: bytes) -> tuple[int, ...]:
+        read, written = self._format.unpack(message)
+        self._sent.append(read)
+        return read, written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parsers.convert import _INT, bucket_of
+from parsers.engine.convert import _INT, bucket_of
 
 
 @given(st.from_regex(r"\(?[0-9, _+\-\u0663.]{0,40}\)?", fullmatch=True))

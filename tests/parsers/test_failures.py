@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.failures import kind_of_message
 from tests.helpers import events, of
 from warmup_insights.model.events import (
     Failure,
@@ -12,7 +11,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
-from warmup_insights.model.failure_text import figures_of
+from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.units import GIB, MIB
 
 CORE = "(EngineCore pid=7) ERROR 07-16 10:00:{:02d} [core.py:866] {}"
@@ -203,8 +202,43 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
         (
             "ValueError: Available memory on node 0 (10.0/64.0 GiB) on kv cache "
             "allocation is less than requested memory for kv (20.0 GiB).",
-            "no_kv_cache", {"needed_bytes": 20 * GIB, "free_bytes": 10 * GIB},
+            "no_kv_cache",
+            {"needed_bytes": 20 * GIB, "free_bytes": 10 * GIB, "total_bytes": 64 * GIB},
         ),
+        (
+            "ValueError: Available memory on node 1 (20.5/62.0 GiB) on startup is less "
+            "than desired CPU memory utilization (0.92, 57.04 GiB). On the CPU backend",
+            "out_of_memory",
+            {"needed_bytes": round(57.04 * GIB), "free_bytes": round(20.5 * GIB),
+             "total_bytes": 62 * GIB, "wanted_utilization": 0.92},
+        ),
+        (
+            "ValueError: Free memory on device cuda:1 (30.0/80.0 GiB) on startup is less "
+            "than the engine's budget after excluding external process's weights (0.9, "
+            "41.5 GiB). Decrease",
+            "out_of_memory",
+            {"needed_bytes": round(41.5 * GIB), "free_bytes": 30 * GIB,
+             "total_bytes": 80 * GIB},
+        ),
+        (
+            "ValueError: The worker already uses 30.00 GiB (model weights and runtime), "
+            "more than the 25.00 GiB of CPU memory reserved for it on node 0",
+            "no_kv_cache", {},
+        ),
+        ("RuntimeError: PT_DEVMEM Allocation failed for size", "out_of_memory", {}),
+        (
+            "RuntimeError: level_zero backend failed with error: 39 "
+            "(UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+            "out_of_memory", {},
+        ),
+        (
+            "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to "
+            "allocate 1024 bytes. Error code 12 (Cannot allocate memory)",
+            "out_of_memory", {},
+        ),
+        ("ValueError: Too large swap space. 64.00 GiB out of the 62.00", "error", {}),
+        ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed", "error", {}),
+        ("KeyError: 'x'", "error", {}),
     ],
 )  # fmt: skip
 def test_figures_are_read_in_every_wording(message, kind, figures):

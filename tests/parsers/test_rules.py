@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from parsers import DIALECTS, all_rules
-from parsers.base import LineRule
-from parsers.dispatch import Dispatcher
-from parsers.envelope import Record, peel
+from parsers.base import LineRule, Sample
+from parsers.engine.envelope import Record, peel
+from warmup_insights.testing import check_rule
 
 RULES = all_rules()
 SAMPLES = [
@@ -21,11 +23,6 @@ def records_of(line: str) -> list[Record]:
     return peel(line)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_has_a_sample(rule: LineRule):
-    assert rule.samples, f"rule {rule.name} has no sample"
-
-
 def test_rule_names_are_unique_among_different_rules():
     seen: dict[str, LineRule] = {}
     for dialect in DIALECTS:
@@ -33,22 +30,25 @@ def test_rule_names_are_unique_among_different_rules():
             assert seen.setdefault(rule.name, rule) is rule, rule.name
 
 
-@pytest.mark.parametrize(("rule", "sample"), SAMPLES)
-def test_sample_is_found_by_its_rule_and_gives_its_event(rule, sample):
-    dispatcher = Dispatcher(RULES)
-    found = [
-        hit
-        for record in records_of(sample.line)
-        if (hit := dispatcher.find(record.message, record.level, record.file))
-        is not None
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_samples_are_found_by_their_rule_and_give_their_event(rule: LineRule):
+    check_rule(rule)
+
+
+def test_a_wrong_sample_is_seen():
+    """The check fails for each thing that can be wrong."""
+    rule = next(rule for rule in RULES if rule.event and rule.samples[0].expected)
+    line = rule.samples[0].line
+    wrong = [
+        (),
+        (Sample("another line"),),
+        (Sample(line, {"time": -1.0}),),
+        (Sample(line, None),),
     ]
-    assert [hit[0].name for hit in found] == [rule.name]
-    made = rule.make(found[0][1])
-    if sample.expected is None:
-        assert made == []
-        return
-    actual = {name: getattr(made[0], name) for name in sample.expected}
-    assert actual == dict(sample.expected)
+    for samples in wrong:
+        changed = dataclasses.replace(rule, samples=samples)
+        with pytest.raises(AssertionError, match=rule.name):
+            check_rule(changed, [changed])
 
 
 @pytest.mark.parametrize(("rule", "sample"), SAMPLES)

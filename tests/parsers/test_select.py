@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.engine.select import Lines, any_of, make_selector, regex_selector
 from parsers.files import _dispatch_tables
-from parsers.select import Lines, any_of, make_selector, regex_selector
 from tests.helpers import ROOT
 
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
@@ -63,7 +63,7 @@ def test_pattern_of_many_finds_the_longest_at_the_first_place(literals, text):
 
 @pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
 def test_samples_lose_no_event_when_only_candidates_are_read(name, monkeypatch):
-    from parsers import engine
+    from parsers.engine import lines as engine
     from tests.helpers import read
 
     data = (ROOT / "sample_logs" / "vllm-fork" / name).read_bytes()
@@ -85,8 +85,7 @@ def test_samples_lose_no_event_when_only_candidates_are_read(name, monkeypatch):
 def test_noise_of_a_serving_log_holds_no_literal():
     noise = (
         '(APIServer pid=1) INFO:     10.0.0.1:48804 - "POST /v1/completions HTTP/1.1" 200 OK\n'
-        "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt "
-        "throughput: 409.6 tokens/s, Avg generation throughput: 1.6 tokens/s, Running: 0 "
-        "reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 0.0%\n"
+        "(APIServer pid=1) INFO 07-16 19:47:26 [logger.py:40] Received request cmpl-1: "
+        "prompt: 'a', params: SamplingParams(n=1, temperature=0.0), lora_request: None.\n"
     )
     assert [text for text in _dispatch_tables().literals if text in noise] == []

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from parsers.stamps import Clock, full_stamp, outer_stamp, zone_of
+from parsers.engine.stamps import Clock, full_stamp, outer_stamp, zone_of
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import GapSeen, MemoryMeasured, RunStarted

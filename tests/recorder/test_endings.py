@@ -235,6 +235,7 @@ def test_a_closed_recorder_stays_closed_in_a_child(tmp_path):
     assert indexes(events_of(tmp_path / "a.db")) == [0]
 
 
+@pytest.mark.long
 def test_kill_at_random_moments_keeps_what_was_acknowledged(tmp_path):
     """The database opens, flushed events are there, and the run shows as interrupted."""
     chance = random.Random(20261120)

@@ -45,6 +45,7 @@ def ingest(log: Path, database: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_an_ingest_onto_a_full_disk_is_a_sentence_and_leaves_nothing(
     small_disk, tmp_path
 ):
@@ -184,6 +185,8 @@ def test_a_database_removed_from_under_a_recording(what, tmp_path):
             for number in range(1000):
                 recorder.record(step(number))
             assert recorder.flush()
+            while not os.path.exists(path):
+                time.sleep(0.05)
             time.sleep(1)
             if sys.argv[2] == "file":
                 os.unlink(path)

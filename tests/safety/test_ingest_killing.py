@@ -15,6 +15,7 @@ from warmup_insights.storage import EventStore
 KILLS = int(os.environ.get("WARMUP_INSIGHTS_KILLS", "3"))
 
 
+@pytest.mark.long
 def test_nothing_is_half_way_and_a_rerun_completes(tmp_path):
     found = kill_often(KILLS, tmp_path)
     for left in found:

@@ -30,14 +30,14 @@ COMPILED = dict(pair for module in MODULES for pair in compiled_in(module))
 RETRIES = 1000
 MORE_RETRIES = {
     # Both begin with a literal, and their parts end each other in practice.
-    "parsers.envelope._FAST": 4000,
+    "parsers.engine.envelope._FAST": 4000,
     "warmup_insights.secrets._NAMED": 20_000,
 }
 ONLY_MATCHED = {
     # Tried at the start of a text only.
-    "parsers.dispatch._TRACEBACK",
+    "parsers.engine.dispatch._TRACEBACK",
     # Each of its endless spaces follows a literal that is no space.
-    "parsers.envelope._REPEATED",
+    "parsers.engine.envelope._REPEATED",
     # Takes 200 characters of a key.
     "warmup_insights.secrets._WORD",
 }

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from parsers import all_rules
-from parsers.envelope import peel
+from parsers.engine.envelope import peel
 from tests.helpers import read, summary_of
 from warmup_insights.cli import cli
 from warmup_insights.ingest.single import ingest_path

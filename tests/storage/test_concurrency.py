@@ -17,6 +17,7 @@ def test_a_crowd_of_writers_loses_and_doubles_nothing(tmp_path):
     assert count_wrong(database, processes=5, ranks=2, events=1000) == 0
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 def test_a_crowd_of_writers_on_postgres(postgres_url):
     outcome = crowd(postgres_url, processes=8, ranks=1, events=500)

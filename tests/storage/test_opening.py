@@ -256,7 +256,7 @@ def test_a_full_disk(tmp_path):
     [
         (
             "mysql://me:secret@host/db",
-            "starts with mysql, but only sqlite and postgresql",
+            "starts with mysql; use sqlite or postgresql",
         ),
         ("://", "URL cannot be read"),
         ("sqlite://", ""),

@@ -1,10 +1,11 @@
-"""By hand: which hooks attach to each version of vllm-gaudi, from a clone of its sources.
+"""By hand: which hooks attach to each version of vllm-gaudi and of vLLM, from sources.
 
-    python -m tests.vllm_plugin.attach_tags --git CLONE/.git
+    python -m tests.vllm_plugin.attach_tags --git CLONE/.git --vllm FOLDER
 
-Sources are read out of the clone by their syntax trees; nothing is imported or checked
-out. The table is written into `docs/instrument-vllm.md`. The exit status is 1 when a
-version should have a call that it does not have.
+Sources are read by their syntax trees; nothing is imported or checked out. `CLONE` is
+one of vllm-gaudi, `FOLDER` has the unpacked source distributions of vLLM, each in a
+folder `vllm-VERSION`. The tables are written into `docs/instrument-vllm.md`. The exit
+status is 1 when a version should have a call that it does not have.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from pathlib import Path
 
 from warmup_insights.vllm_plugin.check import ATTACHES, MISSING, check_source
 from warmup_insights.vllm_plugin.facts import version_of
-from warmup_insights.vllm_plugin.table import GAUDI
+from warmup_insights.vllm_plugin.table import GAUDI, UPSTREAM
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "instrument-vllm.md"
-BEGIN, END = "<!-- begin tags -->", "<!-- end tags -->"
 
 
 def git(folder, *arguments):
@@ -54,42 +54,71 @@ def findings_of(folder, revision):
     return check_source(GAUDI, source_of, version_of(revision) or newest)
 
 
-def row(folder, revision):
+def row(name, found):
     """A line of the table, and what is missing."""
-    found = findings_of(folder, revision)
     attached = sum(finding.status == ATTACHES for finding in found)
     missing = [finding.target for finding in found if finding.status == MISSING]
-    name = revision
-    if revision == "HEAD":
-        told = git(folder, "log", "-1", "--format=%h of %cs", "HEAD").decode().strip()
-        name = f"main, {told}"
     shown = ", ".join(f"`{target}`" for target in missing) or "-"
     others = len(found) - attached - len(missing)
     return f"| {name} | {attached} | {others} | {shown} |", missing
+
+
+def rows_of_gaudi(folder):
+    """A row for each tag of vllm-gaudi and for its main branch."""
+    for revision in versions(folder):
+        name = revision
+        if revision == "HEAD":
+            log = git(folder, "log", "-1", "--format=%h of %cs", "HEAD")
+            name = f"main, {log.decode().strip()}"
+        yield row(name, findings_of(folder, revision))
+
+
+def rows_of_vllm(folder):
+    """A row for each source tree of vLLM; uvicorn, which serves it, is not among them."""
+    hooks = [hook for hook in UPSTREAM if hook.module.startswith("vllm.")]
+    trees = {version_of(path.name[5:]): path for path in folder.glob("vllm-*")}
+    for version, tree in sorted(trees.items()):
+
+        def source_of(module, tree=tree):
+            path = tree.joinpath(*module.split("."))
+            for place in (path.with_suffix(".py"), path / "__init__.py"):
+                if place.is_file():
+                    return place.read_bytes()
+            return None
+
+        yield row(f"v{version}", check_source(hooks, source_of, version))
+
+
+def write_block(name, head, rows):
+    """Put a table into the page; the calls that are missing."""
+    lines = [f"| {head} | attach | of other versions | missing |", "|---|---|---|---|"]
+    all_missing = []
+    for line, missing in rows:
+        lines.append(line)
+        all_missing += missing
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    block = "\n".join([begin, *lines, end])
+    PAGE.write_text(f"{before}{block}{after}", encoding="utf-8")
+    print("\n".join(lines))
+    return all_missing
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--git", type=Path, required=True)
+    parser.add_argument("--git", type=Path, help="clone of vllm-gaudi")
+    parser.add_argument("--vllm", type=Path, help="folder of sources of vLLM")
     chosen = parser.parse_args()
-    lines = [
-        "| vllm-gaudi | attach | of other versions | missing |",
-        "|---|---|---|---|",
-    ]
-    all_missing = []
-    for revision in versions(chosen.git):
-        line, missing = row(chosen.git, revision)
-        lines.append(line)
-        all_missing += missing
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    block = "\n".join([BEGIN, *lines, END])
-    PAGE.write_text(f"{before}{block}{after}", encoding="utf-8")
-    print("\n".join(lines))
-    raise SystemExit(bool(all_missing))
+    missing = []
+    if chosen.git:
+        missing += write_block("tags", "vllm-gaudi", rows_of_gaudi(chosen.git))
+    if chosen.vllm:
+        missing += write_block("vllm-tags", "vLLM", rows_of_vllm(chosen.vllm))
+    raise SystemExit(bool(missing))
 
 
 if __name__ == "__main__":

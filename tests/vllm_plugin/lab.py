@@ -1,11 +1,14 @@
-"""By hand: the real vLLM with vllm-gaudi, started in five ways, with and without the plugin.
+"""By hand: the real vLLM with vllm-gaudi, started in many ways, with and without the plugin.
 
     python -m tests.vllm_plugin.lab --python ENV/bin/python --model FOLDER [--stub FOLDER]
 
 `ENV` has vLLM, vllm-gaudi and this project; `FOLDER` has the `config.json` of a small
-model (its weights are made up). Each start is seen three times: recorded by the plugin,
-read from its own log, and repeated without the plugin. What has to agree is in
-`lab_checks.py`; a table says what did, and the exit status is 1 when something did not.
+model (its weights are made up). Each start is read three times: recorded by the plugin,
+from its own log, and repeated without the plugin. What has to agree is in
+`lab_checks.py`; the exit status is 1 when something did not. `--promises` compares what
+`plan` and `buckets fit` predict from one start with the start that was predicted, see
+`lab_promises.py`. `--result docs/lab.json` stores the results, from which
+`docs/make_lab.py` writes the tables of the documentation.
 
 Without a Gaudi, `--stub` names a folder with a stand-in for `habana_frameworks`. Then
 memory, graphs and compilation are simulated, and the runs are recorded as synthetic.
@@ -21,10 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 
-from tests.vllm_plugin.lab_checks import CHECKS, Seen, read_log, read_recorded
+from tests.vllm_plugin.lab_checks import Seen, checks_of, read_log, read_recorded
 
 HERE = Path(__file__).parent
 LIMITS = {
@@ -39,6 +43,7 @@ LIMITS = {
 ENVIRONMENT = {
     "PT_HPU_LAZY_MODE": "1",
     "VLLM_DEVELOPER_MODE": "1",  # otherwise the log does not name the buckets
+    "VLLM_DEBUG": "fwd",  # otherwise it does not name the passes
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -52,6 +57,12 @@ class Case:
 
     environment: dict[str, str] = field(default_factory=dict)
     engine: dict[str, int] = field(default_factory=dict)
+    bucket_file: str = ""
+    """Text of the file of `VLLM_BUCKETING_FROM_FILE`."""
+    freezes: bool = True
+    """Whether the garbage collector leaves what was imported alone, so that a warm-up
+    takes seconds instead of a minute."""
+    fails: bool = False
 
     @property
     def batches(self):
@@ -69,41 +80,79 @@ class Case:
         return [requests]
 
 
+NARROW = {
+    "VLLM_PROMPT_QUERY_BUCKET_MIN": "128",
+    "VLLM_PROMPT_QUERY_BUCKET_MAX": "384",
+    "VLLM_PROMPT_CTX_BUCKET_MAX": "0",
+    "VLLM_DECODE_BLOCK_BUCKET_MAX": "8",
+}
+BUCKET_FILE = """\
+(1, 256, 0)
+(1, 512, 0)
+(1, 1024, 0)
+(1, 256, [0, 2, 4])
+(4, 1, [8, 16])
+(2, 1, 8)
+(1, 1, [2, 4, 8])
+"""
 CASES = {
-    "lazy": Case(),
-    "contiguous, defragmenter": Case(
+    "exponential strategy": Case(),
+    "collector not frozen": Case(freezes=False),
+    "linear strategy, narrow ranges": Case(
+        {"VLLM_BUCKETING_STRATEGY": "lin", **NARROW}
+    ),
+    "padding-aware strategy": Case(
+        # The engine refuses this strategy together with slices of attention.
+        {"VLLM_BUCKETING_STRATEGY": "pad", "VLLM_HPU_FSDPA_SLICE_ENABLED": "false"}
+    ),
+    "bucket file": Case(bucket_file=BUCKET_FILE),
+    "contiguous attention, defragmenter": Case(
         {
             "VLLM_CONTIGUOUS_PA": "true",
             "VLLM_DEFRAG_THRESHOLD": "1",
-            "VLLM_DEBUG": "defrag,fwd",  # otherwise the log does not tell of moves
+            "VLLM_DEBUG": "defrag,fwd",  # otherwise the log does not name the moves
         }
     ),
+    "up to 4 requests in a prefill batch": Case(
+        {"VLLM_PROMPT_BS_BUCKET_MAX": "4"}, {"max_num_batched_tokens": 2048}
+    ),
+    "prompts in chunks, prefix caching": Case(
+        {}, {"max_num_batched_tokens": 256, "enable_prefix_caching": True}
+    ),
     "warm-up skipped": Case({"VLLM_SKIP_WARMUP": "true"}),
+    "out of memory at the 12th graph": Case({"HPU_SIM_OOM_AT_GRAPH": "12"}, fails=True),
+    "engine core in its own process": Case({"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}),
     "two ranks": Case(
         {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, {"tensor_parallel_size": 2}
     ),
-    "engine core apart": Case({"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}),
 }
 
 
 def run_program(chosen, program, asked, case, log, *, records):
-    """Run a program in the environment of the engine; it must succeed."""
+    """Run a program in the environment of the engine: its exit status."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_HIDDEN)}
     environ = {**kept, **ENVIRONMENT, **case.environment}
     if chosen.stub:
         environ["PYTHONPATH"] = str(chosen.stub.resolve())
+    if case.bucket_file:
+        path = log.with_suffix(".buckets.txt")
+        path.write_text(case.bucket_file, encoding="utf-8")
+        environ["VLLM_BUCKETING_FROM_FILE"] = str(path)
     if records:
         environ["WARMUP_INSIGHTS_DB"] = str(log.with_suffix(".db"))
         environ["WARMUP_INSIGHTS_SYNTHETIC"] = "1" if chosen.stub else ""
     engine = {"model": str(chosen.model), **LIMITS, **case.engine}
+    engine = {name: value for name, value in engine.items() if value is not None}
+    asked = {"engine": engine, "freezes": case.freezes, **asked}
     with log.open("wb") as stream:
         done = subprocess.run(
-            [chosen.python, program, json.dumps({"engine": engine, **asked})],
+            [chosen.python, program, json.dumps(asked)],
             env=environ, cwd=log.parent, stdout=stream, stderr=subprocess.STDOUT,
             check=False,
         )  # fmt: skip
-    if done.returncode:
+    if bool(done.returncode) != case.fails:
         raise SystemExit(f"the engine ended with {done.returncode}: see {log}")
+    return done.returncode
 
 
 def run_engine(chosen, case, folder, *, records):
@@ -111,8 +160,14 @@ def run_engine(chosen, case, folder, *, records):
     log = folder / ("recorded.log" if records else "plain.log")
     result = log.with_suffix(".json")
     asked = {"batches": case.batches, "result": str(result)}
-    run_program(chosen, HERE / "lab_engine.py", asked, case, log, records=records)
-    return json.loads(result.read_text(encoding="utf-8"))
+    status = run_program(
+        chosen, HERE / "lab_engine.py", asked, case, log, records=records
+    )
+    if case.fails:
+        result.write_text('{"tokens": []}', encoding="utf-8")
+    seen = {**json.loads(result.read_text(encoding="utf-8")), "status": status}
+    result.write_text(json.dumps(seen), encoding="utf-8")
+    return seen
 
 
 def compare_times(chosen, folder):
@@ -121,7 +176,12 @@ def compare_times(chosen, folder):
     log = folder / "alternate.log"
     asked = {"rounds": chosen.rounds, "result": str(log.with_suffix(".json"))}
     run_program(
-        chosen, HERE / "lab_alternate.py", asked, CASES["lazy"], log, records=True
+        chosen,
+        HERE / "lab_alternate.py",
+        asked,
+        CASES["exponential strategy"],
+        log,
+        records=True,
     )
     rows = json.loads(log.with_suffix(".json").read_text(encoding="utf-8"))
     for place, what in ((1, "clock"), (2, "processor")):
@@ -142,13 +202,20 @@ def compare_times(chosen, folder):
 
 
 def examine(chosen, name, folder):
-    """What the checks say about one case: title to verdict."""
+    """Title of each check of one case to its verdict."""
     case = CASES[name]
-    folder.mkdir(parents=True)
-    plain = run_engine(chosen, case, folder, records=False)
-    watched = run_engine(chosen, case, folder, records=True)
+    if not chosen.again:
+        folder.mkdir(parents=True)
+        run_engine(chosen, case, folder, records=False)
+        run_engine(chosen, case, folder, records=True)
+    plain, watched = (
+        {"status": 0, **json.loads((folder / file).read_text(encoding="utf-8"))}
+        for file in ("plain.json", "recorded.json")
+    )
+    parsed = folder / "parsed.db"
+    parsed.unlink(missing_ok=True)
     seen = Seen(
-        log=read_log(folder / "recorded.log", folder / "parsed.db"),
+        log=read_log(folder / "recorded.log", parsed),
         recorded=read_recorded(folder / "recorded.db"),
         text=(folder / "recorded.log").read_text(encoding="utf-8", errors="replace"),
         watched=watched,
@@ -156,8 +223,9 @@ def examine(chosen, name, folder):
         skips="VLLM_SKIP_WARMUP" in case.environment,
         defragments="VLLM_DEFRAG_THRESHOLD" in case.environment,
         num_ranks=case.engine.get("tensor_parallel_size", 1),
+        fails=case.fails,
     )
-    return {title: check(seen) for title, check in CHECKS.items()}
+    return {title: check(seen) for title, check in checks_of(seen).items()}
 
 
 def print_case(name, verdicts):
@@ -165,6 +233,37 @@ def print_case(name, verdicts):
     for title, verdict in verdicts.items():
         print(f"  {'ok  ' if verdict.holds else 'FAIL'} {title}: {verdict.text}")
     sys.stdout.flush()
+
+
+def versions_of(python):
+    """Name and version of what the environment has."""
+    names = ("vllm", "vllm_gaudi", "torch")
+    program = (
+        "import sys; from importlib.metadata import version; "
+        "print(*map(version, sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [python, "-c", program, *names], capture_output=True, text=True, check=True
+    )
+    return dict(zip(names, done.stdout.split(), strict=True))
+
+
+def store(chosen, part, rows):
+    """Put rows into the file of results, under the versions of the engine."""
+    if not chosen.result:
+        return
+    results = []
+    if chosen.result.exists():
+        results = json.loads(chosen.result.read_text(encoding="utf-8"))
+    found = {**versions_of(chosen.python), "simulated": bool(chosen.stub)}
+    mine = next((r for r in results if r["engine"] == found), None)
+    if mine is None:
+        mine = {"engine": found}
+        results.append(mine)
+    mine["date"] = datetime.now(timezone.utc).date().isoformat()
+    mine[part] = {**mine.get(part, {}), **rows}
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    chosen.result.write_text(text + "\n", encoding="utf-8")
 
 
 def arguments():
@@ -176,13 +275,18 @@ def arguments():
     parser.add_argument("--stub", type=Path, help="where there is no Gaudi")
     parser.add_argument("--keep", type=Path, help="a new folder for logs and databases")
     parser.add_argument(
+        "--again", action="store_true", help="check what `--keep` kept, start nothing"
+    )
+    parser.add_argument("--result", type=Path, help="a file of results to add to")
+    parser.add_argument("--promises", action="store_true", help="plan and fit instead")
+    parser.add_argument(
         "--rounds", type=int, help="instead: time so many warm-ups without and with it"
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     chosen = parser.parse_args()
     chosen.model = chosen.model.resolve()
     unknown = [name for name in chosen.cases if name not in CASES]
-    if unknown:
+    if unknown and not chosen.promises:
         parser.error(f"no such case: {unknown[0]!r}; there are {', '.join(CASES)}")
     return chosen
 
@@ -194,10 +298,16 @@ def main():
         if chosen.rounds:
             compare_times(chosen, folder)
             return
+        if chosen.promises:
+            from tests.vllm_plugin.lab_promises import keep_promises
+
+            raise SystemExit(not keep_promises(chosen, folder))
         has_failed = False
         for name in chosen.cases or CASES:
             verdicts = examine(chosen, name, folder / name.replace(" ", "_"))
             print_case(name, verdicts)
+            rows = {title: asdict(verdict) for title, verdict in verdicts.items()}
+            store(chosen, "starts", {name: rows})
             has_failed |= not all(verdict.holds for verdict in verdicts.values())
     raise SystemExit(has_failed)
 

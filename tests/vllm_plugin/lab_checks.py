@@ -15,7 +15,9 @@ from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     BucketsGenerated,
+    BucketUsed,
     Event,
+    GraphCaptured,
     PhaseMarked,
     WarmupFinished,
     WarmupStep,
@@ -23,8 +25,14 @@ from warmup_insights.model.events import (
 from warmup_insights.storage.store import EventStore
 
 FINISHED = re.compile(r"Warmup finished in (\d+) secs")
-STEP = re.compile(r"\[Warmup\]\[\w+\]\[\d+/\d+\]")
+STEP = re.compile(
+    r"\[Warmup\]\[(\w+)\]\[\d+/\d+\] "
+    r"batch_size:(\d+) query_len:(\d+) num_blocks:(\d+)"
+)
 MISS = re.compile(r"was not warmed-up!")
+PASS = re.compile(r"\[fwd\] \('(\w+)', (\d+), (\d+), (\d+)\)")
+""" `_check_config` with `VLLM_DEBUG=fwd`: phase, batch size, query length, blocks."""
+READY = re.compile(r"init engine \(profile, create kv cache, warmup model\) took")
 ROUNDED_S = 0.5
 """`Warmup finished in` has whole seconds, rounded."""
 MEASURED_S = 0.05
@@ -59,6 +67,7 @@ class Seen:
     skips: bool
     defragments: bool
     num_ranks: int
+    fails: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,18 +114,109 @@ def same_buckets(seen):
     log_listed, log_warmed = buckets_of(seen.log)
     num_listed = sum(map(len, listed.values()))
     num_warmed = sum(map(len, warmed.values()))
-    lines = len(STEP.findall(seen.text))
+    lines = steps_of(seen.text)
     expected = {} if seen.skips else listed
     holds = (
         listed == log_listed
         and warmed == log_warmed == expected
         and num_listed > 0
-        and lines == num_warmed * seen.num_ranks
+        and Counter(lines)
+        == Counter(
+            (phase, bucket)
+            for phase, buckets in warmed.items()
+            for bucket in list(buckets) * seen.num_ranks
+        )
     )
     return Verdict(
         holds,
-        f"{num_listed} in the lists, {num_warmed} executed; {lines} lines in the log",
+        f"{num_listed} in the lists, {num_warmed} executed, {len(lines)} lines",
     )
+
+
+def steps_of(text):
+    """Phase and bucket of each line of the warm-up, in their order."""
+    found = STEP.findall(text)
+    return [(phase.lower(), tuple(map(int, bucket))) for phase, *bucket in found]
+
+
+def same_order(seen):
+    """Each bucket began in the order of the lines; of one rank."""
+    begun = [
+        (step.phase, step.bucket)
+        for step in seen.recorded.of(WarmupStep)
+        if step.is_finished is not False and not step.rank
+    ]
+    lines = steps_of(seen.text)
+    if seen.num_ranks > 1:
+        return Verdict(True, "lines of ranks are mixed")
+    return Verdict(begun == lines, f"{len(begun)} steps")
+
+
+def same_passes(seen):
+    """Shape of every pass while serving, of one rank, with its count."""
+    served = seen.text[READY.search(seen.text).end() :]
+    lines = Counter(
+        (phase, tuple(map(int, shape))) for phase, *shape in PASS.findall(served)
+    )
+    recorded = Counter()
+    for event in seen.recorded.of(BucketUsed):
+        recorded[event.phase, event.executed or event.bucket] += event.count
+    log = Counter({key: count / seen.num_ranks for key, count in lines.items()})
+    own = Counter({key: count / seen.num_ranks for key, count in recorded.items()})
+    text = ", ".join(
+        f"{int(sum(n for (phase, _), n in own.items() if phase == name))} {name}"
+        for name in ("prompt", "decode")
+    )
+    return Verdict(log == own and own.total() > 0, text)
+
+
+def same_graphs(seen):
+    """Graphs: memory that the log states, and the parts that were recorded."""
+    parts = sum(
+        event.memory_bytes or 0
+        for event in seen.recorded.of(GraphCaptured)
+        if not event.rank
+    )
+    count = sum(not event.rank for event in seen.recorded.of(GraphCaptured))
+    allocated = {
+        side.summary["memory"]["warmup_allocated_bytes"]
+        for side in (seen.log, seen.recorded)
+    }
+    if seen.skips:
+        return Verdict(not count, "none")
+    total = max(allocated)
+    holds = max(allocated) - min(allocated) <= 1e-3 * total and parts == total
+    return Verdict(holds, f"{count} graphs, {parts / 2**20:.0f} MiB")
+
+
+def same_failure(seen):
+    """The bucket in which it failed is that of the last line; both have the cause."""
+    lines = steps_of(seen.text)
+    names = ("kind", "phase", "bucket", "needed_bytes")
+    log, recorded = (
+        {name: (side.summary["failure"] or {}).get(name) for name in names}
+        for side in (seen.log, seen.recorded)
+    )
+    finished = sum(
+        step.is_finished is not False for step in seen.recorded.of(WarmupStep)
+    )
+    last = lines[-1] if lines else None
+    holds = (
+        log == recorded
+        and (recorded["phase"], tuple(recorded["bucket"] or ())) == last
+        and finished == len(lines) - 1
+    )
+    return Verdict(
+        holds,
+        f"{recorded['kind']} in {recorded['phase']} {recorded['bucket']} after "
+        f"{finished} buckets, {(recorded['needed_bytes'] or 0) >> 20} MiB",
+    )
+
+
+def same_status(seen):
+    """The exit status with the plugin is that without."""
+    before, after = seen.plain["status"], seen.watched["status"]
+    return Verdict(before == after, f"{before} and {after}")
 
 
 def every_bucket_has_a_time(seen):
@@ -155,7 +255,7 @@ def phases_add_up(seen):
         abs(told - added) <= limit for told, added in pairs
     )
     added = ", ".join(f"{seconds:.2f}" for seconds in sums)
-    return Verdict(holds, f"{added} s in phases; the log says {said} s")
+    return Verdict(holds, f"{added} s, log {', '.join(map(str, said))} s")
 
 
 def _phase_sum(side, rank):
@@ -236,17 +336,30 @@ def few_objects(seen):
 
 def same_summaries(seen):
     """Wherever the log knows the value."""
-    found = differences(seen.log.summary, seen.recorded.summary)
+    log = dict(seen.log.summary)
+    # The lines of a strategy name the settings that nobody set, too.
+    unset = set(log.pop("defaults", ()))
+    log["config"] = {k: v for k, v in log["config"].items() if k not in unset}
+    found = differences(log, seen.recorded.summary)
     return Verdict(not found, "; ".join(found)[:2000] or "no difference")
 
 
 CHECKS = {
-    "the recorded buckets are the log's": same_buckets,
-    "every bucket has a time": every_bucket_has_a_time,
-    "phases add up to `Warmup finished in`": phases_add_up,
-    "misses are the log's": same_misses,
-    "moves of the defragmenter are the log's": same_moves,
-    "tokens are those without the plugin": same_tokens,
+    "buckets": same_buckets,
+    "order of buckets": same_order,
+    "a time for each": every_bucket_has_a_time,
+    "phases and `Warmup finished in`": phases_add_up,
+    "graphs": same_graphs,
+    "passes while serving": same_passes,
+    "misses": same_misses,
+    "moves of the defragmenter": same_moves,
+    "tokens": same_tokens,
     "objects for the collector": few_objects,
-    "summaries are equal": same_summaries,
+    "figures of the summary": same_summaries,
 }
+FAILURE_CHECKS = {"failure": same_failure, "exit status": same_status}
+
+
+def checks_of(seen):
+    """Title to check, as far as they mean something for this start."""
+    return FAILURE_CHECKS if seen.fails else CHECKS

@@ -3,7 +3,7 @@
 Runs in the environment of the engine, so it uses nothing of this project. Its argument
 is JSON: `engine` (arguments of `LLM`), `batches` (lists of [prompt length, tokens to
 generate]), `result` (a file for the tokens, and for the number of objects that the
-garbage collector of this process knows).
+garbage collector of this process visits), `freezes` (keep it from what was imported).
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ def main():
     import habana_frameworks.torch  # noqa: F401
     from vllm import LLM, SamplingParams
 
+    if asked["freezes"]:
+        gc.collect()
+        gc.freeze()
     llm = LLM(
         load_format="dummy",
         skip_tokenizer_init=True,

@@ -186,7 +186,7 @@ def test_nothing_to_run_is_a_usage_error(tmp_path):
 
 def test_an_environment_without_vllm_gets_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(launch.facts, "is_installed", lambda name: False)
-    with pytest.raises(InputError, match="vLLM is not installed in the environment of"):
+    with pytest.raises(InputError, match="No vLLM is installed in the environment of"):
         launch.vllm_command(str(tmp_path / "python"))
 
 

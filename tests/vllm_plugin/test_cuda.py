@@ -18,12 +18,9 @@ from tests.vllm_plugin.listening import (
     watch_class,
 )
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.vllm_plugin import (
-    cuda_graphs,
-    cuda_worker,
-    device,
-    engine_core,
-)
+from warmup_insights.vllm_plugin import device, engine_core
+from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
+from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
 
 MIB = 2**20
 

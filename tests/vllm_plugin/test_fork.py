@@ -6,14 +6,12 @@ from types import SimpleNamespace
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from tests.vllm_plugin.running import executions
-from warmup_insights.vllm_plugin import (
-    device,
-    hpu_buckets,
-    hpu_memory,
-    hpu_scenarios,
-    hpu_serving,
-    hpu_warmup,
-)
+from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
+from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
+from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
+from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
+from warmup_insights.vllm_plugin.hpu import warmup as hpu_warmup
 
 MIB = 2**20
 PROMPT, DECODE = SimpleNamespace(is_prompt=True), SimpleNamespace(is_prompt=False)

@@ -12,6 +12,8 @@ import pytest
 from tests.vllm_plugin.running import start_standin
 from warmup_insights.vllm_plugin import engine_core
 
+pytestmark = pytest.mark.long
+
 PATIENCE_S = 60
 
 

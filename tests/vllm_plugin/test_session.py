@@ -11,7 +11,6 @@ from warmup_insights.model.events import Note
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Outcome
-from warmup_insights.vllm_plugin.session import kind_of_failure
 from warmup_insights.vllm_plugin.settings import VARIABLES, read_settings
 
 
@@ -57,19 +56,6 @@ def test_a_failure_keeps_the_figures_of_its_text():
     (failure,) = of_kind(events, "failure")
     assert (failure.needed_bytes, failure.free_bytes) == (18 * GIB, 9 * GIB)
     assert failure.max_model_len == 262144
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("torch.OutOfMemoryError: CUDA out of memory", "out_of_memory"),
-        ("RuntimeError: PT_DEVMEM Allocation failed for size", "out_of_memory"),
-        ("ValueError: No available memory for the cache blocks", "no_kv_cache"),
-        ("KeyError: 'x'", "error"),
-    ],
-)
-def test_kinds_of_failures(text, kind):
-    assert kind_of_failure(text) == kind
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

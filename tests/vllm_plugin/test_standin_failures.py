@@ -92,10 +92,10 @@ def test_failures_name_the_phase(place, phase, tmp_path):
 @pytest.mark.parametrize(
     ("broken", "target", "kind"),
     [
-        ("hpu_scenarios:scenario_bucket", "_prepare_dummy_scenario", None),
-        ("hpu_buckets:buckets_of", "generate_prompt_buckets", "buckets_generated"),
-        ("hpu_scenarios:checked_shape", "_check_config", None),
-        ("hpu_memory:_note_budget", "determine_available_memory", "memory_budget_set"),
+        ("hpu.scenarios:scenario_bucket", "_prepare_dummy_scenario", None),
+        ("hpu.buckets:buckets_of", "generate_prompt_buckets", "buckets_generated"),
+        ("hpu.scenarios:checked_shape", "_check_config", None),
+        ("hpu.memory:_note_budget", "determine_available_memory", "memory_budget_set"),
     ],
 )
 def test_an_error_of_ours_takes_off_the_hook_and_nothing_else(

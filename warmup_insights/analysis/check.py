@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from warmup_insights.analysis.compare import Comparability
+from warmup_insights.analysis.compare import START_GROUPS, Comparability
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -23,7 +23,7 @@ from warmup_insights.model.figures import (
     phase_figure,
     resolution,
 )
-from warmup_insights.model.summary import SCHEMA, RunSummary
+from warmup_insights.model.summary import SCHEMA, STARTS, RunSummary
 from warmup_insights.units import parse_bytes, parse_duration
 
 Side = Literal["max", "min"]
@@ -43,6 +43,7 @@ SHORT_NAMES: dict[str, str] = {
     "concurrency": "max_concurrency",
     "captured": "captured_percent",
     "misses": "misses",
+    "runtime-compiles": "runtime_compiles",
     "unlogged": "unlogged_s",
 }
 """Names of options (`--max-warmup`) to names of figures."""
@@ -63,6 +64,8 @@ class Limit:
     text: str
     is_relative: bool = False
     is_percent: bool = False
+    start: str | None = None
+    """The kind of start that it is for; None for every one."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,18 @@ class CheckResult:
 def parse_limit(name: str, side: Side, text: str) -> Limit:
     """A limit from what a user wrote: `600 s`, `12 GiB`, `100`, `+10%`, `-30 s`.
 
-    With a sign it is relative to the baseline. Names are those of the figures of a
+    With a sign it is relative to the baseline; with a kind of start before it (`warm:60 s`)
+    it holds for starts of that kind alone. Names are those of the figures of a
     summary (`warmup_s`), the short ones of `SHORT_NAMES`, `phase:NAME` for the seconds
     of a phase, or `bench_KEY` for a benchmark figure.
 
     Raises:
         InputError: there is no such figure, or the value cannot be read.
     """
+    kind, colon, rest = text.partition(":")
+    if colon:
+        limit = parse_limit(name, side, rest)
+        return replace(limit, text=text, start=_start(f"--{side}-{name}", kind))
     known = SHORT_NAMES.get(name, name)
     unit = _unit(known)
     match = _NUMBER.fullmatch(text.strip())
@@ -123,8 +131,8 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
     if suffix == "%" and (is_relative or unit != "percent"):
         if not is_relative:
             raise InputError(
-                f"--{side}-{name} {text}: a percentage of the baseline needs a sign, "
-                f"such as +{match[1]}%"
+                f"--{side}-{name} {text} is a percentage of the baseline without a sign; "
+                f"write it as +{match[1]}%"
             )
         return Limit(known, side, float(match[1]), text, True, True)
     try:
@@ -132,6 +140,17 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
     except ValueError:
         raise InputError(_unreadable(side, name, text, unit)) from None
     return Limit(known, side, value, text, is_relative)
+
+
+def _start(option: str, text: str) -> str:
+    kind = text.strip().replace("-", " ")
+    if kind not in STARTS:
+        known = ", ".join(name.replace(" ", "-") for name in STARTS)
+        raise InputError(
+            f"{option} {text[:40]!r} is no kind of start; use one of {known}, such as "
+            "warm:60s"
+        )
+    return kind
 
 
 def _value(number: str, suffix: str, unit: Unit) -> float:
@@ -188,10 +207,20 @@ def check_run(
         None if baseline is None else baseline.run_id,
         (
             *_failure(summary),
-            *(_check(limit, summary, baseline) for limit in limits),
+            *(_check(limit, summary, baseline) for limit in _for(summary, limits)),
         ),
         _serving_end(summary),
     )
+
+
+def _for(summary: RunSummary, limits: Sequence[Limit]) -> list[Limit]:
+    """The limits that hold for this kind of start; of a figure with none of these the
+    first, so that a start without a limit does not pass."""
+    kind = summary.start.kind
+    known = [each for each in limits if each.start is None or each.start == kind]
+    covered = {each.name for each in known}
+    rest = {each.name: each for each in reversed(limits) if each.name not in covered}
+    return [*known, *rest.values()]
 
 
 def _serving_end(summary: RunSummary) -> str | None:
@@ -232,7 +261,10 @@ def _check(
     value = figure.read(summary)
     base = figure.read(baseline) if baseline is not None else None
     bound = _bound(limit, base)
-    reason = _unknown(figure, summary, "run")
+    reason = _other_start(limit, summary) or _unknown(figure, summary, "run")
+    if reason is None and limit.is_relative and baseline is not None:
+        fit = Comparability(baseline, summary)
+        reason = fit.start_reason if figure.group in START_GROUPS else None
     if reason is None and limit.is_relative and baseline is not None:
         reason = _unknown(figure, baseline, "baseline")
     outcome = "unknown"
@@ -250,6 +282,15 @@ def _check(
         outcome,
         reason or "",
     )
+
+
+def _other_start(limit: Limit, summary: RunSummary) -> str | None:
+    kind = summary.start.kind
+    if limit.start is None or limit.start == kind:
+        return None
+    if kind is None:
+        return "the run does not show which kind of start it was"
+    return f"no limit is given for a {kind} start"
 
 
 def _unknown(figure: Figure, summary: RunSummary, which: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a reader wants of a start and its log does not hold, with the switch that logs it."""
+"""What matters of a start and its log does not hold, with the switch that logs it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from warmup_insights.analysis.words import BUCKETS, phase_words, progress_text
 from warmup_insights.model.figures import BY_NAME, contradictory, graph_memory_bytes
 from warmup_insights.model.summary import (
     Contradiction,
@@ -19,28 +21,18 @@ from warmup_insights.units import (
 )
 
 LIMIT = 12
-BUCKETS = "buckets"
-"""The stretches in which buckets run or get graphs, as one."""
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
-_WORDS = {
-    "import": "importing modules", "configure": "configuring the engine",
-    "start_workers": "starting workers", "start_engine": "starting the engine",
-    "init_worker": "initialising workers", "load_model": "loading the model",
-    "distributed_init": "connecting the ranks", "load_weights": "loading weights",
-    "download": "downloading weights", "profile_run": "the profiling run",
-    "graph_memory_profile": "estimating graph memory",
-    "kv_cache": "allocating the KV cache", "compile": "compilation",
-    "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
-    "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
-    "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",
-    "decode": "decode buckets",
-    "defrag_warmup": "warming the defragmenter",
-}  # fmt: skip
+_ANNOUNCED = re.compile(
+    r"(?:RuntimeError: )?Engine core initialization failed|EngineCore failed to start|"
+    r"WorkerProc (?:failed to start|hit an exception)|Application startup failed"
+)
+"""What only states that something failed."""
 _OTHER_RANK = " (other rank)"
 _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
 }  # fmt: skip
+MAX_CAUSE = 200
 SHORTEST_S = 0.1
 """Time between the first line and the last of a start-up that says anything of it."""
 
@@ -92,31 +84,60 @@ def _outcome(summary: RunSummary) -> str:
     if summary.failure is not None:
         return f"failed{after}: {cause_text(summary.failure)}"
     if summary.status == "running":
-        step = summary.progress
-        place = f", bucket {step.index} of {step.total}" if step.total else ""
-        return f"running{after.replace('after', 'for')}: {step.stage}{place}"
+        return (
+            f"running{after.replace('after', 'for')}: {progress_text(summary.progress)}"
+        )
     without = " without a warm-up" if summary.status == "skipped" else ""
-    if summary.time.ready_at is not None:
-        return f"ready{after}{without}" if after else "the server got ready"
+    stated = _stated_text(summary)
+    if summary.time.ready_at is not None or summary.progress.stage == "ready":
+        if not after or summary.time.ready_at is None:
+            return f"the server got ready{without}{stated and f'; {stated}'}"
+        return f"ready{after}{without or _kind(summary)}"
     if without:
         return "time to ready is not stated; the warm-up was skipped"
-    warmup = BY_NAME["warmup_s"].trusted(summary)
-    if warmup:
-        took = format_duration(warmup)
-        return f"time to ready is not stated; the engine states {took} for its warm-up"
+    if stated and (not after or BY_NAME["warmup_s"].trusted(summary)):
+        return f"time to ready is not stated; {stated}"
     if summary.status == "finished":
         return f"time to ready is not stated; the warm-up ended{after}"
-    return "the log has no line that the server was ready"
+    if summary.serving is not None and summary.serving.end is not None:
+        return f"stopped{after}, before the log has a line that the server was ready"
+    stage = progress_text(summary.progress)
+    ends = "" if summary.progress.stage == "starting" else f"; it ends with {stage}"
+    return f"the log has no line that the server was ready{ends}"
+
+
+def _stated_text(summary: RunSummary) -> str:
+    """The time that the engine states for its warm-up, else for its initialisation."""
+    warmup, init = summary.time.warmup_s, summary.time.engine_init_s
+    if warmup:
+        return f"the engine states {format_duration(warmup)} for its warm-up"
+    if init:
+        return f"the engine states {format_duration(init)} for its initialisation"
+    return ""
+
+
+def _kind(summary: RunSummary) -> str:
+    words = summary.start.words
+    return f", a {words} start" if words is not None else ""
 
 
 def cause_text(failure: FailureFacts) -> str:
     """What ended a start, and the bucket in which, where one was running."""
     cause = _ENDS.get(failure.kind)
     if cause is None:
-        cause = failure.message.strip()[:200] or "an error"
+        cause = _shortened(failure.message.strip()) or "an error"
+        if _ANNOUNCED.match(cause):
+            cause = f"the log does not hold the cause ({cause})"
     if failure.kind == "no_kv_cache":
         return cause
     return f"{cause}{_where(failure)}"
+
+
+def _shortened(message: str) -> str:
+    """A message that fits into a sentence, without a full stop of its own."""
+    if len(message) <= MAX_CAUSE:
+        return message.rstrip(".")
+    return f"{message[:MAX_CAUSE].rpartition(' ')[0] or message[:MAX_CAUSE]} ..."
 
 
 def _where(failure: FailureFacts) -> str:
@@ -142,6 +163,10 @@ def largest_phase_text(summary: RunSummary) -> str:
     """The largest phase with its seconds and its share, and the time that no line of the
     log covers where that is more; empty where nothing is known."""
     found, wall = largest_phase(summary), BY_NAME["wall_s"].trusted(summary)
+    if summary.time.is_excerpt and summary.time.engine_init_s:
+        took = BY_NAME["graph_capture_s"].trusted(summary) or 0.0
+        is_most = 2 * took > summary.time.engine_init_s
+        return f"{format_duration(took)} went into capturing graphs" if is_most else ""
     if not wall or wall < SHORTEST_S:
         return ""
     lost = BY_NAME["unlogged_s"].trusted(summary) or 0.0
@@ -161,13 +186,6 @@ def largest_phase_text(summary: RunSummary) -> str:
         of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
     is_more = max(lost, cut) > seconds
     return f"{of} went into {words}{', ' + rest if rest and is_more else ''}"
-
-
-def phase_words(name: str) -> str:
-    """A phase of the start-up in a sentence."""
-    if name == BUCKETS:
-        return "warming buckets"
-    return _WORDS.get(name) or name.replace("_", " ")
 
 
 def _bucket_words(summary: RunSummary) -> str:
@@ -231,8 +249,8 @@ def serving_sentences(summary: RunSummary) -> list[str]:
     """What happened after the server was ready; empty where nothing is stated."""
     serving, graphs = summary.serving, summary.graphs
     found = [
-        (len(summary.misses), "shape that no bucket covers",
-         "shapes that no bucket covers"),
+        (len(summary.misses), "shape that was not warmed up",
+         "shapes that were not warmed up"),
         (len(graphs.lazy) if graphs else 0, "graph captured", "graphs captured"),
         (len(serving.jit) if serving else 0, "kernel compiled", "kernels compiled"),
         (len(serving.sleeps) if serving else 0, "sleep or wake-up",
@@ -305,6 +323,12 @@ def _captures(summary: RunSummary) -> Iterator[str]:
                 f"The log states {part.captured_reported} {phase} graphs were captured, "
                 "but that number is the length of the bucket list."
             )
+        if part.spikes and part.spikes_s:
+            yield (
+                f"{_count(part.spikes, f'{phase} bucket')} took a multiple of the time of "
+                f"neighbours, {format_duration(part.spikes_s)} more in all: most likely "
+                "compilations, which those reused."
+            )
         budget, used = part.graph_budget_bytes, part.graph_used_bytes
         if budget and used is not None and used > 1.05 * budget:
             yield (
@@ -322,15 +346,15 @@ def _coverage(summary: RunSummary) -> Iterator[str]:
             yield f"{part.omitted} {phase} buckets were made and dropped again."
     if summary.misses:
         yield (
-            f"{len(summary.misses)} bucket misses while serving (shapes that no bucket "
-            "covers); each costs a compilation the first time."
+            f"{len(summary.misses)} bucket misses while serving (shapes that were not "
+            "warmed up); each costs a compilation the first time."
         )
 
 
 def _time(summary: RunSummary) -> Iterator[str]:
     times = summary.time
     wall, unlogged = times.wall_s, times.unlogged_s
-    if wall and unlogged and unlogged > 0.1 * wall:
+    if wall and wall >= SHORTEST_S and unlogged and unlogged > 0.1 * wall:
         yield (
             f"{format_duration(unlogged)} of {format_duration(wall)} "
             f"({format_percent(100 * unlogged / wall)}) is unlogged time: no line explains it."

@@ -131,8 +131,8 @@ def setting_name(text: str) -> str:
     if _VARIABLE.fullmatch(name):
         return name
     raise SettingError(
-        f"{text[:60]!r} is neither an engine option, such as max_num_seqs, nor an "
-        "engine variable, such as VLLM_GRAPH_RESERVED_MEM"
+        f"{text[:60]!r} is no setting; use an engine option, such as "
+        "max_num_seqs, or an engine variable, such as VLLM_GRAPH_RESERVED_MEM"
     )
 
 

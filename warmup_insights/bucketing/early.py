@@ -124,7 +124,7 @@ def _ranges(settings: BucketingSettings, phase: Phase) -> tuple[_Range, _Range]:
 def _linear(parameters: tuple[int, ...], name: str) -> list[int]:
     smallest, step, largest = parameters
     if smallest == 0:
-        raise SettingError(f"{name}_MIN=0 never ends in this version; use 1 or more.")
+        raise SettingError(f"{name}_MIN=0 never ends in this version; use 1 or more")
     return linear_range(smallest, step, largest, name=name)
 
 
@@ -153,8 +153,8 @@ def _contexts(
         return
     if reach < 0 or (reach == 1 and not reaches_last):
         raise SettingError(
-            f"vllm-gaudi {settings.engine_version} fails at the query length {query_len} "
-            f"with max_model_len={settings.max_model_len}; try another max_model_len."
+            f"Version {settings.engine_version} fails at the query length {query_len} "
+            f"with max_model_len={settings.max_model_len}; try another max_model_len"
         )
     count = log2_up(reach) + 1
     for index in range(1, count + 1) if reaches_last else range(count):

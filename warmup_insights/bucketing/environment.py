@@ -141,7 +141,7 @@ def read_strategy(
         return switched, (note,) if "VLLM_BUCKETING_STRATEGY" in env else ()
     if chosen not in _STRATEGIES:
         raise SettingError(
-            f"VLLM_BUCKETING_STRATEGY={chosen!r} is not one of exp, lin, pad."
+            f"VLLM_BUCKETING_STRATEGY={chosen!r} is unknown; use exp, lin or pad"
         )
     if exponential is None:
         return _STRATEGIES[chosen], ()
@@ -164,13 +164,13 @@ def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _REQUIRED and name not in _OPTIONAL:
             raise SettingError(
                 f"{name}={limits[name]!r} is not an input of bucketing; the inputs are "
-                f"{', '.join(_REQUIRED + _OPTIONAL)}."
+                f"{', '.join(_REQUIRED + _OPTIONAL)}"
             )
     for name in _REQUIRED:
         if limits.get(name) is None:
             ours = "num_kv_blocks" if name == "num_hpu_blocks" else name
             raise SettingError(
-                f"{ours} is missing; give it as an option or in the inputs."
+                f"{ours} is missing; give it as an option or in the inputs"
             )
     limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
     return {name: value for name, value in limits.items() if value is not None}
@@ -186,7 +186,7 @@ def _prefill_seqs(
     if count < 1:
         raise SettingError(
             f"VLLM_PROMPT_BS_BUCKET_MAX={count} is too small; a prefill takes at least "
-            "1 sequence."
+            "1 sequence"
         )
     return count
 

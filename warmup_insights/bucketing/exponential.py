@@ -43,7 +43,9 @@ def exponential_range(
     if limit == 1 or (count < 2 and not rules.early):
         return [largest]
     if count < 2:
-        raise SettingError(f"{name}: max={largest} is too small for this version.")
+        raise SettingError(
+            f"{name}: max={largest} is too small for this version; raise it"
+        )
     is_apart = smallest == 0 or (smallest == 1 and rules.keeps_one)
     first = step if is_apart else smallest
     reach = largest / limit if half_linear else largest
@@ -57,7 +59,7 @@ def exponential_range(
         rounded[-1] = largest
     if rules.early:
         if (largest - first) // step >= MAX_RANGE_VALUES:
-            raise SettingError(f"{name}: max={largest} is too large for step={step}")
+            raise SettingError(f"{name}: max={largest} is too large; raise step={step}")
         rounded = _spread(exact, rounded, set(range(first, largest + 1, step)))
     if half_linear:
         stride = (largest - reach) / (limit - count)
@@ -79,7 +81,7 @@ def _check(smallest: int, step: int, largest: int, limit: int, name: str) -> Non
         least = 0 if word in ("min", "max") else 1
         if value < least:
             raise SettingError(
-                f"{name}: {word}={value} is too small; use {least} or more."
+                f"{name}: {word}={value} is too small; use {least} or more"
             )
 
 
@@ -114,7 +116,7 @@ def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
     if budget == 1:
         raise SettingError(
             "max_num_batched_tokens=1 gives the exponential prompt query range "
-            "a limit of 0 values; use at least 2."
+            "a limit of 0 values; use at least 2"
         )
     rules = settings.rules
     reads_one = settings.overrides.get("VLLM_PROMPT_QUERY_BUCKET_MIN") == 1

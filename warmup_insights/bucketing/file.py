@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 
 MAX_LINE_LENGTH = 200_000
 MAX_RANGE_ELEMENTS = 10_000  # the engine leaves longer ranges unread
@@ -67,9 +67,9 @@ def open_bucket_lines(path: str | Path) -> Iterator[str]:
                 while line and not line.endswith("\n"):
                     line = stream.readline(MAX_LINE_LENGTH)
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8.") from None
+        raise InputError(f"{path} is no text in UTF-8; convert it") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise cannot_read(path, error) from error
 
 
 def parse_bucket_lines(lines: Iterable[str], name: str) -> BucketFile:
@@ -87,7 +87,7 @@ def parse_bucket_lines(lines: Iterable[str], name: str) -> BucketFile:
         if total > MAX_BUCKETS_PER_FILE:
             raise InputError(
                 f"{name}:{number}: the file has more than {MAX_BUCKETS_PER_FILE} "
-                "buckets; use larger steps."
+                "buckets; use larger steps"
             )
         if buckets:
             parsed.append(FileLine(number, buckets))
@@ -118,7 +118,7 @@ def parse_bucket_line(line: str, where: str) -> tuple[Bucket, ...]:
     """
     if len(line) > MAX_LINE_LENGTH:
         raise InputError(
-            f"{where}: the line is longer than {MAX_LINE_LENGTH} characters."
+            f"{where}: the line is longer than {MAX_LINE_LENGTH} characters; divide it"
         )
     if is_blank_line(line):
         return ()
@@ -129,7 +129,7 @@ def parse_bucket_line(line: str, where: str) -> tuple[Bucket, ...]:
     if count > MAX_BUCKETS_PER_LINE:
         raise InputError(
             f"{where}: the line stands for {count} buckets, more than "
-            f"{MAX_BUCKETS_PER_LINE}; use larger steps or several lines."
+            f"{MAX_BUCKETS_PER_LINE}; use larger steps or several lines"
         )
     return tuple(Bucket(*values) for values in itertools.product(*fields))
 
@@ -234,7 +234,7 @@ class _LineReader:
     def _fail(self, problem: str) -> NoReturn:
         raise InputError(
             f"{self._where}: {problem}; a line is (batch size, query length, blocks) "
-            "of numbers, [lists] or range(start, stop, step)."
+            "of numbers, [lists] or range(start, stop, step)"
         )
 
 
@@ -253,8 +253,8 @@ def format_bucket_file(prompt: Iterable[Bucket], decode: Iterable[Bucket]) -> st
         for bucket in buckets:
             if (bucket.query_len == 1) is not is_decode:
                 raise InputError(
-                    f"The {phase} bucket {tuple(bucket)} cannot be written: a bucket "
-                    "file takes query length 1, and nothing else, for decode."
+                    f"The {phase} bucket {tuple(bucket)} cannot be written; a bucket "
+                    "file takes query length 1, and nothing else, for decode"
                 )
     lines = ["# (batch_size, query_len, num_blocks); query_len 1 is decode"]
     lines.append(f"# {len(prompts)} prompt buckets")

@@ -232,10 +232,10 @@ class PhaseDraft:
             drop.condition for drop in self._dropped.values() if not drop.replaced_by
         )
         if not broken:
-            return f"No {self._phase} bucket is given{source}; add at least one."
+            return f"No {self._phase} bucket is given{source}; add at least one"
         text, count = broken.most_common(1)[0]
         because = {condition.text: condition.because for condition in self._conditions}
         return (
             f"No {self._phase} bucket is left of {broken.total()}: {count} break "
-            f"{text} with {because[text]}{source}."
+            f"{text} with {because[text]}{source}; change one of these"
         )

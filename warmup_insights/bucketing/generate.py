@@ -62,7 +62,7 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         settings.bucket_file or rules.names_strategies
     ):
         raise SettingError(
-            f"vllm-gaudi {settings.engine_version} has no padding-aware strategy; choose "
+            f"Version {settings.engine_version} has no padding-aware strategy; choose "
             "exp or lin, or a version from v0.20.0rc0 on"
         )
     with _collector_paused():
@@ -176,7 +176,7 @@ def _offer_product(
         )
         raise SettingError(
             f"The {phase} ranges make {count} candidates, more than {MAX_CANDIDATES}; "
-            f"raise a step ({names})."
+            f"raise a step ({names})"
         )
     edge = blocks[-1] if phase == "prompt" and settings.has_edge_contexts else None
     for batch_size in batch_sizes:

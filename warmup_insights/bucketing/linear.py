@@ -41,7 +41,7 @@ def linear_range(
     if not values:
         raise SettingError(
             f"{name}_MIN={smallest}, {name}_STEP={step} and {name}_MAX={largest} leave "
-            "no value: no multiple of the step lies between the bounds."
+            "no value; put a multiple of the step between the bounds"
         )
     return values
 

@@ -196,7 +196,7 @@ def check_shape(phase: Phase, shape: Sequence[int]) -> Bucket:
     if not is_shape or (phase == "decode" and numbers[1] != 1):
         expected = "[batch, query, blocks]" if phase == "prompt" else "[batch, blocks]"
         raise InputError(
-            f"The {phase} shape {list(shape)} is not {expected} of whole numbers."
+            f"The {phase} shape {list(shape)} cannot be used; write {expected} in whole numbers"
         )
     return Bucket(*numbers)
 
@@ -290,7 +290,7 @@ def walk_decode(
     if not seq_lens or min(seq_lens) < 0 or num_tokens < 0:
         raise InputError(
             f"A walk of {num_tokens} tokens from the lengths {list(seq_lens)[:8]} is not "
-            "possible; give at least one length, and nothing negative."
+            "possible; give at least one length, and nothing negative"
         )
     steps: list[WalkStep] = []
     token = 1

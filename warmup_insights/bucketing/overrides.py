@@ -29,7 +29,7 @@ def read_integer(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise SettingError(
-            f"{name}={text[:40]!r} is not a whole number; set it to digits only or unset it."
+            f"{name}={text[:40]!r} is not a whole number; set it to digits only or unset it"
         ) from None
 
 
@@ -51,7 +51,7 @@ def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
         smallest = 1 if match[3] in _AT_LEAST_ONE else 0
         if value < smallest:
             raise SettingError(
-                f"{name}={value} is too small; it must be at least {smallest}."
+                f"{name}={value} is too small; it must be at least {smallest}"
             )
         overrides[name] = value
     return overrides
@@ -95,20 +95,20 @@ def check_range(parameters: tuple[int, ...], name: str) -> None:
     """
     smallest, step, largest = parameters[:3]
     if step < 1:
-        raise SettingError(f"{name}_STEP={step} is too small; it must be at least 1.")
+        raise SettingError(f"{name}_STEP={step} is too small; it must be at least 1")
     if smallest < 0:
-        raise SettingError(f"{name}_MIN={smallest} is negative; use 0 or more.")
+        raise SettingError(f"{name}_MIN={smallest} is negative; use 0 or more")
     if smallest > largest:
         raise SettingError(
             f"{name}_MIN={smallest} is above {name}_MAX={largest}; lower the minimum or "
             "raise the maximum (unset, both follow from the engine's limits: "
-            "max_num_seqs, max_num_batched_tokens, max_model_len, block_size)."
+            "max_num_seqs, max_num_batched_tokens, max_model_len, block_size)"
         )
     if (largest - smallest) // step >= MAX_RANGE_VALUES:
         raise SettingError(
             f"{name}_STEP={step} between {name}_MIN={smallest} and "
             f"{name}_MAX={largest} gives more than {MAX_RANGE_VALUES} values; "
-            "raise the step."
+            "raise the step"
         )
 
 

@@ -46,7 +46,7 @@ def parse_lengths(lines: Iterable[str], name: str) -> LengthDistribution:
     counts: Counter[int] = Counter()
     for number, line in enumerate(lines, 1):
         if number > MAX_LINES:
-            raise InputError(f"{name} has more than {MAX_LINES} lines; use counts.")
+            raise InputError(f"{name} has more than {MAX_LINES} lines; use counts")
         words = line.split("#", 1)[0].replace(",", " ").split()
         if not words:
             continue
@@ -54,16 +54,18 @@ def parse_lengths(lines: Iterable[str], name: str) -> LengthDistribution:
             word.isascii() and word.isdigit() and len(word) < 10 for word in words
         ):
             raise InputError(
-                f"{name}:{number}: expected a length in tokens, or a length and a "
-                f"count, found {line.strip()[:40]!r}."
+                f"{name}:{number}: {line.strip()[:40]!r} is no length; write one in tokens, "
+                "or a length and a count"
             )
         length = int(words[0])
         if length < 1:
-            raise InputError(f"{name}:{number}: the length {length} is not above 0.")
+            raise InputError(
+                f"{name}:{number}: the length {length} is too small; use 1 or more"
+            )
         counts[length] += int(words[1]) if len(words) == 2 else 1
     weights = tuple((length, float(count)) for length, count in sorted(counts.items()))
     if not any(weight for _, weight in weights):
-        raise InputError(f"{name} holds no length; write one number of tokens a line.")
+        raise InputError(f"{name} holds no length; write one number of tokens a line")
     return LengthDistribution(name, weights, is_assumed=False)
 
 

@@ -68,10 +68,11 @@ def padding_aware_range(
 
 def _check_padding(pad_max: int, pad_percent: int, name: str) -> None:
     if pad_max < 0:
-        raise SettingError(f"{name}_PAD_MAX={pad_max} is negative; use 0 or more.")
+        raise SettingError(f"{name}_PAD_MAX={pad_max} is negative; use 0 or more")
     if not 0 <= pad_percent <= MAX_PAD_PERCENT:
         raise SettingError(
-            f"{name}_PAD_PERCENT={pad_percent} is outside of 0 to {MAX_PAD_PERCENT}."
+            f"{name}_PAD_PERCENT={pad_percent} is no usable share; use 0 to "
+            f"{MAX_PAD_PERCENT}"
         )
 
 

@@ -48,12 +48,11 @@ class SlidingWindow:
         if self.slice_size < 1:
             raise SettingError(
                 f"PT_HPU_SDPA_BC_FACTOR={self.slice_size} is too small; "
-                "it must be at least 1."
+                "it must be at least 1"
             )
         if self.threshold < 0:
             raise SettingError(
-                f"VLLM_FUSEDSDPA_SLIDE_THLD={self.threshold} is negative; "
-                "use 0 or more."
+                f"VLLM_FUSEDSDPA_SLIDE_THLD={self.threshold} is negative; use 0 or more"
             )
 
 
@@ -101,14 +100,14 @@ class BucketingSettings:
             _check_limit(name, getattr(self, name), smallest)
         if self.strategy not in ("exp", "lin", "pad"):
             raise SettingError(
-                f"VLLM_BUCKETING_STRATEGY={self.strategy!r} is not one of exp, lin, pad."
+                f"VLLM_BUCKETING_STRATEGY={self.strategy!r} is unknown; use exp, lin or pad"
             )
         chunk = self.mamba_chunk_size
         is_checked = chunk and self.rules.checks_chunks
         if is_checked and self.max_num_batched_tokens % chunk:
             raise SettingError(
-                f"max_num_batched_tokens={self.max_num_batched_tokens} is not a multiple "
-                f"of mamba_chunk_size={chunk}."
+                f"max_num_batched_tokens={self.max_num_batched_tokens} is no multiple of "
+                f"mamba_chunk_size={chunk}; change one of them"
             )
 
     @property
@@ -153,6 +152,8 @@ class BucketingSettings:
 
 def _check_limit(name: str, value: object, smallest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise SettingError(f"{name}={value!r} is not a whole number.")
+        raise SettingError(
+            f"{name}={value!r} is no whole number; use {smallest} or more"
+        )
     if value < smallest:
-        raise SettingError(f"{name}={value} is too small; use {smallest} or more.")
+        raise SettingError(f"{name}={value} is too small; use {smallest} or more")

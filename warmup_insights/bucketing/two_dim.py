@@ -192,5 +192,5 @@ def _product(settings: TwoDimSettings, phase: Phase) -> tuple[Bucket2D, ...]:
 def _read_limit(inputs: Mapping[str, Any], name: str) -> int:
     value = inputs.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SettingError(f"{name}={value!r} is not a whole number above 0.")
+        raise SettingError(f"{name}={value!r} is no whole number; use 1 or more")
     return value

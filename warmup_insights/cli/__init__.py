@@ -27,8 +27,9 @@ COMMANDS = {
     "plan": "Predict what other memory settings would give, from one finished run.",
     "advise": "Find what to change about a run, with the numbers behind it.",
     "check": "Check a run against limits; exit code 1 when one does not hold.",
-    "export": "Write one run as JSON, CSV or Markdown.",
+    "export": "Write runs for other tools: JSON, CSV, Parquet, traces, metrics, spans.",
     "report": "Write runs as one HTML file that opens anywhere.",
+    "doctor": "Check on this machine that what is read of a device is right.",
     "buckets": "Generate, look up, lint and compare buckets without an engine.",
     "prune": "Remove old runs, or the runs named, and give their space back.",
 }

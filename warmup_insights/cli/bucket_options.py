@@ -27,7 +27,7 @@ from warmup_insights.cli.options import (
     read_assignments,
     setting_options,
 )
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 
 MAX_SETTINGS_BYTES = 16 * 1024 * 1024
 _DEFAULT_BLOCK_SIZE = 128  # what vllm-gaudi uses where nothing else is asked for
@@ -141,9 +141,9 @@ def read_length_options(
         with open(lengths_file, encoding="utf-8") as lines:
             return parse_lengths(lines, lengths_file)
     except UnicodeDecodeError:
-        raise InputError(f"{lengths_file} is not a text file in UTF-8") from None
+        raise InputError(f"{lengths_file} is no text in UTF-8; convert it") from None
     except OSError as error:
-        raise InputError(f"{lengths_file} cannot be read: {error.strerror}") from error
+        raise cannot_read(lengths_file, error) from error
 
 
 def _read_request(
@@ -179,9 +179,9 @@ def read_bounded(path: str, most: int) -> bytes:
         with open(path, "rb") as stream:
             content = stream.read(most + 1)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise cannot_read(path, error) from error
     if len(content) > most:
-        raise InputError(f"{path} is larger than {most} bytes")
+        raise InputError(f"{path} is larger than {most} bytes; use a part of it")
     return content
 
 

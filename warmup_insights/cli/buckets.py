@@ -93,7 +93,9 @@ def generate_command(
     """List the buckets that an engine would warm up, and why not the others."""
     if scheme == "2d":
         if output_file is not None:
-            raise InputError("--output-file needs buckets of --scheme 3d")
+            raise InputError(
+                "--output-file does nothing with --scheme 2d; leave it out"
+            )
         _generate_2d(request, as_json)
         return
     settings = request.settings()
@@ -282,7 +284,9 @@ def _generate_2d(request: Request, as_json: bool) -> None:
 
 def _check_2d(request: Request) -> None:
     if request.engine_version is not None:
-        raise InputError("--engine-version needs buckets of --scheme 3d")
+        raise InputError(
+            "--engine-version does nothing with --scheme 2d; leave one of them out"
+        )
 
 
 def _lookup_2d(

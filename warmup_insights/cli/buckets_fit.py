@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from warmup_insights.analysis.fit import traffic as shapes
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
-from warmup_insights.analysis.plan_buckets import bucketing_inputs
+from warmup_insights.analysis.plan.buckets import bucketing_inputs
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name, version_of_run
@@ -31,7 +31,7 @@ from warmup_insights.cli.printing import (
     print_tables,
     write_result,
 )
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.fits import bucket_file_text, bucket_tables, fit_table
 from warmup_insights.units import (
     parse_bytes,
@@ -107,7 +107,10 @@ def fit_command(
     loaded = load_runs(db, [run])[0] if run is not None else None
     settings = _settings(request, loaded)
     if settings.rules.early:
-        raise InputError(f"vllm-gaudi {settings.engine_version} reads no bucket file")
+        raise InputError(
+            f"Version {settings.engine_version} of vllm-gaudi reads no bucket file; name "
+            "a later one with --engine-version"
+        )
     traffic = _traffic(loaded, trace, benchmark, settings)
     limits = _limits(max_buckets, max_warmup, max_graph_memory, loaded)
     report = fit_for_settings(
@@ -191,7 +194,7 @@ def _lines(path: str) -> Iterator[bytes]:
             while line := stream.readline(MAX_LINE):
                 yield line
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise cannot_read(path, error) from error
 
 
 def _limits(

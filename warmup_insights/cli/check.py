@@ -50,6 +50,7 @@ def limit_options(command: Command) -> Command:
         option = click.option(
             f"--{side}-{name}",
             metavar="LIMIT",
+            multiple=True,
             help=f"{figure.title[0].upper()}{figure.title[1:]}.",
         )
         command = option(command)
@@ -92,8 +93,9 @@ def check(
     """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     A LIMIT is a value
-    (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s). A
-    limit on a figure that is unknown does not hold.
+    (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s); before
+    it may stand the kind of start that it is for (--max-ready cold:600s --max-ready
+    warm:90s). A limit on a figure that is unknown does not hold.
     """
     limits = _limits(options, highest, lowest)
     summary, base = _load(db, run, baseline)
@@ -123,13 +125,15 @@ def _report_to_github(result: CheckResult) -> None:
 
 
 def _limits(
-    options: dict[str, str | None], highest: tuple[str, ...], lowest: tuple[str, ...]
+    options: dict[str, tuple[str, ...]],
+    highest: tuple[str, ...],
+    lowest: tuple[str, ...],
 ) -> list[Limit]:
     limits = []
-    for key, text in options.items():
-        if text is not None:
-            side, _, name = key.replace("_", "-").partition("-")
-            limits.append(parse_limit(name, "max" if side == "max" else "min", text))
+    for key, texts in options.items():
+        side, _, name = key.replace("_", "-").partition("-")
+        kind: Literal["max", "min"] = "max" if side == "max" else "min"
+        limits += [parse_limit(name, kind, text) for text in texts]
     given: tuple[tuple[Literal["max", "min"], tuple[str, ...]], ...] = (
         ("max", highest), ("min", lowest),
     )  # fmt: skip

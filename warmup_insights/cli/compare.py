@@ -9,6 +9,7 @@ from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.export.comparison import comparison_markdown, comparison_tables
+from warmup_insights.export.tables import plain
 
 
 @click.command()
@@ -35,6 +36,8 @@ def compare(
         click.echo(comparison_markdown(result), nl=False)
         return
     print_tables(comparison_tables(result, full=full))
+    for text in result.reasons:
+        click.echo(plain(text))
     print_notes(result.notes)
     if result.partly_stated:
         names = ", ".join(row.name for row in result.partly_stated[:8])

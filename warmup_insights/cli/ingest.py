@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -9,16 +10,16 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from warmup_insights import storage
-from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.options import db_option, json_option, parsed_by
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
 from warmup_insights.ingest.find import find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
-from warmup_insights.model.figures import BY_NAME
-from warmup_insights.units import format_bytes, format_count
+from warmup_insights.units import format_bytes, format_count, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,11 +111,6 @@ class BarWatcher(IngestWatcher):
         )
 
 
-if TYPE_CHECKING:
-    from warmup_insights.storage import EventStore
-
-QUIET_AFTER_S = 3600.0
-"""Following stops by itself when a file has not grown for so long."""
 MAX_UNKNOWN_SHOWN = 10
 
 
@@ -146,7 +142,35 @@ MAX_UNKNOWN_SHOWN = 10
     help="Read on a Ray cluster, such as auto or host:6379, into a PostgreSQL database. "
     "PATH may be an address of fsspec then, such as s3://bucket/logs.",
 )
+@click.option(
+    "--run",
+    metavar="RUN",
+    help="Run that metric files of the Gaudi bridge belong to. Without it the run of a log "
+    "in the same folder, read with them, that their time fits.",
+)
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@click.option(
+    "--until-ready",
+    is_flag=True,
+    help="With --follow: end with 0 when the server is ready, with 1 when it failed.",
+)
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    callback=parsed_by(parse_duration),
+    help="With --until-ready: end with 1 after so long, such as 30m; without it when the "
+    "file has not grown for an hour.",
+)
+@click.option(
+    "--json-lines",
+    is_flag=True,
+    help="With --follow and - : a line of JSON on stdout for each change (docs/python.md).",
+)
+@click.option(
+    "--pod", "pods", multiple=True, metavar="FILE",
+    help="`kubectl get pod,event -o json`: what came before the first line; joined to the "
+    "runs by pod and container. May be repeated.",
+)  # fmt: skip
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
 )
@@ -162,7 +186,12 @@ def ingest(
     timezone: str | None,
     jobs: int | None,
     ray: str | None,
+    run: str | None,
     follow: bool,
+    until_ready: bool,
+    timeout: float | None,
+    json_lines: bool,
+    pods: tuple[str, ...],
     strict: bool,
     synthetic: bool,
     as_json: bool,
@@ -178,13 +207,25 @@ def ingest(
         year=year, timezone=timezone, label=label, synthetic=synthetic,
         is_growing=follow,
     )  # fmt: skip
+    if (until_ready and not follow) or (timeout is not None and not until_ready):
+        raise click.UsageError("--until-ready needs --follow, --timeout --until-ready")
+    if json_lines and (not follow or paths != ("-",)):
+        raise click.UsageError("--json-lines goes with --follow and - alone")
     options.zone  # noqa: B018 - raises on an unknown zone before anything is read
+    if json_lines:
+        _exit([_follow_stdin(db, options)], strict)
+        return
     if ray is not None:
         if follow or jobs is not None:
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        outcomes = _ingest_here(db, list(find_files(paths)), options, jobs)
+        files = list(find_files(paths))
+        if follow:
+            outcomes = [_follow(db, files, options, until_ready, timeout)]
+        else:
+            outcomes = _ingest_here(db, files, options, jobs, run)
+    _join(db, outcomes, pods)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     else:
@@ -192,26 +233,70 @@ def ingest(
     _exit(outcomes, strict)
 
 
+def _follow(
+    db: str,
+    files: list[str],
+    options: Options,
+    until_ready: bool,
+    timeout: float | None,
+) -> Outcome:
+    # The help of this command loads no parser.
+    from warmup_insights.cli.following import follow
+
+    with storage.EventStore(db) as store:
+        return follow(store, files, options, until_ready=until_ready, timeout_s=timeout)
+
+
+def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> None:
+    """Add what the paths of logs and the descriptions of pods state to the runs."""
+    from warmup_insights.ingest.pods import join_pods, place_of, read_pods
+
+    pods = read_pods(paths) if paths else []
+    if pods or any(place_of(outcome.path) for outcome in outcomes):
+        with storage.EventStore(db) as store:
+            join_pods(store, outcomes, pods)
+
+
+def _follow_stdin(db: str, options: Options) -> Outcome:
+    """States of the start-up on stdout, a line each; stored when stdin has ended."""
+    from warmup_insights.ingest.live import LiveState, Tap
+    from warmup_insights.ingest.single import ingest_stream
+
+    def show(state: LiveState) -> None:
+        click.echo(msgspec.json.encode(state).decode())
+        sys.stdout.flush()
+
+    ended = dataclasses.replace(options, is_growing=False)
+    with storage.EventStore(db) as store:
+        return ingest_stream(store, Tap(sys.stdin.fileno(), show), ended)
+
+
 def _ingest_here(
-    db: str, files: list[str], options: Options, jobs: int | None
+    db: str, files: list[str], options: Options, jobs: int | None, run: str | None
 ) -> list[Outcome]:
     # The help of this command loads no parser.
     from warmup_insights.ingest.bundles import unpacked
     from warmup_insights.ingest.many import choose_jobs, ingest_files
+    from warmup_insights.ingest.metrics import is_metric_file, join_metrics
 
     with storage.EventStore(db) as store:
-        if options.is_growing:
-            return [_follow(store, files, options)]
         with unpacked(files) as logs:
-            paths = [log.path for log in logs if log.path]
+            metrics = {
+                log.path for log in logs if log.path and is_metric_file(log.path)
+            }
+            paths = [log.path for log in logs if log.path and log.path not in metrics]
             jobs = choose_jobs(paths) if jobs is None else jobs
             with _watched(watch(sizes_of(paths))) as watcher:
                 outcomes = ingest_files(
                     store, paths, options, jobs=jobs, watcher=watcher
                 )
-        read = iter(outcomes)
+            run_id = store.find_run(run).run_id if run is not None else None
+            done = dict(zip(paths, outcomes, strict=True)) | {
+                path: join_metrics(store, path, options, run_id, outcomes)
+                for path in sorted(metrics)
+            }
         return [
-            next(read).named(log.shown)
+            done[log.path].named(log.shown)
             if log.path
             else Outcome(log.shown, state="failed", error=log.problem)
             for log in logs
@@ -246,48 +331,6 @@ def _watched(watcher: IngestWatcher) -> Iterator[IngestWatcher]:
             f"{watcher.num_unchanged:,} of {watcher.num_files:,} files were stored already",
             err=True,
         )
-
-
-def _follow(store: EventStore, files: list[str], options: Options) -> Outcome:
-    """Read a file again whenever it has grown; unfinished runs show as running."""
-    from warmup_insights.ingest.single import ingest_path
-    from warmup_insights.runs import refresh
-
-    if len(files) != 1 or files[0] == "-":
-        raise InputError("--follow takes one file; start one command for each")
-    path, pause, quiet_since = files[0], 1.0, time.monotonic()
-    outcome = ingest_path(store, path, options)
-    click.echo(f"Following {path}; press Ctrl-C to stop", err=True)
-    try:
-        while time.monotonic() - quiet_since < QUIET_AFTER_S:
-            time.sleep(pause)
-            before = time.monotonic()
-            latest = ingest_path(store, path, options)
-            # Reading takes longer as the file grows: never more than a tenth of the time.
-            pause = max(1.0, 10 * (time.monotonic() - before))
-            if latest.state != "unchanged":
-                outcome, quiet_since = latest, time.monotonic()
-                _print_state(store, outcome)
-    except KeyboardInterrupt:
-        click.echo("", err=True)
-    # The file is not followed any more: a run that is not finished is unknown again.
-    for run_id in outcome.run_ids:
-        refresh(store, run_id)
-    return outcome
-
-
-def _print_state(store: EventStore, outcome: Outcome) -> None:
-    """Status, engine, start-up and warm-up of the newest run, in one line."""
-    for run_id in outcome.run_ids[-1:]:
-        summary = store.summary(run_id)
-        if summary is not None:
-            who = f"{summary.engine.name or 'unknown engine'} {summary.engine.version or ''}"
-            times = (
-                f"{title} {BY_NAME[name].text(summary)}"
-                for title, name in (("start-up", "wall_s"), ("warm-up", "warmup_s"))
-            )
-            text = "  ".join((run_id, summary.status, who.strip(), *times))
-            click.echo(plain(text), err=True)
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:

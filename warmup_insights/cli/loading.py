@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.drainer import open_store
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, StoreError
 from warmup_insights.export.tables import plain
+from warmup_insights.ingest.find import SUFFIXES
 from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
@@ -39,8 +40,17 @@ def open_run(db: str, name: str) -> Iterator[tuple[EventStore, RunRecord]]:
     """
     log, number = _log_named(name)
     if log is None:
-        with open_store(db) as store:
-            yield store, store.find_run(name)
+        with ExitStack() as stack:
+            try:
+                store = stack.enter_context(open_store(db))
+                record = store.find_run(name)
+            except StoreError:
+                if not name.endswith(SUFFIXES):
+                    raise
+                raise InputError(
+                    f"There is neither a file nor a run {name}; check the path"
+                ) from None
+            yield store, record
         return
     with EventStore("sqlite://") as store:
         yield store, _read_log(store, log, number)

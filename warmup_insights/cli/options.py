@@ -106,6 +106,6 @@ def read_assignments(
     for text in texts:
         name, sign, value = text.partition("=")
         if not name or not sign:
-            raise SettingError(f"{option} {text[:60]!r} is not {like}")
+            raise SettingError(f"{option} {text[:60]!r} cannot be used; write {like}")
         found.append((name, value))
     return found

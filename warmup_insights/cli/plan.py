@@ -8,8 +8,15 @@ from typing import Any
 import click
 
 from warmup_insights.analysis.pareto import differing, pick, planned_rows
-from warmup_insights.analysis.plan_recommend import Recommendation, recommend
-from warmup_insights.analysis.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.cache import (
+    KV_CACHE_DTYPES,
+    CachePlanner,
+    CacheSettings,
+)
+from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.recommend import Recommendation, recommend
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.goal import goal_options
 from warmup_insights.cli.loading import load_runs
@@ -26,6 +33,7 @@ from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
 from warmup_insights.export.sweeps import pick_json, pick_table
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.runner.settings import VARIABLES, RunSettings
 from warmup_insights.units import parse_bytes
 
@@ -47,6 +55,9 @@ def read_shares(
 
 _SHARES = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
 _ORDERS = ("graph_prompt_strategy", "graph_decode_strategy")
+_LIMITS = ("max_num_seqs", "max_model_len")
+_NEED_GRAPHS = ("graph_prompt_ratio", *_ORDERS, "max_num_seqs", "engine_version")
+"""What can be planned only where the run states what graphs took."""
 
 
 def _settings_to_plan(command: Command) -> Command:
@@ -59,6 +70,13 @@ def _settings_to_plan(command: Command) -> Command:
             metavar="SHARE[,SHARE]" if is_share else None,
             type=None if is_share else click.Choice(["min_tokens", "max_bs"]),
             help=meaning(RunSettings, name, VARIABLES),
+        )(command)
+    for name in reversed(_LIMITS):
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            type=click.IntRange(1),
+            metavar="N",
+            help=meaning(BucketingSettings, name, {}),
         )(command)
     return command
 
@@ -87,6 +105,14 @@ def _settings_to_plan(command: Command) -> Command:
     "--wanted", type=click.Choice(["all", "used"]), default="all", show_default=True,
     help="Graphs to recommend for: of all buckets, or of those used while serving.",
 )  # fmt: skip
+@click.option(
+    "--kv-cache-dtype", type=click.Choice(KV_CACHE_DTYPES), metavar="TYPE",
+    help="Type of a value in the KV cache, such as fp8; plans the KV cache alone.",
+)  # fmt: skip
+@click.option(
+    "--device-memory", metavar="SIZE", callback=parsed_by(parse_bytes),
+    help="Memory of the device, where the run does not state it.",
+)  # fmt: skip
 @click.option("--order", is_flag=True, help="List every graph in order of capture.")
 @goal_options
 @db_option
@@ -106,9 +132,16 @@ def plan(
     """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     Without settings the reserve and the utilisation are recommended. Several values, separated by
-    commas, are all combined.
+    commas, are all combined. Of a run that does not state what its graphs took, and of every
+    device but HPU, the KV cache is planned.
     """
-    planner, used = _planner(db, run)
+    loaded = load_runs(db, [run])[0]
+    device_bytes = options.pop("device_memory")
+    planner = _planner(loaded, options, assignments)
+    if planner is None:
+        plan_cache(loaded.summary, options, device_bytes, as_json)
+        return
+    used = _used(loaded.summary)
     settings = list(_grid(options, _environment(assignments)))
     plans = [planner.plan(each) for each in settings]
     has_settings = settings != [PlanSettings()]
@@ -151,14 +184,59 @@ def _print(
     print_notes(dict.fromkeys(note for each in plans for note in each.notes))
 
 
-def _planner(db: str, run: str) -> tuple[Planner, dict[str, set[Bucket]]]:
-    """The planner of a run, and the buckets that it used while serving."""
-    loaded = load_runs(db, [run])[0]
+def _planner(
+    loaded: Folded, options: dict[str, Any], assignments: tuple[str, ...]
+) -> Planner | None:
+    """The planner of a run; None where only its KV cache can be planned.
+
+    Raises InputError where what was asked for needs more than the run states.
+    """
+    needs_graphs = assignments or any(options[name] for name in _NEED_GRAPHS)
+    if options["kv_cache_dtype"] is not None:
+        if needs_graphs:
+            raise click.UsageError(
+                "--kv-cache-dtype plans the KV cache alone; leave out what changes graphs"
+            )
+        return None
+    try:
+        return Planner(loaded.summary, loaded.rows)
+    except InputError:
+        if needs_graphs:
+            raise
+        return None
+
+
+def _used(summary: RunSummary) -> dict[str, set[Bucket]]:
+    """The buckets that a run used while serving."""
     used: dict[str, set[Bucket]] = {}
-    serving = loaded.summary.serving
-    for use in serving.uses if serving is not None else ():
+    for use in summary.serving.uses if summary.serving is not None else ():
         used.setdefault(use.phase, set()).add(use.bucket)
-    return Planner(loaded.summary, loaded.rows), used
+    return used
+
+
+def plan_cache(
+    summary: RunSummary,
+    options: dict[str, Any],
+    device_bytes: int | None,
+    as_json: bool,
+) -> None:
+    """Plan the KV cache alone, and print it."""
+    planner = CachePlanner(summary, device_bytes)
+    names = ("gpu_memory_utilization", "graph_reserved_mem")
+    lists = [options[name] or [None] for name in names]
+    fixed = {name: options[name] for name in ("max_model_len", "kv_cache_dtype")}
+    settings = [
+        CacheSettings(**dict(zip(names, values, strict=True)), **fixed)
+        for values in itertools.product(*lists)
+    ]
+    if settings == [CacheSettings()]:
+        settings = planner.grid()
+    plans = [planner.plan(each) for each in settings]
+    if as_json:
+        print_json({"plans": [each.as_dict() for each in plans]})
+        return
+    print_tables([texts.cache_table(plans)])
+    print_notes(dict.fromkeys(note for each in plans for note in each.notes))
 
 
 def _recommend(
@@ -180,7 +258,7 @@ def _grid(options: dict[str, Any], environment: dict[str, str]) -> Any:
     for values in itertools.product(*lists):
         yield PlanSettings(
             **dict(zip(_SHARES, values, strict=True)),
-            **{name: options[name] for name in (*_ORDERS, "engine_version")},
+            **{name: options[name] for name in (*_ORDERS, *_LIMITS, "engine_version")},
             environment=environment,
         )
 
@@ -190,5 +268,5 @@ def _environment(assignments: tuple[str, ...]) -> dict[str, str]:
     found = dict(read_assignments("--set", assignments, like))
     for name in found:
         if not name.startswith(("VLLM_", "PT_HPU_")):
-            raise SettingError(f"--set {name[:60]!r} is not {like}")
+            raise SettingError(f"--set {name[:60]!r} cannot be used; write {like}")
     return found

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_write
 from warmup_insights.export.tables import TextTable, rich_table
 
 
@@ -51,7 +51,7 @@ def open_result(path: str | Path, *, force: bool) -> TextIO:
     try:
         return open(path, "w" if force else "x", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+        raise cannot_write(path, error) from error
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
@@ -73,5 +73,5 @@ def write_result(path: str, text: str, *, force: bool) -> None:
         with open_result(path, force=force) as stream:
             stream.write(text)
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+        raise cannot_write(path, error) from error
     click.echo(f"Wrote {path}", err=True)

@@ -148,6 +148,6 @@ def engine_environment(
     given = dict(read_assignments("--set", assignments, like))
     for name in given:
         if not _READ_VARIABLES.fullmatch(name):
-            raise SettingError(f"--set {name[:60]!r} is not {like}")
+            raise SettingError(f"--set {name[:60]!r} cannot be used; write {like}")
     read = {n: text for n, text in environment.items() if _READ_VARIABLES.fullmatch(n)}
     return read | given

@@ -77,6 +77,7 @@ def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
         "device": row["device_kind"],
         "source": row["source_name"],
         "started_at": isoformat(row["started_at"]),
+        "start": row["start"],
         "wall_s": row["wall_s"],
         "warmup_s": row["warmup_s"],
         "capture_percent": row["captured_percent"],
@@ -88,7 +89,7 @@ def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person."""
     header = (
-        "run", "status", "engine", "device", "started (UTC)", "start-up", "warm-up",
+        "run", "status", "engine", "device", "started (UTC)", "start", "start-up", "warm-up",
         "captured", "KV blocks", "misses", "name",
     )  # fmt: skip
     cells = [
@@ -96,10 +97,10 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
             row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
             row["engine"] or "?", row["device"] or "?",
             (row["started_at"] or "?")[:16].replace("T", " "),
-            format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
+            row["start"] or "?", format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
             format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
             format_count(row["missed"]), row["label"] or row["source"] or "",
         )
         for row in rows
     ]  # fmt: skip
-    return make_table("", header, cells, right=range(5, 10))
+    return make_table("", header, cells, right=range(6, 11))

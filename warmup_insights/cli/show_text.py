@@ -8,10 +8,12 @@ import click
 
 from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.sentences import (
+    SHORTEST_S,
     failure_sentence,
     oddities,
     start_sentences,
 )
+from warmup_insights.analysis.words import cache_text, pod_text
 from warmup_insights.cli.printing import print_tables
 from warmup_insights.export.tables import TextTable, make_table, plain
 from warmup_insights.model.figures import BY_NAME, contradictory
@@ -70,13 +72,19 @@ def _print_head(summary: RunSummary) -> None:
         doubts.append("time zone unknown, read as UTC")
     if "time.started_at" in summary.guessed:
         doubts.append("year taken from the date of the file")
+    if summary.time.is_excerpt:
+        doubts.append("or before: the log begins later")
     doubt = f" ({', '.join(doubts)})" if doubts else ""
     click.echo(f"started {format_time(summary.time.started)}{doubt}")
+    pod = pod_text(summary)
+    if pod is not None:
+        click.echo(plain(pod))
     if summary.failure is not None:
         click.secho(plain(failure_sentence(summary.failure)), fg="red")
     end = summary.serving.end if summary.serving is not None else None
     if end is not None:
-        text = f"serving ended: {end.kind.replace('_', ' ')}: {end.message}"
+        what = "stopped" if summary.status == "unknown" else "serving ended"
+        text = f"{what}: {end.kind.replace('_', ' ')}: {end.message}"
         click.secho(plain(text), fg="yellow")
     click.echo()
 
@@ -84,7 +92,8 @@ def _print_head(summary: RunSummary) -> None:
 def device_text(summary: RunSummary) -> str:
     """Kind and name of the device, the kind once."""
     kind, name = summary.device.kind or "an unknown device", summary.device.name or ""
-    return name if name.startswith(kind) else f"{kind} {name}".rstrip()
+    text = name if name.startswith(kind) else f"{kind} {name}".rstrip()
+    return f"{text} (guessed)" if "device.kind" in summary.guessed else text
 
 
 def _bar(part: float, whole: float) -> str:
@@ -93,7 +102,7 @@ def _bar(part: float, whole: float) -> str:
 
 def _time(summary: RunSummary) -> TextTable | None:
     times, wall = summary.time, summary.time.wall_s
-    if not wall:
+    if not wall or (summary.is_log and wall < SHORTEST_S):
         notes = [(note,) for note in _time_notes(summary, 0.0)]
         return make_table("Time: as far as stated", ("",), notes) if notes else None
     phases = sorted(times.seconds_by_phase().items(), key=lambda item: -item[1])
@@ -111,9 +120,10 @@ def _time(summary: RunSummary) -> TextTable | None:
 
 def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     if summary.compile is not None:
-        cache = summary.compile.cache
-        found = f", compile cache {cache}" if cache is not None else ""
-        yield f"compilation {figure(summary, 'compile_s')}{found}"
+        yield f"compilation {figure(summary, 'compile_s')}"
+    caches = cache_text(summary)
+    if caches is not None:
+        yield f"from earlier starts: {caches}"
     if summary.time.engine_init_s is not None:
         yield f"engine initialisation {figure(summary, 'engine_init_s')}"
     if summary.time.warmup_s is not None:
@@ -309,8 +319,10 @@ def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
     cells = [
         (
             row.phase, str(row.bucket),
-            f"{row.state} ran as {row.executed}" if row.executed else row.state,
-            format_duration(row.duration_s), format_bytes(row.memory_bytes),
+            (f"{row.state} ran as {row.executed}" if row.executed else row.state)
+            + (", spike" if row.is_spike else ""),
+            format_duration(row.duration_s),
+            format_bytes(row.memory_bytes),
             str(row.missed), format_duration(row.gc_s), format_count(row.compiled),
         )
         for row in rows

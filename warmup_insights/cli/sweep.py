@@ -107,7 +107,7 @@ def sweep(
         base=fixed,
     )
     if engine == "vllm" and not fixed:
-        raise SettingError("Name the model to serve after --, such as `-- MODEL`")
+        raise SettingError("No model is named; put it after --, such as `-- MODEL`")
     if dry_run:
         for point in experiment.points:
             click.echo(point.text)

@@ -163,7 +163,9 @@ def run_until_ready(
             return None
         reason = last_error(errors) or f"exit code {process.returncode}"
     if process.returncode == 2:
-        raise WarmupInsightsError(f"The run was refused: {reason}")
+        raise WarmupInsightsError(
+            f"The run was refused: {reason}; change the options of the sweep"
+        )
     return reason
 
 

@@ -36,7 +36,7 @@ def open_device(
     """
     if choice not in DEVICE_CHOICES:
         known = ", ".join(DEVICE_CHOICES)
-        raise SettingError(f"unknown device {choice!r}; use one of {known}")
+        raise SettingError(f"Unknown device {choice!r}; use one of {known}")
     if choice != "cpu" and (memory_bytes is not None or num_threads is not None):
         raise SettingError(
             f"--memory and --threads are for the cpu device only; {choice} has its own"
@@ -49,7 +49,7 @@ def open_device(
         return _open_torch_device(choice, memory_bytes, num_threads)
     except ModuleNotFoundError as error:
         raise DeviceError(
-            f"device {choice} needs the package {error.name!r}, which is not "
+            f"Device {choice} needs the package {error.name!r}, which is not "
             "installed; try `pip install 'warmup-insights[runner]'`, or a simulated "
             "device, which needs nothing"
         ) from error

@@ -14,8 +14,12 @@ from warmup_insights.devices import host
 from warmup_insights.errors import DeviceError
 from warmup_insights.units import format_bytes, parse_bytes
 
-_ASKED = re.compile(r"Tried to allocate ([0-9.]{1,12} [KMGT]iB)")
-"""How torch's caching allocator writes what it was asked for."""
+_ASKED = re.compile(
+    r"[Tt]ried to allocate (?:([0-9.]{1,12} [KMGT]iB)|(\d{1,19}) bytes)"
+    r"|Allocation failed for size::(\d{1,19})"
+)
+"""How torch's caching allocator, its CPU allocator and the Gaudi bridge write what they
+were asked for (`device_memory.cpp`)."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,15 @@ class MemoryReading:
         return max(0, self.total_bytes - self.used_bytes)
 
 
+def _asked_bytes(text: str) -> int | None:
+    found = _ASKED.search(text)
+    if found is None:
+        return None
+    return parse_bytes(found[1]) if found[1] else int(found[2] or found[3])
+
+
 class DeviceOutOfMemory(DeviceError):
-    """The device has less memory than was asked for."""
+    """The device has less memory than was requested."""
 
     def __init__(self, *, needed_bytes: int | None, free_bytes: int | None) -> None:
         self.needed_bytes = needed_bytes
@@ -76,7 +87,7 @@ class Device(ABC):
 
     @abstractmethod
     def memory(self) -> MemoryReading:
-        """Memory now, after everything that was asked for is done."""
+        """Memory now, after all submitted work."""
 
     @abstractmethod
     def now(self) -> float:
@@ -95,7 +106,7 @@ class Device(ABC):
         """Facts about the device worth keeping with a run."""
 
     def synchronize(self) -> None:  # noqa: B027 - nothing to wait for
-        """Return when everything that was asked for is done."""
+        """Return when all submitted work is done."""
 
     def require(self, num_bytes: int) -> None:
         """Do nothing if that much is free, else raise DeviceOutOfMemory."""
@@ -158,7 +169,7 @@ class MeasuredDevice(Device):
         """Whether the platform raises this where its memory is used up."""
 
     def memory(self) -> MemoryReading:
-        """Memory of the device and of the host, after the work that was asked for."""
+        """Memory of the device and of the host, after the submitted work."""
         self.synchronize()
         used, total = self._used_and_total()
         host_used, host_total = host.host_memory()
@@ -187,8 +198,7 @@ class MeasuredDevice(Device):
             if not self._is_out_of_memory(error):
                 raise
             used, total = self._used_and_total()
-            asked = _ASKED.search(str(error))
             raise DeviceOutOfMemory(
-                needed_bytes=parse_bytes(asked[1]) if asked else None,
+                needed_bytes=_asked_bytes(str(error)),
                 free_bytes=max(0, total - used),
             ) from error

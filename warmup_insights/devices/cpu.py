@@ -102,8 +102,8 @@ def _process_bytes() -> int:
         allocated = host.resident_bytes()
     if allocated is None:
         raise DeviceError(
-            "this system tells neither allocated nor resident memory, so a CPU run "
-            "cannot measure anything; use a simulated device"
+            "This system states neither allocated nor resident memory; use a simulated "
+            "device"
         )
     return allocated
 
@@ -112,7 +112,7 @@ def _check_budget(budget_bytes: int) -> None:
     _, total = host.host_memory()
     if budget_bytes <= 0 or (total is not None and budget_bytes > total):
         raise DeviceError(
-            f"a CPU device of {format_bytes(budget_bytes)} is not possible: this "
+            f"A CPU device of {format_bytes(budget_bytes)} is not possible: this "
             f"machine has {format_bytes(total)}; choose another --memory"
         )
 

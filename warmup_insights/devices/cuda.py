@@ -21,7 +21,7 @@ class CudaDevice(MeasuredDevice):
         super().__init__()
         if not torch.cuda.is_available():
             raise DeviceError(
-                "no CUDA device is available to torch; check the driver with "
+                "No CUDA device is available to torch; check the driver with "
                 "`nvidia-smi`, or use --device cpu"
             )
         self.name = torch.cuda.get_device_name()

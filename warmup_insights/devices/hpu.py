@@ -1,8 +1,9 @@
 """An Intel Gaudi: HPU graphs in lazy mode, torch.compile otherwise.
 
 `habana_frameworks` is imported here and nowhere else. Which calls exist, and what they
-return, follows its documentation and their use in vllm-gaudi (`extension/profiler.py`,
-`v1/worker/hpu_worker.py`).
+return, follows the public source of the bridge 1.19 (`torch/hpu/memory.py`,
+`torch/hpu/graphs.py`, `torch/hpu/csrc/bindings.cpp`) and their use in vllm-gaudi
+(`extension/profiler.py`, `v1/worker/hpu_worker.py`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ class HpuDevice(MeasuredDevice):
         internal = importlib.import_module("habana_frameworks.torch.utils.internal")
         if not self._hpu.is_available():
             raise DeviceError(
-                "no HPU is available to torch; check the driver with `hl-smi`, or use "
+                "No HPU is available to torch; check the driver with `hl-smi`, or use "
                 "--device simulated:gaudi2"
             )
         self.is_lazy = bool(internal.is_lazy())
         self.name = str(self._hpu.get_device_name())
 
     def _used_and_total(self) -> tuple[int, int]:
-        """What the driver reports for the whole device."""
+        """What is in use of the pool of this process, and its limit.
+
+        Another process on the device does not show here.
+        """
         free, total = map(int, self._hpu.mem_get_info())
         return total - free, total
 
@@ -65,8 +69,10 @@ class HpuDevice(MeasuredDevice):
         graph = self._hpu.HPUGraph()
         with self._hpu.stream(self._hpu.Stream()), torch.inference_mode():
             graph.capture_begin()
-            work()
-            graph.capture_end()
+            try:
+                work()
+            finally:
+                graph.capture_end()
         return Graph(graph.replay)
 
     def _compile(self, work: Callable[[], Any]) -> Graph:

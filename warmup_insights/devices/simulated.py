@@ -102,5 +102,5 @@ def find_profile(name: str) -> DeviceProfile:
     """The profile of that name. Raises SettingError."""
     if name not in PROFILES:
         known = ", ".join(PROFILES)
-        raise SettingError(f"unknown simulated device {name!r}; known are {known}")
+        raise SettingError(f"Unknown simulated device {name!r}; use one of {known}")
     return PROFILES[name]

@@ -42,6 +42,7 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
         _runs(result.runs, heads),
         _settings("Settings that differ", result.settings, heads),
         *_figures(result, heads, full),
+        gaps_table(result, list(heads.values())),
         _memory(result, heads),
         _buckets(result.buckets, heads),
         *_costs(result.buckets, heads),
@@ -56,6 +57,7 @@ def comparison_markdown(result: Comparison) -> str:
     others = ", ".join(rest)
     parts = [f"## Warm-up: {escape_markdown(f'{first} against {others}')}\n"]
     parts += [f"> {escape_markdown(note)}\n" for note in result.notes]
+    parts += [f"- {escape_markdown(text)}\n" for text in result.reasons]
     parts += [markdown_table(table) for table in comparison_tables(result)]
     return "\n".join(parts)
 
@@ -149,6 +151,22 @@ def _figure_cells(row: FigureRow) -> list[str]:
     for value, change in zip(row.values[1:], row.changes, strict=True):
         cells += [format_figure(value, row.unit), change_text(change, row.unit)]
     return cells
+
+
+def gaps_table(result: Comparison, names: Sequence[str]) -> TextTable:
+    """Unlogged time between the same two lines of the runs; empty for one run."""
+    rows = [
+        (
+            row.before[:60],
+            row.after[:60],
+            *("-" if v is None else format_duration(v) for v in row.values),
+        )
+        for row in result.gaps
+        if sum(value is not None for value in row.values) > 1
+    ]
+    header = ("after", "before", *names)
+    title = "Unlogged time between the same lines"
+    return make_table(title, header, rows, right=range(2, len(header)))
 
 
 def _memory(result: Comparison, heads: dict[str, str]) -> TextTable:

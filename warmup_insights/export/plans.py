@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from warmup_insights.analysis.plan_recommend import Recommendation
-from warmup_insights.analysis.planning import Plan
+from warmup_insights.analysis.plan.cache import CachePlan
+from warmup_insights.analysis.plan.graphs import TimePlan
+from warmup_insights.analysis.plan.planning import Plan
+from warmup_insights.analysis.plan.recommend import Recommendation
 from warmup_insights.export.tables import TextTable, make_table
 from warmup_insights.units import (
     format_bytes,
@@ -22,7 +25,7 @@ _SETTINGS = (
 )
 _HEADER = (
     *(title for _, title in _SETTINGS),
-    "KV blocks", "KV tokens", "full requests", "prompt graphs", "decode graphs",
+    "KV blocks", "KV tokens", "requests at full length", "prompt graphs", "decode graphs",
     "graph memory", "warm-up", "outcome",
 )  # fmt: skip
 _OUTCOMES = {
@@ -52,6 +55,57 @@ def _row(plan: Plan) -> list[str]:
         format_duration(plan.time.warmup_s),
         _OUTCOMES[plan.outcome],
     ]
+
+
+def cache_table(plans: Sequence[CachePlan]) -> TextTable:
+    """One row per plan of the KV cache, with the settings that differ."""
+    own = [plan.settings for plan in plans if plan.is_own]
+    names = {
+        name: title for name, title in _CACHE_SETTINGS.items()
+        if not own or len({plan.settings.get(name) for plan in plans}) > 1
+    }  # fmt: skip
+    columns = {
+        name: title for name, title in _CACHE_FIGURES.items()
+        if any(getattr(plan, name) is not None for plan in plans)
+    }  # fmt: skip
+    rows = [
+        (
+            "as in the run" if plan.is_own else "planned",
+            *(_setting_text(plan.settings.get(name)) for name in names),
+            *(_FORMATS[name](getattr(plan, name)) for name in columns),
+            "?" if plan.outcome is None else _CACHE_OUTCOMES[plan.outcome],
+        )
+        for plan in plans
+    ]
+    header = ("", *names.values(), *columns.values(), "outcome")
+    right = range(1, len(header) - 1)
+    return make_table("KV cache under other settings", header, rows, right=right)
+
+
+def _setting_text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value or "?")
+
+
+_CACHE_SETTINGS = {
+    "gpu_memory_utilization": "utilisation", "VLLM_GRAPH_RESERVED_MEM": "reserve",
+    "max_model_len": "longest request", "kv_cache_dtype": "KV cache type",
+}  # fmt: skip
+_CACHE_FIGURES = {
+    "kv_cache_bytes": "KV cache", "num_kv_blocks": "KV blocks",
+    "kv_cache_tokens": "KV tokens", "max_concurrency": "requests at full length",
+    "graphs_captured": "graphs", "graph_memory_bytes": "graph memory",
+    "warmup_s": "warm-up",
+}  # fmt: skip
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "kv_cache_bytes": format_bytes, "num_kv_blocks": format_count,
+    "kv_cache_tokens": format_count, "graph_memory_bytes": format_bytes,
+    "max_concurrency": lambda value: "?" if value is None else f"{value:.4g}",
+    "graphs_captured": format_count, "warmup_s": format_duration,
+}  # fmt: skip
+_CACHE_OUTCOMES = {
+    "fits": "fits", "no_kv_cache": "no room for a request of full length",
+    "out_of_memory": "more than was free at the start",
+}  # fmt: skip
 
 
 def blocks_text(plan: Plan) -> str:
@@ -126,7 +180,7 @@ def _phases(plan: Plan) -> TextTable:
 def _time(plan: Plan) -> TextTable:
     time = plan.time
     rows = [
-        ("warm-up", format_duration(time.warmup_s)),
+        ("warm-up", _ranged(time)),
         ("buckets, without graphs", format_duration(time.eager_s)),
         ("graph captures", format_duration(time.capture_s)),
         ("all else, as in the run", format_duration(time.rest_s)),
@@ -135,6 +189,15 @@ def _time(plan: Plan) -> TextTable:
     if time.error_percent is not None:
         note += f"; error of the fit {time.error_percent:.2g} %"
     return make_table("Time", ("part", "time"), rows, right=(1,), note=note)
+
+
+def _ranged(time: TimePlan) -> str:
+    """The warm-up, with the range that it lies in."""
+    text = format_duration(time.warmup_s)
+    if time.warmup_range_s is None:
+        return text
+    low, high = time.warmup_range_s
+    return f"{text} ({format_duration(low)} to {format_duration(high)})"
 
 
 def _confidence(plan: Plan) -> TextTable:

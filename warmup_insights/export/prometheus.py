@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.model.figures import (
     Figure,
     all_figures,
-    contradictory,
     phase_figures,
 )
 from warmup_insights.model.summary import RunSummary
@@ -51,7 +50,7 @@ def metric_name(figure: Figure) -> str:
 
 
 def _trusted(figure: Figure, summary: RunSummary) -> float | None:
-    value = None if figure.name in contradictory(summary) else figure.read(summary)
+    value = figure.trusted(summary)
     if value is None or figure.unit != "percent":
         return value
     return value / 100.0

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from warmup_insights.analysis.sentences import contradiction_sentence
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.tables import (
     TextTable,
     csv_text,
@@ -73,10 +73,10 @@ def read_run_json(path: str | Path) -> tuple[RunSummary, list[BucketRow]]:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise cannot_read(path, error) from error
     if len(data) > MAX_BYTES:
         raise InputError(
-            f"{path} is larger than {MAX_BYTES >> 20} MiB, so it is no run"
+            f"{path} is larger than {MAX_BYTES >> 20} MiB; name the file of one run"
         )
     try:
         return _decoded(path, data)
@@ -86,7 +86,9 @@ def read_run_json(path: str | Path) -> tuple[RunSummary, list[BucketRow]]:
             "`warmup-insights export RUN`"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} holds no JSON: {error}") from error
+        raise InputError(
+            f"{path} holds no JSON: {error}; make it with `warmup-insights export RUN`"
+        ) from error
 
 
 def _decoded(path: str | Path, data: bytes) -> tuple[RunSummary, list[BucketRow]]:
@@ -108,7 +110,7 @@ def _decoded(path: str | Path, data: bytes) -> tuple[RunSummary, list[BucketRow]
 
 _BUCKET_COLUMNS = (
     "generated", "warmed", "captured", "skipped", "missed", "duration_s",
-    "memory_bytes", "state",
+    "memory_bytes", "state", "spike_s",
 )  # fmt: skip
 
 

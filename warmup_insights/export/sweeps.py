@@ -21,7 +21,7 @@ from warmup_insights.model.figures import BY_NAME, format_figure
 _FIGURES = (
     ("captured_percent", "captured"),
     ("num_kv_blocks", "KV blocks"),
-    ("max_concurrency", "full requests"),
+    ("max_concurrency", "requests at full length"),
     ("graph_memory_bytes", "graph memory"),
     ("warmup_s", "warm-up"),
 )

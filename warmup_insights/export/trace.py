@@ -23,6 +23,8 @@ _TRACKS = {
     CAPTURES: "captures",
     MARKS: "misses and gaps",
 }
+_LANE = 10
+"""Between the ids of tracks of one kind."""
 _US = 1_000_000
 
 Slice = dict[str, Any]
@@ -35,15 +37,31 @@ def trace_json(folded: Folded, events: Iterable[Event]) -> str:
     it from the start of its stage, with a remark in its arguments (`placed`).
     """
     summary = folded.summary
-    slices = [
-        *_names(summary),
+    found = slices(folded, events)
+    _share_tracks(found)
+    content = {
+        "traceEvents": [*_names(summary, found), *found],
+        "displayTimeUnit": "ms",
+        "otherData": facts(summary),
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def slices(folded: Folded, events: Iterable[Event]) -> list[Slice]:
+    """What has a time in a run, in the trace event format."""
+    summary = folded.summary
+    return [
         *_stages(summary),
         *_steps(summary, folded.rows),
         *_captures(summary),
         *_marks(summary, events),
         *_memory(summary),
     ]
-    other = {
+
+
+def facts(summary: RunSummary) -> dict[str, Any]:
+    """What a run is."""
+    return {
         "run_id": summary.run_id,
         "engine": summary.engine.name,
         "engine_version": summary.engine.version,
@@ -52,11 +70,25 @@ def trace_json(folded: Folded, events: Iterable[Event]) -> str:
         "started_at": summary.time.started_at,
         "contradictory": sorted(contradictory(summary)),
     }
-    content = {"traceEvents": slices, "displayTimeUnit": "ms", "otherData": other}
-    return json.dumps(content, indent=1) + "\n"
 
 
-def _names(summary: RunSummary) -> Iterator[Slice]:
+def _share_tracks(found: Sequence[Slice]) -> None:
+    """Give slices that overlap tracks of their own; Perfetto drops all but the first.
+
+    A microsecond comes from rounding: the earlier slice is shortened by it.
+    """
+    lanes: dict[tuple[int, int], list[Slice]] = {}
+    for one in sorted((s for s in found if s["ph"] == "X"), key=lambda s: s["ts"]):
+        last = lanes.setdefault((one["pid"], one["tid"]), [])
+        ends = [before["ts"] + before["dur"] - one["ts"] for before in last]
+        lane = next((i for i, over in enumerate(ends) if over <= 1), len(last))
+        if lane < len(last):
+            last[lane]["dur"] -= max(0, ends[lane])
+        last[lane : lane + 1] = [one]
+        one["tid"] += lane * _LANE
+
+
+def _names(summary: RunSummary, found: Sequence[Slice]) -> Iterator[Slice]:
     title = plain(summary.label or summary.source.name or summary.run_id)
     if summary.synthetic:
         title += " (synthetic)"
@@ -65,8 +97,9 @@ def _names(summary: RunSummary) -> Iterator[Slice]:
         processes[_process(rank.rank)] = f"rank {0 if rank.rank is None else rank.rank}"
     for process, name in processes.items():
         yield _meta(process, 0, "process_name", name)
-    for track, name in _TRACKS.items():
-        yield _meta(0, track, "thread_name", name)
+    used = {(one["pid"], one["tid"]) for one in found if one["ph"] != "C"}
+    for process, track in sorted(used):
+        yield _meta(process, track, "thread_name", _TRACKS[track % _LANE])
 
 
 def _process(rank: int | None) -> int:
@@ -88,9 +121,11 @@ def _slice(
     *, process: int = 0, **args: Any,
 ) -> Slice:  # fmt: skip
     known = {key: value for key, value in args.items() if value is not None}
+    # Both ends are rounded, so that what follows does not overlap it.
+    begin, end = round(start_s * _US), round((start_s + duration_s) * _US)
     return {
         "ph": "X", "pid": process, "tid": track, "cat": category, "name": name,
-        "ts": round(start_s * _US), "dur": round(duration_s * _US), "args": known,
+        "ts": begin, "dur": end - begin, "args": known,
     }  # fmt: skip
 
 

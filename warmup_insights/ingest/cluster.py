@@ -132,7 +132,9 @@ def _connect(database: str, address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError(f"Reading on a Ray cluster needs Ray: {INSTALL}") from None
+        raise InputError(
+            f"Reading on a Ray cluster needs Ray; {INSTALL} brings it"
+        ) from None
     _check_reachable(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

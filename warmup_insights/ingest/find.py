@@ -143,7 +143,7 @@ def file_system(address: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise InputError(
-            f"Addresses such as {address} need fsspec: {INSTALL} brings it"
+            f"Addresses such as {address} need fsspec; {INSTALL} brings it"
         ) from None
     with _explained(address):
         files, root = url_to_fs(address)
@@ -169,7 +169,7 @@ def _explained(address: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise UnsteadyError(f"{address} cannot be read: {error}") from None
+        raise UnsteadyError(f"{address} cannot be read: {error}; try again") from None
 
 
 @contextmanager

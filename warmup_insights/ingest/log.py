@@ -21,6 +21,8 @@ from warmup_insights.model.events import AnyEvent
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.rows import event_payload, read_payload, to_json
 
+LARGE_BYTES = 32 << 20
+"""A log of this size is stored while another process still reads it."""
 PROGRESS_BYTES = 4 << 20
 """Progress is reported this often."""
 
@@ -194,7 +196,13 @@ def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:
         yield file.write(_LENGTH.pack(len(data)) + data)
 
 
-def read_parts(file: BinaryIO) -> Iterator[Part]:
-    """The parts of a log in such a file."""
-    while length := file.read(_LENGTH.size):
-        yield decode_part(file.read(*_LENGTH.unpack(length)))
+def read_part(file: BinaryIO) -> Part | None:
+    """The next part of a log in such a file; None while it is not there as a whole."""
+    start, head = file.tell(), file.read(_LENGTH.size)
+    if len(head) == _LENGTH.size:
+        (size,) = _LENGTH.unpack(head)
+        data = file.read(size)
+        if len(data) == size:
+            return decode_part(data)
+    file.seek(start)
+    return None

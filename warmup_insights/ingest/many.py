@@ -13,19 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.log import LARGE_BYTES
 from warmup_insights.ingest.outcome import (
     Options,
     Outcome,
-    Progress,
     ReadBytes,
     Watcher,
     file_size,
 )
-from warmup_insights.ingest.single import ingest_path, is_plain
+from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage import EventStore
 
-STREAM_BYTES = 32 << 20
-"""A single log of this size is read by another process while this one stores."""
 MIN_WORK_S = 2.0
 """Reading that takes less is done before other processes have started."""
 WORK_PER_JOB_S = 1.0
@@ -72,7 +70,7 @@ def choose_jobs(files: Sequence[str], cores: int | None = None) -> int:
     """Processes that pay for reading these files; 1 means none beside this one."""
     sizes = [os.path.getsize(path) for path in files if os.path.isfile(path)]
     work = expected_s(sizes)
-    if len(sizes) == 1 and sizes[0] >= STREAM_BYTES:
+    if len(sizes) == 1 and sizes[0] >= LARGE_BYTES:
         return min(2, usable_cores() if cores is None else cores)
     if len(sizes) < 2 or work < MIN_WORK_S:
         return 1
@@ -103,34 +101,22 @@ def ingest_files(
     StoreError when the database fails.
     """
     options, watcher = options or Options(), watcher or Watcher()
-    if jobs < 2 or len(files) < 2 or not sys.executable:
-        return [_ingest_one(store, path, options, watcher, jobs) for path in files]
+    gains = len(files) > 1 or any(file_size(path) >= LARGE_BYTES for path in files)
+    if jobs < 2 or not gains or not sys.executable:
+        return [_ingest_one(store, path, options, watcher) for path in files]
     from warmup_insights.ingest.parallel import ParallelIngest
 
     return ParallelIngest(store, files, options, watcher).run(min(jobs, len(files)))
 
 
 def _ingest_one(
-    store: EventStore, path: str, options: Options, watcher: Watcher, jobs: int
+    store: EventStore, path: str, options: Options, watcher: Watcher
 ) -> Outcome:
     progress = ReadBytes([path], watcher)
     try:
-        outcome = _with_help(store, path, options, progress.add) if jobs > 1 else None
-        if outcome is None:
-            outcome = ingest_path(store, path, options, progress.add)
+        outcome = ingest_path(store, path, options, progress.add)
     except InputError as error:
         outcome = Outcome(path, state="failed", error=str(error))
     progress.finish()
     watcher.done(outcome)
     return outcome
-
-
-def _with_help(
-    store: EventStore, path: str, options: Options, progress: Progress
-) -> Outcome | None:
-    """Read a large file with another process; None when it must be read here."""
-    if file_size(path) < STREAM_BYTES or not is_plain(path) or not sys.executable:
-        return None
-    from warmup_insights.ingest.streamed import ingest_streamed
-
-    return ingest_streamed(store, path, options, progress)

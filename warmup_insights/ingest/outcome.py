@@ -22,13 +22,14 @@ class Options:
     synthetic: bool = False
     """Mark the runs as made up."""
     is_growing: bool = False
-    """The file is still being written: an open run is running, not unknown."""
+    """The file is still being written: a start-up that is neither ready nor failed is
+    running."""
 
     @property
     def zone(self) -> tzinfo | None:
-        """The time zone of the stamps; None when unknown. Raises SettingError."""
+        """The time zone of the timestamps; None when unknown. Raises SettingError."""
         # The help of `ingest` loads no parser.
-        from parsers.stamps import zone_of
+        from parsers.engine.stamps import zone_of
 
         return zone_of(self.timezone)
 

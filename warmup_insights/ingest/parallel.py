@@ -1,7 +1,7 @@
 """Reads many logs with several processes: they read ahead, this one stores.
 
 Each process reads a log into a file of its own; every log is stored in input order, in a
-transaction of its own.
+transaction of its own, a large one while it is still being read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from parsers.source import open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.ingest import worker
-from warmup_insights.ingest.log import read_parts, source_name
+from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part, read_part, source_name
 from warmup_insights.ingest.outcome import (
     Options,
     Outcome,
@@ -37,8 +37,11 @@ from warmup_insights.ingest.single import (
     unchanged,
 )
 from warmup_insights.ingest.worker import temporary_folder
+from warmup_insights.model.run import SourceRecord
 from warmup_insights.storage import EventStore
 
+FOLLOW_S = 0.02
+"""How often a log that is stored while it is read is looked at."""
 LOOK_S = 0.2
 """While a log is awaited, progress is reported this often."""
 
@@ -125,6 +128,28 @@ class ReaderPool:
         while not wait([reading], LOOK_S).done:
             self.report()
         reading.result()
+
+    def parts(self, reading: Future[None], target: str) -> Iterator[Part]:
+        """What a process finds in a log, as it comes.
+
+        Raises InputError when it cannot be read, BrokenProcessPool when a process died.
+        """
+        while not os.path.exists(target) and not wait([reading], FOLLOW_S).done:
+            self.report()
+        if not os.path.exists(target):
+            reading.result()
+        with open(target, "rb") as file:
+            part: Part | None = None
+            while not isinstance(part, LogEnd):
+                is_over = reading.done()
+                part = read_part(file)
+                if part is not None:
+                    yield part
+                elif is_over:
+                    reading.result()
+                else:
+                    wait([reading], FOLLOW_S)
+                    self.report()
 
     def report(self) -> None:
         """Report the progress since the last time."""
@@ -262,7 +287,7 @@ class ParallelIngest:
 
     def _outcome(self, ahead: _Ahead) -> Outcome:
         path, options = ahead.path, self._options
-        if ahead.reading is not None:
+        if ahead.reading is not None and file_size(path) < LARGE_BYTES:
             self._wait_for(ahead)
         stored = self._stored_by_now(ahead)
         if stored is not None and stored.source is not None and stored.is_whole:
@@ -271,10 +296,17 @@ class ParallelIngest:
                 return known
         if stored is None or ahead.reading is None:
             return ingest_path(self._store, path, options)
-        with open(ahead.target, "rb") as file:
-            return store_log(
-                self._store, read_parts(file), path, options, stored.source
-            )
+        try:
+            return self._store_parts(ahead, stored.source)
+        except BrokenProcessPool:  # nothing of the log is stored
+            self._recover()
+            self._wait_for(ahead)
+            return self._store_parts(ahead, stored.source)
+
+    def _store_parts(self, ahead: _Ahead, older: SourceRecord | None) -> Outcome:
+        assert ahead.reading is not None
+        parts = self._pool.parts(ahead.reading, ahead.target)
+        return store_log(self._store, parts, ahead.path, self._options, older)
 
     def _stored_by_now(self, ahead: _Ahead) -> Stored | None:
         """What is stored of a log when it is its place; None when it must be read here.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -182,7 +182,8 @@ class _Writer:
         summary = msgspec.structs.replace(
             folded.summary, run_id=run.run_id, label=run.label
         )
-        if self._options.is_growing and summary.status == "unknown":
+        is_over = summary.progress.stage == "ready" or summary.failure is not None
+        if self._options.is_growing and not is_over:
             summary = msgspec.structs.replace(summary, status="running")
         self._transaction.update_run(run.run_id, source_id=source_id)
         self._transaction.put_summary(summary, folded.rows)
@@ -190,6 +191,14 @@ class _Writer:
 
 def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+class Readable(Protocol):
+    """What gives bytes until its end."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; empty at the end."""
+        ...
 
 
 def ingest_path(
@@ -203,8 +212,7 @@ def ingest_path(
     Raises InputError when there is nothing to read at all.
     """
     if path == "-":
-        with _spooled(sys.stdin.buffer) as file:
-            return ingest_file(store, file, "stdin", options, progress=progress)
+        return ingest_stream(store, sys.stdin.buffer, options, progress)
     if is_spool(Path(path)):
         return _ingest_spool(store, Path(path))
     with open_path(Path(path)) as file:
@@ -247,13 +255,24 @@ def is_plain(path: str) -> bool:
     return not is_special and not is_spool(Path(path))
 
 
-def _spooled(stream: BinaryIO) -> BinaryIO:
+def _spooled(stream: Readable) -> BinaryIO:
     """A seekable copy of a stream, on disk once it is large."""
     spool = tempfile.SpooledTemporaryFile(max_size=8 << 20)  # noqa: SIM115 - returned
     while chunk := stream.read(1 << 20):
         spool.write(chunk)
     spool.seek(0)
     return spool  # type: ignore[return-value]
+
+
+def ingest_stream(
+    store: EventStore,
+    stream: Readable,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Read what cannot be read twice into the store, when it has come to its end."""
+    with _spooled(stream) as file:
+        return ingest_file(store, file, "stdin", options, progress=progress)
 
 
 def ingest_file(

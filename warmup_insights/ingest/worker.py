@@ -20,7 +20,6 @@ from pathlib import Path
 from parsers.source import modified_at, open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.ingest.log import (
-    encode_part,
     rare_collections,
     read_log,
     source_name,
@@ -119,21 +118,3 @@ def read_to_file(path: str, options: Options, target: str) -> None:
                 _report(0, written)
     except OSError as error:
         raise _no_room(error) from None
-
-
-def send_log(path: str, options: Options, current: str, outbound: Connection) -> None:
-    """Read a log; its parts go to a pipe as bytes, bytes read as numbers between them.
-
-    What makes it unreadable is sent as InputError.
-    """
-    os.chdir(current)
-    with suppress(BrokenPipeError), rare_collections():
-        try:
-            with open_path(Path(path)) as log:
-                for part in read_log(
-                    log, source_name(path), options, not_after=modified_at(Path(path)),
-                    progress=outbound.send,
-                ):  # fmt: skip
-                    outbound.send(encode_part(part))
-        except InputError as error:
-            outbound.send(error)

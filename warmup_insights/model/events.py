@@ -79,6 +79,9 @@ class ConfigRecorded(Event):
     model: str | None = None
     device_kind: str | None = None
     device_name: str | None = None
+    device_guessed: bool = False
+    """True when the kind of device follows from words about CUDA graphs alone, which vLLM
+    prints on ROCm as well."""
     num_ranks: int | None = None
     """Ranks of the run: the world size where it is stated, else as many processes of
     workers as printed anything, some of which may have no other event; None when
@@ -95,6 +98,10 @@ class PhaseMarked(Event):
     """What it took, as the engine states it; only with `end`."""
     path: str | None = None
     """Where it looks for results of earlier starts (`start`), or saved its own (`end`)."""
+    done: int | None = None
+    """Items of its progress bar so far, where the log ends before the bar is full."""
+    total: int | None = None
+    """Items of that bar; such a mark is neither a beginning nor an end."""
 
 
 class GapSeen(Event):
@@ -426,7 +433,8 @@ class CompileFinished(Event):
     what: str
     """`dynamo`, `graph`, `total`, `recipe`, ..."""
     duration_s: float | None = None
-    from_cache: bool = False
+    from_cache: bool | None = False
+    """None where the line is the same for both."""
     detail: str | None = None
     part: str | None = None
     """Which model of several was compiled: `backbone`, `eagle_head` or the class of an
@@ -542,6 +550,9 @@ class FailureFigures(Event, kw_only=True):
     """The length of a request that did not fit, in tokens."""
     estimated_model_len: int | None = None
     """The length that fits, in tokens, as the engine estimates it."""
+    artifact: str | None = None
+    """The file of a compiled artefact, or of its loader, that the traceback of an error
+    leads through."""
 
 
 class Failure(FailureFigures):
@@ -585,6 +596,31 @@ class RunFinished(Event):
     """`finished`, `failed` or `skipped`."""
 
 
+class PodSeen(Event):
+    """The Kubernetes pod that the run belongs to, from the path of its log and from the
+    pod's description. Times are seconds since the epoch; they are those of this start."""
+
+    namespace: str | None = None
+    pod: str | None = None
+    container: str | None = None
+    node: str | None = None
+    restart: int | None = None
+    """Which start of the container the log is of, from 0."""
+    num_restarts: int | None = None
+    """How often the container was started again so far."""
+    reasons: list[str] = []
+    """Why it ended before, and warnings about the pod."""
+    created_at: float | None = None
+    scheduled_at: float | None = None
+    pull_s: float | None = None
+    """What pulling images took."""
+    container_started_at: float | None = None
+    ready_at: float | None = None
+    """When the pod became ready for traffic."""
+    is_restored: bool = False
+    """Whether the container restores a snapshot of an engine."""
+
+
 class BenchmarkResult(Event):
     """Figures of a benchmark, with the keys of `vllm bench serve --save-result`."""
 
@@ -603,7 +639,8 @@ class Note(Event):
     the `duration_s` of freezing them, which lies before the warm-up's own time;
     `gc_unfreeze`: whether they were `lifted`; `checkpoint`: `size_bytes`,
     `available_bytes` of host memory and `filesystem`; `autotune`: `new` and `previous`
-    configurations saved, and the `path`; `profile_run`: the `shape` of a profile run
+    configurations saved, and the `path`; `usage`: `num_lines` of statistics with the
+    highest `usage_percent`, `running` and `waiting`; `profile_run`: the `shape` of a profile run
     before there were buckets."""
 
 
@@ -615,7 +652,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RuntimeCompile,
     SleepModeChanged, LazyCapture,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
-    ShutdownRequested, ServingFailure, RunFinished, BenchmarkResult, Note,
+    ShutdownRequested, ServingFailure, RunFinished, PodSeen, BenchmarkResult, Note,
 ]  # fmt: skip
 
 EVENT_CLASSES: dict[str, type[Event]] = {

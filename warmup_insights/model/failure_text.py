@@ -1,4 +1,4 @@
-"""The figures in the text of an error, printed or raised."""
+"""The kind and the figures of an error, from its text, printed or raised."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ from warmup_insights.units import GIB, parse_bytes
 MAX_TEXT = 3000
 MAX_SIZE = 1 << 50
 """Bytes: no device has more, and what a text states beyond it is no size."""
+
+_NO_CACHE_WORDS = (
+    "no available memory for the cache blocks", "larger than the available kv cache",
+    "larger than the maximum number of tokens that can be stored",
+    "cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
+    "of cpu memory reserved for it",
+)  # fmt: skip
+_MEMORY_WORDS = (
+    "out of memory", "outofmemory", "resource_exhausted", "allocation failed for size",
+    # vLLM `v1/worker/utils.py request_memory`, `v1/worker/cpu_worker.py`,
+    # `v1/worker/gpu_model_runner.py load_model`, `v1/worker/tpu_model_runner.py`.
+    "less than desired gpu memory utilization", "less than desired cpu memory utilization",
+    "exceed the desired gpu memory utilization", "is less than the engine's budget",
+    "not enough gpu memory", "too large for the current device's hbm memory",
+    # torch on CPU and XPU, cuBLAS, the C++ library and the kernel.
+    "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
+    "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
+)  # fmt: skip
+_REFUSED = re.compile(r'"aten::(?:new_)?empty\w{0,20}".{0,200} API call failed')
+"""torch's stable ABI drops the text of the allocator (`stable/ops.h`)."""
 
 _SIZE = r"-?[\d.]{1,16} ?[KMGT]?i?[Bb](?:ytes)?"
 _BARE = r"[\d.]{1,16}[KMGT]"
@@ -38,7 +58,8 @@ _IN_GIB: dict[str, tuple[str, ...]] = {
     # vLLM `v1/worker/utils.py request_memory`, `v1/core/kv_cache_utils.py
     # check_enough_kv_cache_memory`, `v1/worker/cpu_worker.py`.
     "needed_bytes": (
-        rf"GPU memory utilization \([\d.]{{1,8}}, {_GIB} GiB\)",
+        rf"[CG]PU memory utilization \([\d.]{{1,8}}, {_GIB} GiB\)",
+        rf"external process's weights \([\d.]{{1,8}}, {_GIB} GiB\)",
         rf"\({_GIB} Gi?B KV cache is needed",
         rf"requested memory for kv \({_GIB}[ /]",
     ),
@@ -49,10 +70,11 @@ _IN_GIB: dict[str, tuple[str, ...]] = {
     ),
     "total_bytes": (
         rf"Free memory on device(?: \S{{1,20}})? \([\d.]{{1,16}}/{_GIB} GiB",
+        rf"Available memory on node \d{{1,5}} \([\d.]{{1,16}}/{_GIB} GiB",
     ),
 }  # fmt: skip
 _PLAIN: dict[str, tuple[str, ...]] = {
-    "wanted_utilization": (r"GPU memory utilization \((\d\.?\d{0,6}), ",),
+    "wanted_utilization": (r"[CG]PU memory utilization \((\d\.?\d{0,6}), ",),
     # The V0 engine compares tokens: `worker/worker.py raise_if_cache_size_invalid`.
     "max_model_len": (r"max seq len \((\d{1,12})\)",),
     "estimated_model_len": (
@@ -60,6 +82,16 @@ _PLAIN: dict[str, tuple[str, ...]] = {
         r"that can be stored in (?:the )?KV cache \((\d{1,12})\)",
     ),
 }
+
+
+def kind_of_message(message: str) -> str:
+    """`out_of_memory`, `no_kv_cache` or `error`."""
+    lowered = message.lower()
+    if any(word in lowered for word in _NO_CACHE_WORDS):
+        return "no_kv_cache"
+    if any(word in lowered for word in _MEMORY_WORDS) or _REFUSED.search(message):
+        return "out_of_memory"
+    return "error"
 
 
 def figures_of(message: str) -> dict[str, float]:

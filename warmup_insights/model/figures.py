@@ -195,6 +195,14 @@ def _lazy_s(summary: RunSummary) -> float | None:
     return sum(known) if known else None
 
 
+def _runtime_compiles(summary: RunSummary) -> float | None:
+    """Kernels compiled while serving; none is zero only where something looks for them
+    (vLLM's monitor, since 0.26)."""
+    found = summary.serving.jit if summary.serving is not None else []
+    is_watched = any(note.topic == "jit_monitor" for note in summary.notes)
+    return len(found) if found or (is_watched and summary.serving is not None) else None
+
+
 def _gc_percent(summary: RunSummary) -> float | None:
     share = None if summary.gc is None else summary.gc.share
     return None if share is None else 100.0 * share
@@ -247,8 +255,40 @@ def _memory(
     )  # fmt: skip
 
 
+def _pod_s(begin: str, end: str) -> Read:
+    """Seconds between two moments of the pod's start; None where one is unknown or they
+    are in another order."""
+
+    def read(summary: RunSummary) -> float | None:
+        if summary.pod is None:
+            return None
+        first, last = getattr(summary.pod, begin), getattr(summary.pod, end)
+        known = first is not None and last is not None and last >= first
+        return last - first if known else None
+
+    return read
+
+
+def _before_first_line(summary: RunSummary) -> float | None:
+    """From the start of the container to the first line; None where the zone of the log
+    is unknown, for the pod's times are UTC."""
+    started = summary.pod.container_started_at if summary.pod is not None else None
+    first = summary.time.started
+    if started is None or first is None or summary.time.timezone is None:
+        return None
+    return first - started if first >= started else None
+
+
 FIGURES: tuple[Figure, ...] = (
     _time("ready_s", "time to ready", lambda summary: summary.time.ready_s),
+    _time("pod_scheduled_s", "pod created to scheduled",
+          _pod_s("created_at", "scheduled_at")),
+    _time("pod_pull_s", "pulling images", _at("pod", "pull_s")),
+    _time("pod_started_s", "pod created to container started",
+          _pod_s("created_at", "container_started_at")),
+    _time("before_first_line_s", "container started to first line", _before_first_line),
+    _time("pod_ready_s", "container started to ready for traffic",
+          _pod_s("container_started_at", "ready_at")),
     _time("wall_s", "start-up, first to last line", _at("time", "wall_s")),
     _time("engine_init_s", "engine initialisation", _at("time", "engine_init_s")),
     _time("compile_s", "compilation", _at("compile", "seconds")),
@@ -318,7 +358,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "runtime_compiles", "compilations while serving", "count", "buckets", "lower",
-        lambda summary: None if summary.serving is None else len(summary.serving.jit),
+        _runtime_compiles,
     ),
     Figure("misses", "bucket misses", "count", "buckets", "lower", num_misses),
     Figure("gc_percent", "collector's share of steps", "percent", "buckets", "lower",

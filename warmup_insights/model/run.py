@@ -24,6 +24,15 @@ def new_run_id() -> str:
     return secrets.token_hex(6)
 
 
+def run_name(
+    label: str | None, model: str | None, source_name: str | None, run_id: str
+) -> str:
+    """What a person calls a run: its label, else its model, else its log, else its id."""
+    return (
+        label or (model or "").rstrip("/").rpartition("/")[2] or source_name or run_id
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """One start of one engine. Times are seconds since the epoch, UTC."""
@@ -58,6 +67,11 @@ class RunRecord:
     """Stored events, and the next sequence number; counted by the store."""
     process: str | None = None
     """The process that records, from `process.own_process()`; None for logs."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls the run."""
+        return run_name(self.label, self.model, self.source_name, self.run_id)
 
     def is_interrupted(self, now: float) -> bool:
         """True when a recorder was cut off: `running`, yet without a heartbeat.

@@ -7,6 +7,7 @@ what is unknown is None. `BucketRow` holds what became of one bucket; both are s
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 4
+FOLD = 5
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -27,6 +28,37 @@ Setting = Any
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the sections: immutable, every key written, null where unknown."""
+
+
+class PodFacts(Part):
+    """The Kubernetes pod of the run; times are seconds since the epoch."""
+
+    namespace: str | None = None
+    """Namespace of the pod."""
+    pod: str | None = None
+    """Its name."""
+    container: str | None = None
+    """Name of the container."""
+    node: str | None = None
+    """On which node it runs."""
+    restart: int | None = None
+    """Which start of the container the log is of, from 0."""
+    num_restarts: int | None = None
+    """How often the container was started again so far."""
+    reasons: list[str] = []
+    """Why it ended before, and warnings about the pod."""
+    created_at: float | None = None
+    """When the pod was created; of its first start alone."""
+    scheduled_at: float | None = None
+    """When it was given a node."""
+    pull_s: float | None = None
+    """What pulling images took."""
+    container_started_at: float | None = None
+    """When the container started."""
+    ready_at: float | None = None
+    """When the pod became ready for traffic."""
+    is_restored: bool = False
+    """Whether the container restores a snapshot of an engine."""
 
 
 class SourceName(Part):
@@ -95,6 +127,9 @@ class FailureFacts(Part):
     """The error as the engine printed it."""
     line: int | None = None
     """In the log, from 1."""
+    artifact: str | None = None
+    """The file of a compiled artefact, or of its loader, that the traceback leads
+    through."""
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 
@@ -153,6 +188,9 @@ class Times(Part):
     """As the engine states it."""
     engine_init_s: float | None = None
     """`init engine (profile, create kv cache, warmup model)`, as the engine states it."""
+    is_excerpt: bool = False
+    """The log begins within the start-up, and `started_at` is where a duration that the
+    engine states begins: the start was no later. `wall_s` and `unlogged_s` are unknown."""
     phases: list[TimePhase] = []
     """In order; no moment is in two of them."""
     unlogged_s: float | None = None
@@ -171,7 +209,12 @@ class Times(Part):
 
     @property
     def ready_s(self) -> float | None:
-        """From the first event to the first request that could be answered."""
+        """From the first event to the first request that could be answered.
+
+        None for an excerpt that begins in the middle.
+        """
+        if self.is_excerpt:
+            return None
         start, ready = parse_isoformat(self.started_at), parse_isoformat(self.ready_at)
         return None if start is None or ready is None else ready - start
 
@@ -320,6 +363,10 @@ class PhaseBuckets(Part):
     """Recipes or graphs compiled during the steps."""
     compile_s: float | None = None
     """What compiling them took."""
+    spikes: int | None = None
+    """Buckets whose step took a multiple of its neighbours' time (`is_spike`)."""
+    spikes_s: float | None = None
+    """What the steps of these took beyond the median of their neighbours."""
 
 
 class OtherPhase(Part):
@@ -536,12 +583,15 @@ class CompilePart(Part):
     """`dynamo`, `graph`, `total`, `recipe`, ..."""
     duration_s: float | None = None
     """Seconds."""
-    from_cache: bool = False
+    from_cache: bool | None = False
     """Whether it was loaded, not compiled."""
     detail: str | None = None
     """Such as the range of sizes that it is for."""
     part: str | None = None
     """Which model of several, such as `backbone` or `eagle_head`."""
+
+
+_CACHE_HASH = re.compile(r"/torch_compile_cache/([0-9a-f]{6,64})(?=/|$)")
 
 
 class CompileFacts(Part):
@@ -550,13 +600,26 @@ class CompileFacts(Part):
     seconds: float | None = None
     """As the engine sums them up, else the sum of the parts."""
     cache: str | None = None
-    """`hit` when all came from a cache, `miss` when none did, `partial` between."""
+    """`hit` when all graphs came from a cache, `miss` when none did, `partial` between.
+    Dynamo traces the model again in a start that loads its graphs."""
     parts: list[CompilePart] = []
     """In order; totals of the engine are among them."""
     directory: str | None = None
     """Where the engine looks for compiled graphs of earlier starts."""
+    key: dict[str, str] = {}
+    """What the name of that directory is made of: `env`, `config`, `compiler` and `code`
+    to their hashes, where they are stated."""
+    factors: dict[str, str] = {}
+    """What those hashes are made of, as `env.VLLM_...` to a value, from
+    `cache_key_factors.json`."""
     saved_to: str | None = None
     """Where it saved a whole compiled function (AOT) for later ones."""
+
+    @property
+    def hash(self) -> str | None:
+        """The part of the directory's name that is the key of the cache."""
+        found = _CACHE_HASH.search(self.directory or "")
+        return found[1] if found else None
 
 
 class CheckpointFacts(Part):
@@ -570,6 +633,19 @@ class CheckpointFacts(Part):
     """Type of the file system, as the engine names it: `EXT4`, `NFS`, ..."""
 
 
+class UsageFacts(Part):
+    """The highest figures of the statistics that a serving engine printed."""
+
+    num_lines: int
+    """Lines of statistics; the engine prints one every ten seconds while it is busy."""
+    usage_percent: float
+    """Of the KV cache, 0 to 100."""
+    running: int
+    """Requests at once."""
+    waiting: int
+    """Requests for which there was no room, or no place in the batch."""
+
+
 class AutotuneFacts(Part):
     """Kernel configurations that FlashInfer's autotuner saved."""
 
@@ -579,6 +655,38 @@ class AutotuneFacts(Part):
     """Known from an earlier one."""
     path: str
     """The file that keeps them."""
+
+
+STARTS = ("cold", "warm", "partly warm", "restored", "woken", "skipped")
+"""Kinds of starts."""
+
+
+class StartFacts(Part):
+    """What a start could build on, from evidence; null or absent where there is none."""
+
+    kind: str | None = None
+    """`cold` when nothing came from a cache of an earlier start, `warm` when all that is
+    known did, `partly warm` between; `restored` from a snapshot; `woken` where a log
+    begins with an engine that wakes up; `skipped` without a warm-up."""
+    caches: dict[str, str] = {}
+    """Cache to `hit`, `missed`, `partial` or `off`: `torch_compile`, `aot` (whole compiled
+    functions of vLLM), `flashinfer_autotune`, `hpu_recipes`."""
+    weights: str | None = None
+    """`mapped` from the memory of a weight cache daemon, or `fell back` to the disk."""
+    weights_reason: str | None = None
+    """Why it fell back, as the engine states it."""
+    plan: str | None = None
+    """Start-up plan of an earlier start: `applied`, `refused` or `saved` for later ones."""
+
+    @property
+    def words(self) -> str | None:
+        """The kind and what was not loaded or measured: equal for starts of one kind."""
+        if self.kind is None:
+            return None
+        parts = [self.kind]
+        parts += ["weights mapped"] if self.weights == "mapped" else []
+        parts += ["plan applied"] if self.plan == "applied" else []
+        return ", ".join(parts)
 
 
 class UsedShape(Part):
@@ -686,9 +794,11 @@ class Progress(Part):
     is_in_step: bool = False
     """Whether a step has begun and no event of its end came."""
     index: int | None = None
-    """Number of the last step in its phase, from 1."""
+    """Number of the last step in its phase, or of the last graph or file of a bar, from 1."""
     total: int | None = None
     """Steps of that phase."""
+    step_s: float | None = None
+    """Mean seconds of the steps so far, as they or their bar state it."""
     free_bytes: int | None = None
     """What was free before the last step."""
     used_bytes: int | None = None
@@ -739,6 +849,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """`finished`, `running`, `failed`, `skipped` or `unknown`."""
     failure: FailureFacts | None = None
     """Null unless the start-up failed."""
+    start: StartFacts = StartFacts()
+    """What the start could build on: caches, preloaded weights, a start-up plan."""
     time: Times = Times()
     """Where the time of the start-up went."""
     memory: MemoryFacts | None = None
@@ -769,6 +881,10 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """Null where the engine states nothing of it."""
     autotune: AutotuneFacts | None = None
     """Null where no tuned kernels were saved."""
+    usage: UsageFacts | None = None
+    """How busy the engine was while it served; null where it printed no statistics."""
+    pod: PodFacts | None = None
+    """The pod that it ran in; null where neither path nor description names one."""
     profile_shape: Bucket | None = None
     """Shape of the profile run, where it is none of the buckets (HPU)."""
     defaults: list[str] = []
@@ -780,7 +896,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     contradictions: list[Contradiction] = []
     """Laws of every run that its evidence breaks."""
     guessed: list[str] = []
-    """Figures that rest on a guess, such as the year of time stamps without one."""
+    """What rests on a guess: the year of timestamps without one, or the kind of device
+    where only words name it that another kind shares."""
     lines: dict[str, int] = {}
     """Figures of `memory` and `time` to the line of the log that states them."""
     fold: int = 0
@@ -836,6 +953,12 @@ class StepCost(Part):
     """Free on the device after it."""
     estimate_bytes: int | None = None
     """What the engine expected a capture to take."""
+    is_spike: bool | None = None
+    """Whether it took at least 2.5 times as long as its neighbours, beyond what the
+    resolution explains: most likely a compilation that those reused. Null with fewer
+    than four of them."""
+    neighbours_s: float | None = None
+    """The median of up to four timed steps on each side, in the order of the warm-up."""
 
 
 class BucketRow(Part):
@@ -849,10 +972,10 @@ class BucketRow(Part):
     """Whether the list of the engine has it."""
     warmed: bool = False
     """Whether it ran during the warm-up."""
-    captured: bool = False
-    """Whether there is evidence that its graph was captured."""
-    skipped: bool = False
-    """A candidate for a graph that got none."""
+    captured: bool | None = None
+    """Whether its graph was captured; null where no evidence holds for the bucket."""
+    skipped: bool | None = None
+    """Whether it was a candidate for a graph that got none; null where not known."""
     missed: int = 0
     """How often the shape came while serving without a bucket."""
     duration_s: float | None = None
@@ -877,6 +1000,24 @@ class BucketRow(Part):
     """The run without a capture."""
     capture: StepCost | None = None
     """The capture of its graph."""
+
+    @property
+    def is_spike(self) -> bool | None:
+        """Whether its run or its capture took a multiple of its neighbours' time."""
+        costs = [cost for cost in (self.run, self.capture) if cost is not None]
+        known = [cost.is_spike for cost in costs if cost.is_spike is not None]
+        return any(known) if known else None
+
+    @property
+    def spike_s(self) -> float | None:
+        """Seconds of `duration_s` beyond its neighbours' time; None for no spike."""
+        beyond = [
+            cost.duration_s - cost.neighbours_s
+            for cost in (self.run, self.capture)
+            if cost is not None and cost.is_spike
+            if cost.duration_s is not None and cost.neighbours_s is not None
+        ]
+        return sum(beyond) if beyond else None
 
     @property
     def ran_as(self) -> Bucket:

@@ -127,7 +127,7 @@ def order_candidates(buckets: Iterable[Bucket], strategy: str) -> list[Bucket]:
     """
     if strategy not in STRATEGIES:
         raise SettingError(
-            f"unknown graph strategy {strategy!r}; use one of {', '.join(STRATEGIES)}"
+            f"Unknown graph strategy {strategy!r}; use one of {', '.join(STRATEGIES)}"
         )
     if strategy == "min_tokens":
         return sorted(buckets, key=lambda b: (num_tokens(b), b[1], b[0], b[2:]))

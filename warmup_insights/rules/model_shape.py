@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warmup_insights.errors import InputError, SettingError
+from warmup_insights.errors import InputError, SettingError, cannot_read
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -45,17 +45,17 @@ class ModelShape:
         for field in _POSITIVE:
             if getattr(self, field) < 1:
                 raise InputError(
-                    f"model {self.name!r} has {field}={getattr(self, field)}; it must "
+                    f"Model {self.name!r} has {field}={getattr(self, field)}; it must "
                     "be at least 1"
                 )
         if self.num_attention_heads % self.num_key_value_heads:
             raise InputError(
-                f"model {self.name!r} has {self.num_attention_heads} attention heads, "
-                f"which {self.num_key_value_heads} key-value heads do not divide"
+                f"Model {self.name!r} has {self.num_attention_heads} attention heads, "
+                f"no multiple of {self.num_key_value_heads} key-value heads; change one"
             )
         if self.head_dim % 2:
             raise InputError(
-                f"model {self.name!r} has head_dim={self.head_dim}; rotary embeddings "
+                f"Model {self.name!r} has head_dim={self.head_dim}; rotary embeddings "
                 "need an even number"
             )
 
@@ -164,8 +164,8 @@ def find_shape(model: str) -> tuple[ModelShape, Path | None]:
     folder = path.parent if path.name == "config.json" else path
     if not (folder / "config.json").is_file():
         raise SettingError(
-            f"unknown model {model!r}: neither a preset ({', '.join(PRESETS)}) nor a "
-            "folder with a config.json"
+            f"Unknown model {model!r}; use one of {', '.join(PRESETS)}, or a folder "
+            "with a config.json"
         )
     return read_config(folder / "config.json"), folder
 
@@ -179,10 +179,10 @@ def read_config(path: Path) -> ModelShape:
     try:
         config = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+        raise cannot_read(path, error) from error
     if not isinstance(config, dict):
         raise InputError(
-            f"{path} holds no JSON object, so it is no model configuration"
+            f"{path} holds no JSON object; name the config.json of a model"
         )
     _refuse_other_models(path, config)
     heads = _integer(path, config, "num_attention_heads")
@@ -215,8 +215,8 @@ def _refuse_other_models(path: Path, config: Mapping[str, Any]) -> None:
     for name in ("attention_bias", "mlp_bias", "sliding_window"):
         if config.get(name):
             raise InputError(
-                f"{path} sets {name}={config[name]!r}, which the reference engine does "
-                "not support"
+                f"{path} sets {name}={config[name]!r}; the reference engine does not "
+                "support it"
             )
     if config.get("hidden_act", "silu") != "silu":
         raise InputError(
@@ -231,20 +231,20 @@ def _integer(
     if value is None and default is not None:
         return default
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{path}: {name}={value!r} is not a whole number")
+        raise InputError(f"{path}: {name}={value!r} is wrong; use a whole number")
     return value
 
 
 def _number(path: Path, config: Mapping[str, Any], name: str, default: float) -> float:
     value = config.get(name, default)
     if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
-        raise InputError(f"{path}: {name}={value!r} is not a positive number")
+        raise InputError(f"{path}: {name}={value!r} is wrong; use a number above 0")
     return float(value)
 
 
 def _rope_scaling(path: Path, scaling: Any) -> RopeScaling | None:
     if not isinstance(scaling, dict):
-        raise InputError(f"{path}: rope_scaling={scaling!r} is not an object")
+        raise InputError(f"{path}: rope_scaling={scaling!r} is wrong; use an object")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "default":
         return None

@@ -100,7 +100,7 @@ class RunSettings:
             _check_choice("graph strategy", strategy, STRATEGIES)
         if self.bucket_dimensions not in (2, 3):
             raise SettingError(
-                f"buckets of {self.bucket_dimensions} dimensions do not exist; use 2 or 3"
+                f"Buckets of {self.bucket_dimensions} dimensions do not exist; use 2 or 3"
             )
         if self.defrag_threshold < 0:
             raise SettingError(
@@ -135,4 +135,4 @@ class RunSettings:
 
 def _check_choice(what: str, value: str, known: Any) -> None:
     if value not in known:
-        raise SettingError(f"unknown {what} {value!r}; use one of {', '.join(known)}")
+        raise SettingError(f"Unknown {what} {value!r}; use one of {', '.join(known)}")

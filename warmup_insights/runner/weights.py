@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.rules.model_shape import ModelShape
 from warmup_insights.runner.model import Decoder, rotary_frequencies
 from warmup_insights.runner.sampling import make_generator
@@ -62,10 +62,10 @@ def find_checkpoint(folder: Path) -> list[Path]:
         names = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
         files = [folder / Path(name).name for name in names]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(f"cannot read {index}: {error}") from error
+        raise cannot_read(index, error) from error
     for file in files:
         if not file.is_file():
-            raise InputError(f"{index} names {file.name}, which is not in the folder")
+            raise InputError(f"{index} names {file.name}; put it into the folder")
     return files
 
 
@@ -106,11 +106,11 @@ def _load_file(model: Decoder, file: Path) -> set[str]:
                 value = tensors.get_tensor(stored)
                 if value.shape != targets[name].shape:
                     raise InputError(
-                        f"{file}: {stored} has shape {tuple(value.shape)}, but "
+                        f"{file}: {stored} has shape {tuple(value.shape)}; "
                         f"config.json has {tuple(targets[name].shape)}"
                     )
                 targets[name].copy_(value)
                 loaded.add(name)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot read {file}: {error}") from error
+        raise cannot_read(file, error) from error
     return loaded

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from warmup_insights.errors import InputError, SettingError
+from warmup_insights.errors import InputError, SettingError, cannot_read
 from warmup_insights.runner.engine import SamplingParams
 
 MAX_TRACE_LINE = 1_000_000
@@ -193,4 +193,4 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the trace {path}: {error}") from error
+        raise cannot_read(path, error) from error

@@ -96,7 +96,9 @@ def explanation(error: Exception, where: str) -> StoreError:
     first_line = text.strip().split("\n", 1)[0][:300]
     if isinstance(error, DBAPIError) and error.statement is None:
         return StoreError(_UNREACHABLE.format(where=where, reason=first_line))
-    return StoreError(f"The database {where} failed: {first_line}")
+    return StoreError(
+        f"The database {where} failed: {first_line}; try again, or choose another with --db"
+    )
 
 
 BUSY_TIMEOUT_S = 30.0
@@ -137,8 +139,7 @@ class Location:
             self.url = url.set(drivername="postgresql+psycopg")
         elif backend != "sqlite":
             raise StoreError(
-                f"The database URL starts with {backend}, but only sqlite and "
-                "postgresql can be used"
+                f"The database URL starts with {backend}; use sqlite or postgresql"
             )
 
     def __str__(self) -> str:

@@ -99,6 +99,7 @@ class Queries(ABC):
             **{name: runs.c[name] for name in _LISTED},
             **{name: run_summaries.c[name] for name in FIGURES},
             "doubtful": run_summaries.c.doubtful,
+            "start": run_summaries.c.start,
         }
         keys = {"newest": _started, **columns}
         if order not in keys:
@@ -258,7 +259,9 @@ class Queries(ABC):
         query = sa.select(sources).where(sources.c.source_id == source_id)
         found = self._fetch(query, _source_record)
         if not found:
-            raise StoreError(f"There is no source {source_id[:60]!r}")
+            raise StoreError(
+                f"There is no source {source_id[:60]!r}; another process removed it"
+            )
         return found[0]
 
     def source_with_digest(self, digest: str) -> SourceRecord | None:

@@ -177,6 +177,7 @@ run_summaries = Table(
     Column("fold", Integer, doc="version of the fold that made it"),
     Column("wall_s", Float, doc="from start to ready, or to the last event"),
     Column("doubtful", Text, doc="which of these columns have contradictory evidence"),
+    Column("start", Text, doc="kind of start: what came from earlier starts"),
     info={"doc": "The summary of each run, refreshed when the run changes."},
 )
 
@@ -232,6 +233,10 @@ def _one_fold(connection: Connection) -> None:
     )  # fmt: skip
 
 
+def _kind_of_start(connection: Connection) -> None:
+    _add_columns(connection, "run_summaries", "start TEXT")
+
+
 def _add_columns(connection: Connection, table: str, *columns: str) -> None:
     for column in columns:
         connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
@@ -242,6 +247,7 @@ FIRST = "0001"
 MIGRATIONS: list[tuple[str, Callable[[Connection], None]]] = [
     ("0002", _recording_process),
     ("0003", _one_fold),
+    ("0004", _kind_of_start),
 ]
 """Each version of the schema and the step to it from the one before."""
 NEWEST = MIGRATIONS[-1][0]

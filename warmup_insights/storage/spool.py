@@ -168,7 +168,7 @@ class Spool:
         assert self._file is not None
         file, self._file = self._file, None
         if not _end(file, _lines(last)):
-            raise StoreError(f"The end of {self.path} finds no room")
+            raise StoreError(f"The end of {self.path} has no room; free some space")
 
 
 def _lines(events: Sequence[Event]) -> bytes:
@@ -266,13 +266,15 @@ def read_spool(path: Path) -> SpoolFile:
     except (msgspec.DecodeError, UnicodeDecodeError):
         head = None
     if not isinstance(head, dict) or head.get(_KEY) != SPOOL_FORMAT:
-        raise InputError(f"{path} does not hold events that a recorder kept")
+        raise InputError(f"{path} is no file of a recorder; check the path")
     try:
         run = msgspec.convert(head.get("run"), RunRecord)
         part = msgspec.convert(head.get("part", 0), int)
         database = msgspec.convert(head.get("database"), str | None)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}:1: the run cannot be read: {error}") from None
+        raise InputError(
+            f"{path}:1: the run cannot be read: {error}; restore the line"
+        ) from None
     key = hashlib.sha256(first).hexdigest()[:16]
     return SpoolFile(path, run, database, key, part, len(first))
 

@@ -26,7 +26,7 @@ FIGURES = {
     "missed": "misses",
 }  # fmt: skip
 """Columns of `run_summaries` to the figures in them, for lists that sort by them."""
-_COUNTS = ("generated", "warmed", "captured", "skipped", "missed")
+_FLAGS = ("generated", "warmed", "captured", "skipped")
 _AS_IS = ("duration_s", "memory_bytes", "gc_s", "compiled", "compile_s", "resolution_s")
 
 
@@ -43,6 +43,7 @@ def summary_row(summary: RunSummary, num_events: int) -> dict[str, Any]:
         "started_at": summary.time.started,
         **{name: BY_NAME[figure].read(summary) for name, figure in FIGURES.items()},
         "doubtful": " ".join(f for f in FIGURES.values() if f in doubted) or None,
+        "start": summary.start.words,
     }
 
 
@@ -105,13 +106,18 @@ def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
         "phase": clean_text(row.phase),
         "bucket": bucket_text(bucket),
         **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
-        **{name: int(getattr(row, name)) for name in _COUNTS},
+        **{name: _number_of(getattr(row, name)) for name in _FLAGS},
+        "missed": row.missed,
         **{name: getattr(row, name) for name in _AS_IS},
         "executed": None if row.executed is None else to_json(row.executed),
         "state": clean_text(row.state),
         "run": None if row.run is None else to_json(row.run),
         "capture": None if row.capture is None else to_json(row.capture),
     }
+
+
+def _number_of(flag: bool | None) -> int | None:
+    return None if flag is None else int(flag)
 
 
 def read_bucket_row(row: Mapping[str, Any]) -> BucketRow:
@@ -122,7 +128,8 @@ def read_bucket_row(row: Mapping[str, Any]) -> BucketRow:
         for name in ("executed", "run", "capture"):
             text = row[name]
             known[name] = None if text is None else msgspec.json.decode(text)
-        known |= {name: bool(row[name]) for name in _COUNTS if name != "missed"}
+        for name in _FLAGS:
+            known[name] = None if row[name] is None else bool(row[name])
         found = msgspec.convert(known, BucketRow)
     except (TypeError, ValueError, AttributeError) as error:
         raise ForeignValueError("a bucket") from error

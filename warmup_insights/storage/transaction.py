@@ -102,7 +102,7 @@ class Transaction(Queries):
             .values(**{"updated_at": time.time(), **values})
         )
         if changed.rowcount == 0:
-            raise NoRunError(f"There is no run {run_id}")
+            raise NoRunError(f"There is no run {run_id}; another process removed it")
 
     def append(self, run_id: str, new: Sequence[Event], **columns: Any) -> int:
         """Add events to the end of a run, and change columns of it in the same step.
@@ -126,7 +126,7 @@ class Transaction(Queries):
             (count, *map(_fit, values.values()), run_id),
         )
         if changed.rowcount == 0:
-            raise NoRunError(f"There is no run {run_id}")
+            raise NoRunError(f"There is no run {run_id}; another process removed it")
         return self._num_events(run_id) - count
 
     def _num_events(self, run_id: str) -> int:
@@ -134,7 +134,7 @@ class Transaction(Queries):
             f"SELECT num_events FROM runs WHERE run_id = {self._mark}", (run_id,)
         ).scalar()
         if count is None:
-            raise NoRunError(f"There is no run {run_id}")
+            raise NoRunError(f"There is no run {run_id}; another process removed it")
         return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
@@ -173,7 +173,7 @@ class Transaction(Queries):
         if values["ingested_at"] is None:
             values["ingested_at"] = time.time()
         if not self._insert_new(sources, values):
-            raise StoreError(f"{source.name} is stored already")
+            raise StoreError(f"{source.name} is stored already; remove it first")
 
     def add_source_lines(
         self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
@@ -214,7 +214,7 @@ class Transaction(Queries):
         self.update_run(run_id, **run_columns(summary))
 
     def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
-        """Remember how far each spool of a run is stored."""
+        """Store how far each spool of a run is stored."""
         statement = sa.text(
             "INSERT INTO store_info (name, value) VALUES (:name, :value) "
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value"

@@ -80,7 +80,7 @@ class Instrumentation:
             self.attachments.append(attachment)
 
     def _note_missing(self, module: str) -> None:
-        """Remember topics for which this version has nothing to attach to."""
+        """Keep the topics for which this version has nothing to attach to."""
         attached = {a.hook.topic for a in self.attachments}
         for hook in self._by_module[module]:
             if hook.topic in attached or self._is_watched(hook):

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class CollectorClock:
-    """Adds up the time spent in the collector while it is switched on."""
+    """Adds up the time spent in the garbage collector while it is switched on."""
 
     def __init__(self) -> None:
         self.total_s = 0.0

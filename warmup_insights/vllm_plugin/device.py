@@ -1,7 +1,8 @@
 """The device as its own libraries report it; nothing is imported, nothing waits.
 
-Only modules that the engine has loaded are used. `mem_get_info` reads from the driver;
-it does not wait for the device.
+Only modules that the engine has loaded are used. `mem_get_info` does not wait for the
+device: on CUDA it is the driver's figure of the whole device, on Gaudi the limit of this
+process's pool and what is in use of it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def free_and_total() -> tuple[int | None, int | None]:
 
 
 def synchronize() -> None:
-    """Wait for the device; called only when the user asked for it."""
+    """Wait for the device; called only when the user chose that."""
     backend = _backend()
     if backend is not None:
         backend.synchronize()
@@ -73,14 +74,30 @@ def compiled() -> Compiled | None:
     The metric gives microseconds (`extension/profiler.py` of vllm-gaudi puts them into
     a trace as such).
     """
+    figures = metric("graph_compilation")
+    try:
+        return Compiled(int(figures["TotalNumber"]), int(figures["TotalTime"]) / 1e6)
+    except (*_ERRORS, KeyError):
+        return None
+
+
+def metric(name: str) -> dict[str, Any]:
+    """The figures of a metric of the Gaudi bridge; empty where there is none."""
     metrics = sys.modules.get(_METRICS_MODULE)
     if metrics is None:
         if _HPU_MODULE not in sys.modules:
-            return None
+            return {}
         metrics = _import_metrics()
     try:
-        figures = dict(metrics.metric_global("graph_compilation").stats())
-        return Compiled(int(figures["TotalNumber"]), int(figures["TotalTime"]) / 1e6)
+        return dict(metrics.metric_global(name).stats())
+    except (*_ERRORS, KeyError):
+        return {}
+
+
+def pool_peak() -> int | None:
+    """The most bytes of the process's pool that were in use at once; None if unknown."""
+    try:
+        return int(sys.modules[_HPU_MODULE].memory_stats()["MaxInUse"])
     except (*_ERRORS, KeyError):
         return None
 

@@ -54,9 +54,9 @@ def vllm_command(executable: str = sys.executable) -> list[str]:
             return [str(script)]
         return [executable, "-m", "vllm.entrypoints.cli.main"]
     other = shutil.which("vllm")
-    where = f"; the one at {other} belongs to another" if other else ""
+    where = f" ({other} belongs to another)" if other else ""
     raise InputError(
-        f"vLLM is not installed in the environment of {executable}{where}: install "
+        f"No vLLM is installed in the environment of {executable}{where}; install "
         "warmup-insights with the same pip as vLLM"
     )
 

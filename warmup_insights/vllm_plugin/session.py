@@ -20,7 +20,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
 )
-from warmup_insights.model.failure_text import figures_of
+from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
@@ -36,10 +36,7 @@ from warmup_insights.vllm_plugin.state import State
 MESSAGE_LIMIT = 2000
 HAND_OVER_S = 0.002
 """Usually it takes a tenth of that: a thread wakes and writes into a file."""
-_MEMORY_WORDS = ("out of memory", "outofmemory", "allocation failed", "pt_devmem",
-                 "synstatus", "no more memory")  # fmt: skip
 _NEVER_MUTED = (Failure, Note)
-_NO_CACHE_WORDS = ("no available memory for the cache blocks",)
 
 
 class Session:
@@ -72,7 +69,7 @@ class Session:
         self._last_actions: list[Callable[[], None]] = []
 
     def after_fork(self) -> None:
-        """Forget what belongs to the parent; the hooks stay on."""
+        """Drop what belongs to the parent; the hooks stay on."""
         self.collector.switch_off()
         self._renew(is_first=False)
 
@@ -192,7 +189,7 @@ class Session:
         return self.end_phase(name)
 
     def wait_if_asked(self) -> None:
-        """Wait for the device where the user wants exact times."""
+        """Wait for the device where the user chose exact times."""
         if self.settings.syncs:
             device.synchronize()
 
@@ -217,7 +214,7 @@ class Session:
         text = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
         self.emit(
             Failure,
-            failure="killed" if is_killed else kind_of_failure(text),
+            failure="killed" if is_killed else kind_of_message(text),
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
@@ -248,16 +245,6 @@ class Session:
                 text=f"not instrumented: {topic}",
                 values={"target": target},
             )
-
-
-def kind_of_failure(text: str) -> str:
-    """`out_of_memory`, `no_kv_cache` or `error`, from the text of an exception."""
-    lowered = text.lower()
-    if any(word in lowered for word in _NO_CACHE_WORDS):
-        return "no_kv_cache"
-    if any(word in lowered for word in _MEMORY_WORDS):
-        return "out_of_memory"
-    return "error"
 
 
 def store_recorder(settings: Settings) -> Recorder:

@@ -1,4 +1,4 @@
-"""What probes of one process remember between calls of the engine."""
+"""What probes of one process keep between calls of the engine."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class State:
     """Free bytes after the profiling run."""
     strategy: str | None = None
 
-    def remember_warmed(self, runner: object) -> bool:
+    def keep_warmed(self, runner: object) -> bool:
         """Whether a model runner was warmed up before; from now on it was."""
         if any(known() is runner for known in self.warmed):
             return True

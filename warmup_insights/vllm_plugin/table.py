@@ -7,18 +7,16 @@ for each other; a topic without any attached row is reported as not instrumented
 
 from __future__ import annotations
 
-from warmup_insights.vllm_plugin import (
-    cuda_graphs,
-    cuda_worker,
-    engine_core,
-    hpu_buckets,
-    hpu_memory,
-    hpu_scenarios,
-    hpu_serving,
-    hpu_steps,
-    hpu_warmup,
-)
+from warmup_insights.vllm_plugin import engine_core
+from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
+from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
+from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
+from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
+from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
+from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
+from warmup_insights.vllm_plugin.hpu import steps as hpu_steps
+from warmup_insights.vllm_plugin.hpu import warmup as hpu_warmup
 
 
 def _rows(
@@ -191,10 +189,12 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.model_runner", "GPUModelRunner",
-        ("profile_run", "profiling run, runner V2", cuda_worker.profile_run),
+        ("profile_run", "profiling run, runner V2", cuda_worker.profile_run,
+         "0.12.0", None),
         ("profile_cudagraph_memory", "estimate of graph memory, runner V2",
          cuda_worker.estimate_graphs, "0.18.0", None),
-        ("capture_model", "graph capture, runner V2", cuda_graphs.capture_model),
+        ("capture_model", "graph capture, runner V2", cuda_graphs.capture_model,
+         "0.12.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.cudagraph_utils", "CudaGraphManager",

@@ -8,15 +8,18 @@ applying.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from warmup_insights.analysis.advice import (
     rules_buckets,
+    rules_cache,
     rules_compile,
     rules_dimensions,
     rules_failure,
     rules_graphs,
+    rules_known,
+    rules_largest,
     rules_memory,
     rules_out_of_memory,
     rules_room,
@@ -27,7 +30,8 @@ from warmup_insights.analysis.advice import (
     rules_weights,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule
+from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
+from warmup_insights.analysis.advice.start import Start
 from warmup_insights.model.summary import SCHEMA
 
 __all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
@@ -36,11 +40,14 @@ FAILURE_RULES: tuple[Rule, ...] = (
     *rules_room.RULES,
     *rules_out_of_memory.RULES,
     *rules_serving.RULES,
+    *rules_cache.FAILURE_RULES,
+    *rules_known.RULES,
     *rules_failure.RULES,
 )
 """The only rules for a start that failed: none tunes what does not run."""
 TUNING_RULES: tuple[Rule, ...] = (
     *rules_weights.RULES,
+    *rules_largest.RULES,
     *rules_start.RULES,
     *rules_compile.RULES,
     *rules_graphs.RULES,
@@ -65,7 +72,18 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     treated = {finding.phase for finding in found if finding.rule != "largest_part"}
     if largest in treated:
         found = [finding for finding in found if finding.rule != "largest_part"]
+    found = [_weighed(finding, facts.start) for finding in found]
     return sorted(found, key=lambda finding: _place(finding, largest))
+
+
+def _weighed(finding: Finding, start: Start | None) -> Finding:
+    """The finding with the weight of what it can save, where that is less than its part."""
+    if start is None or finding.gain_s is None:
+        return finding
+    most = severity_of(start.share(finding.gain_s[1]))
+    if _ORDER[most] <= _ORDER[finding.severity]:
+        return finding
+    return replace(finding, severity=most)
 
 
 def _place(finding: Finding, largest: str | None) -> tuple[bool, bool, int, float]:

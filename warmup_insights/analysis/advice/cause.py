@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.known_errors import known_error
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
 from warmup_insights.units import GIB
@@ -20,10 +21,10 @@ SHARE_STEP = 0.0001
 """Utilisations are printed with four digits."""
 DELIBERATE = ("Finished profiling",)
 """Texts with which a person ends a start on purpose."""
-_TOOL = re.compile(
-    r"nvcc|[Nn]inja|C compiler|CUDA_HOME|cuda_home|ROCM_HOME|Python\.h|"
-    r"No module named|cannot open shared object"
+_SIGNAL = re.compile(
+    r"exit ?code:? ?-(?:9|15)\b|exited with (?:signal|code) -?(?:9|15)\b"
 )
+"""How a parent reports that a child got SIGKILL or SIGTERM."""
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
@@ -78,6 +79,8 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return "deliberate_stop"
     if found.kind == "killed":
         return "killed"
+    if found.kind == "error" and poisoned_by(facts.summary):
+        return "poisoned_cache"
     if found.kind == "error":
         return _program_rule(found.message)
     if found.is_serving:
@@ -94,9 +97,22 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
     return "weights_too_large" if _is_full_of_weights(facts, found) else "out_of_memory"
 
 
+def poisoned_by(summary: RunSummary) -> bool:
+    """Whether an error was raised in a compiled artefact, and one had been loaded."""
+    failure, caches = summary.failure, summary.start.caches
+    if failure is None or failure.kind != "error":
+        return False
+    is_loaded = {caches.get("aot"), caches.get("torch_compile")} & {"hit", "partial"}
+    is_told = "corrupted compilation artifact" in failure.message
+    return bool(is_loaded) and (failure.artifact is not None or is_told)
+
+
 def _program_rule(message: str) -> str:
-    if _TOOL.search(message):
-        return "missing_tool"
+    if _SIGNAL.search(message):
+        return "killed"
+    row = known_error(message)
+    if row is not None:
+        return row[0].rule
     return "program_error" if _MISMATCH.search(message) else "failure_unexplained"
 
 

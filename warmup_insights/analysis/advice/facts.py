@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warmup_insights.analysis.advice.start import Start, start_of
-from warmup_insights.analysis.planning import Planner
+from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory

@@ -12,7 +12,10 @@ Severity = Literal["high", "medium", "low"]
 Value = float | int | str
 
 HIGH_SHARE, MEDIUM_SHARE = 0.25, 0.10
-"""From which share of the start-up or of the KV cache a finding is high or medium."""
+"""From which share of the start-up or of the KV cache a finding is high or medium.
+
+Where a finding states what it saves, the most of that counts, not the part that it treats.
+"""
 
 
 def severity_of(share: float) -> Severity:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from warmup_insights.model.summary import RunSummary
 
-Kind = Literal["cold", "warm", "skipped"]
 RECIPES = "PT_HPU_RECIPE_CACHE_CONFIG"
 
 
-def kind_of_start(summary: RunSummary) -> Kind | None:
-    """Whether a start compiled everything; None where the run does not show it.
-
-    `warm`: at least a part came from a compile cache. An HPU start with a recipe cache
-    on disk prints nothing of what it found there.
-    """
-    if summary.status == "skipped":
-        return "skipped"
-    if summary.compile is not None and summary.compile.cache is not None:
-        return "cold" if summary.compile.cache == "miss" else "warm"
-    path, _, rest = str(summary.config.get(RECIPES, "")).partition(",")
-    is_deleted = rest.strip().lower().startswith(("true", "1"))
-    return None if path.strip() and not is_deleted else "cold"
+def kind_of_start(summary: RunSummary) -> str | None:
+    """What the start could build on; None where the run does not show it."""
+    return summary.start.words
 
 
 def is_same_model(one: RunSummary, other: RunSummary) -> bool:
@@ -33,14 +21,13 @@ def is_same_model(one: RunSummary, other: RunSummary) -> bool:
 
 
 def alike(summary: RunSummary, history: Iterable[RunSummary]) -> list[RunSummary]:
-    """Earlier runs of the same model, device and version that started the same way."""
+    """Earlier runs of the same model, device and version whose start was of the same
+    kind, or as unknown."""
     kind = kind_of_start(summary)
     return [
         other
         for other in history
-        if kind is not None
-        and is_same_model(summary, other)
-        and kind_of_start(other) == kind
+        if is_same_model(summary, other) and kind_of_start(other) == kind
     ]
 
 

@@ -7,10 +7,10 @@ compilation of a kind, which another bucket would have instead, is not counted a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean, median
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from warmup_insights.analysis.advice.drops import Drop, times_of, typical_of
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -39,43 +39,6 @@ TIMED_SHARE = 0.6
 TWIN = 0.10
 """Neighbours that differ by less are one bucket in two."""
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
-
-
-@dataclass(frozen=True)
-class Drop:
-    """A change that leaves buckets out: what it saves, and what it costs."""
-
-    change: str
-    words: str
-    rows: tuple[BucketRow, ...]
-    dimension: int
-    changes: Mapping[str, Value]
-    price: str
-
-    def gain(self, left: Sequence[BucketRow]) -> tuple[float, float]:
-        """Seconds: at the median of each value, and as measured; the smaller first."""
-        own = typical = 0.0
-        for value in {row.bucket[self.dimension] for row in self.rows}:
-            same = _times(row for row in left if row.bucket[self.dimension] == value)
-            out = _times(
-                row for row in self.rows if row.bucket[self.dimension] == value
-            )
-            typical += len(out) * _typical(same)
-            own += sum(out)
-        return min(own, typical), max(own, typical)
-
-
-def _times(rows: Iterable[BucketRow]) -> list[float]:
-    return [row.duration_s for row in rows if row.duration_s is not None]
-
-
-def _typical(times: Sequence[float]) -> float:
-    """The median; where stamps of whole seconds give nothing finer, the mean without the
-    longest."""
-    is_whole = all(seconds == int(seconds) for seconds in times)
-    if not is_whole or len(times) == 1:
-        return median(times)
-    return fmean(sorted(times)[:-1])
 
 
 def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
@@ -111,7 +74,11 @@ def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
     for drop in drops:
         changes |= drop.changes
     count = len(rows) or facts.count(f"{phase}_warmed")
-    each = _typical(_times(timed)) if is_timed else (seconds / count if count else None)
+    each = (
+        typical_of(times_of(timed))
+        if is_timed
+        else (seconds / count if count else None)
+    )
     title = f"The {phase} buckets took {start.of_all(seconds)}"
     if count and each is not None:
         title += f": {count:,} of them, {format_duration(each)} each"
@@ -158,6 +125,8 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
             f"{BUCKET_FILE} with fewer buckets; `warmup-insights buckets fit RUN` makes "
             "one from recorded traffic"
         )
+    if len({bucket[0] for bucket in facts.summary.phase(phase).buckets}) > 1:
+        return "fewer batch sizes of prompts (VLLM_PROMPT_BS_BUCKET_MAX)"
     return "fewer values in the dimension that has most"
 
 
@@ -169,7 +138,7 @@ def _by_dimension(
         return
     size = len(rows[0].bucket)
     words = DIMENSIONS.get((rows[0].phase, size), ())
-    total = sum(_times(timed))
+    total = sum(times_of(timed))
     for d, name in enumerate(words):
         values = Counter(row.bucket[d] for row in rows if len(row.bucket) == size)
         if len(values) < 2:
@@ -180,17 +149,16 @@ def _by_dimension(
         if total:
             line += f", {format_duration(total / len(values))} each"
         yield line
-    if rows[0].phase == "decode":
-        yield from _above(rows, timed)
+    yield from _above(rows, timed)
 
 
 def _above(rows: Sequence[BucketRow], timed: Sequence[BucketRow]) -> Iterator[str]:
-    """How many decode buckets are for more sequences than some limits, and their time."""
-    for limit in (8, 32, 128):
+    """How many buckets are for more sequences than some limits, and their time."""
+    for limit in (8, 32, 128) if rows[0].phase == "decode" else (1, 4, 16):
         above = [row for row in rows if row.bucket[0] > limit]
         if not above or len(above) == len(rows):
             continue
-        took = _times(row for row in timed if row.bucket[0] > limit)
+        took = times_of(row for row in timed if row.bucket[0] > limit)
         spent = f", {format_duration(sum(took))}" if took else ""
         yield f"batch sizes above {limit}: {len(above)} of {len(rows)} buckets{spent}"
 
@@ -203,17 +171,31 @@ def _drops(
     left = [row for row in timed if len(row.bucket) == 3]
     found: list[Drop] = []
     least = most = 0.0
+    share = facts.figure("captured_percent")
+    is_full = share is not None and 0 < share < 100
     for find in finders:
         drop = find(facts, left)
         if drop is None:
             continue
-        low, high = drop.gain(left)
+        low, high = drop.gain(left, is_full=is_full)
+        high += _sampler_s(facts, drop)
         words = f"{drop.words}: {len(drop.rows)} buckets, {format_duration(low)} less"
         found.append(replace(drop, words=words))
         least, most = least + low, most + high
         gone = {row.bucket for row in drop.rows}
         left = [row for row in left if row.bucket not in gone]
     return found, (least, most) if found else None
+
+
+def _sampler_s(facts: RunFacts, drop: Drop) -> float:
+    """Sampler warm-up of the batch sizes that are left out: it runs each of them."""
+    spent = facts.summary.time.seconds_by_phase().get("sampler_warmup", 0.0)
+    sizes = {
+        row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket
+    }
+    if drop.dimension != 0 or not sizes:
+        return 0.0
+    return spent * len({row.bucket[0] for row in drop.rows}) / len(sizes)
 
 
 def _wider_step(
@@ -257,7 +239,9 @@ def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[W
 
 def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
     """The other strategy, with the phase that takes longer, where it makes it quicker."""
-    spent = {name: _times(r for r in facts.rows if r.phase == name) for name in PHASES}
+    spent = {
+        name: times_of(r for r in facts.rows if r.phase == name) for name in PHASES
+    }
     if not all(spent.values()) or max(PHASES, key=lambda p: sum(spent[p])) != phase:
         return
     found = other_strategy(facts.summary)
@@ -265,7 +249,7 @@ def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
         return
     name, value, counts = found
     saved = sum(
-        _typical(spent[each]) * (len(spent[each]) - counts[each]) for each in PHASES
+        typical_of(spent[each]) * (len(spent[each]) - counts[each]) for each in PHASES
     )
     if saved < LEAST_S or facts.start.share(saved) < LEAST_SHARE:
         return
@@ -311,7 +295,7 @@ def _contexts(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
     seen |= {miss.shape for miss in facts.summary.misses if miss.phase == "prompt"}
     if any(len(bucket) == 3 and bucket[2] > 0 for bucket in seen):
         return None
-    times = _times(gone)
+    times = times_of(gone)
     changes: dict[str, Value] = {}
     if context_max_leaves_zero(facts.summary):
         changes = {CONTEXT_MAX: 0}
@@ -356,7 +340,8 @@ RULES = (
         "the change",
         decode_buckets,
         formula="buckets left out x the median of those that share their value; each change "
-        "on what the one before left",
+        "on what the one before left; at the most with the sampler's warm-up of the batch "
+        "sizes left out, at the least without captures where graphs found no room",
         margin="the smallest, the largest and the powers of two below the step stay; the "
         "first compilation of a kind is not counted as saved",
         source="vllm-gaudi extension/bucketing/linear.py warmup_range",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import Failed, explained
@@ -14,21 +15,23 @@ from warmup_insights.units import format_duration
 
 MAX_MESSAGE = 160
 _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
-_WITHOUT = (
-    ("flashinfer", "VLLM_USE_FLASHINFER_SAMPLER", "0"),
-    ("nvcc", "VLLM_USE_FLASHINFER_SAMPLER", "0"),
-    ("deep_gemm", "VLLM_USE_DEEP_GEMM", "0"),
-    ("C compiler", "enforce_eager", "True"),
+
+
+_ABOVE = re.compile(
+    r"root cause above|stack trace above|Failed core proc|initialization failed"
 )
-"""What a message names, and the switch that avoids it."""
+"""Of errors that only announce another one."""
 
 
-def _told(found: Failed) -> str:
+def shown_message(found: Failed) -> str:
+    """The text of an error on one line, cut where it is long."""
     text = " ".join(found.message.split())
-    return text.rstrip(".") if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]} ..."
+    if len(text) <= MAX_MESSAGE:
+        return text.rstrip(".")
+    return f"{text[:MAX_MESSAGE].rpartition(' ')[0]} …"
 
 
-def _numbers(facts: RunFacts, found: Failed) -> dict[str, Value]:
+def numbers_at(facts: RunFacts, found: Failed) -> dict[str, Value]:
     """Where it failed and after how long, as far as it is known."""
     numbers: dict[str, Value] = {} if found.line is None else {"line": found.line}
     serving = facts.summary.serving
@@ -41,14 +44,14 @@ def _numbers(facts: RunFacts, found: Failed) -> dict[str, Value]:
 
 
 def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:
-    """Somebody's change to the engine ended the start on purpose."""
+    """A change made to the engine ended the start on purpose."""
     found = explained(facts, "deliberate_stop")
     if found is None:
         return
     yield finding_of(
         "deliberate_stop",
-        f"The start was ended on purpose: {_told(found)}{found.where}.",
-        _numbers(facts, found),
+        f"The start was ended on purpose: {shown_message(found)}{found.where}.",
+        numbers_at(facts, found),
         [
             Way(
                 "remove the statement that raises it, when a whole start is wanted",
@@ -56,33 +59,6 @@ def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:
             )
         ],
         "the start goes on where it was ended",
-    )
-
-
-def missing_tool(facts: RunFacts) -> Iterator[Finding]:
-    """A compiler, a library or a package that the engine needs is not there."""
-    found = explained(facts, "missing_tool")
-    if found is None:
-        return
-    ways = [
-        Way(
-            f"--{name.replace('_', '-')}" if name.islower() else f"{name}={value}",
-            "what it switches off is slower or missing",
-            {name: value},
-        )
-        for word, name, value in _WITHOUT
-        if word in found.message
-    ][:1]
-    install = Way(
-        "install what the message names, in the image or environment of the engine",
-        "a larger image; its version must fit that of torch and the driver",
-    )
-    yield finding_of(
-        "missing_tool",
-        f"Something that the engine needs is missing: {_told(found)}{found.where}.",
-        _numbers(facts, found),
-        [install, *ways],
-        "the engine starts",
     )
 
 
@@ -96,8 +72,8 @@ def program_error(facts: RunFacts) -> Iterator[Finding]:
     plugin = "vllm-gaudi of this version names the vLLM that it was made for"
     yield finding_of(
         "program_error",
-        f"A program failed, not its memory: {_told(found)}{found.where}, {who}.",
-        _numbers(facts, found),
+        f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
+        numbers_at(facts, found),
         [
             Way(
                 "versions that were released together: of vLLM, its plugins and connectors"
@@ -116,7 +92,7 @@ def killed(facts: RunFacts) -> Iterator[Finding]:
     if found is None:
         return
     seconds = facts.figure("wall_s")
-    numbers = _numbers(facts, found)
+    numbers = numbers_at(facts, found)
     when = " while it served" if found.is_serving else ", before it was ready"
     if not found.is_serving:
         done = sum(row.warmed for row in facts.rows)
@@ -160,17 +136,25 @@ def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
         else "VLLM_LOGGING_LEVEL=DEBUG prints the steps before it"
     )
     where = " while it served" if found.is_serving else ""
-    is_heading = ":" not in found.message
     price = "the log names the error and not its cause, as far as rules know it"
-    if is_heading:
+    announces = "the log does not hold the cause: this line only announces it"
+    if _ABOVE.search(found.message):
+        more = (
+            "the error of the process that ended is above it or in the log of its rank; with "
+            "none there it was ended from outside (dmesg, exit code)"
+        )
+        price = announces
+    elif found.message.endswith(("Error", "Exception")):
+        price = "the error has no text: the frame above it names what was wrong"
+    elif ":" not in found.message:
         more = (
             "a formatter that writes the exception (exc_info) with the line, or stderr"
         )
-        price = "the log does not hold the cause: this line only announces it"
+        price = announces
     yield finding_of(
         "failure_unexplained",
-        f"The engine failed{where}{found.where}: {_told(found)}.",
-        _numbers(facts, found),
+        f"The engine failed{where}{found.where}: {shown_message(found)}.",
+        numbers_at(facts, found),
         [Way(f"read the traceback around that line; {more}", price)],
         "shows which call failed, and with what",
     )
@@ -216,15 +200,6 @@ RULES = (
         deliberate_stop,
         source="`AssertionError: Finished profiling`, put into a copy of the engine",
         example="`AssertionError: Finished profiling` 70 s after the first line",
-    ),
-    Rule(
-        "missing_tool",
-        "a compiler, library or package was not found",
-        "the failure",
-        missing_tool,
-        margin="no setting is named that the message does not concern",
-        source="vLLM `envs.py`; torch `utils/cpp_extension.py`; Triton `runtime/build.py`",
-        example="nvcc not found: install it, or VLLM_USE_FLASHINFER_SAMPLER=0",
     ),
     Rule(
         "program_error",

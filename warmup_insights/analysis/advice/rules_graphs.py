@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
+from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -21,7 +22,7 @@ from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, RunSummary
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import MIB, format_bytes, format_duration
 
 LIMITS = (8, 32, 128)
 """Sizes up to which capturing is counted, where nothing bounds the batch."""
@@ -283,11 +284,46 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
         "capture_strategy",
         "--capture-strategy lazy or delayed in the reference engine; on vLLM fewer "
         "buckets",
-        f"ready {format_duration(saved)} earlier; each shape that "
-        f"comes later costs {format_duration(each)} once",
-        gain_s=(0.0, saved),
+        f"ready {format_duration(seconds)} earlier with lazy capture, "
+        f"{format_duration(saved)} without what was not used; each shape that comes later "
+        f"costs {format_duration(each)} once",
+        gain_s=(saved, seconds),
         price="requests of other shapes wait for a capture",
-        part_s=saved,
+        part_s=seconds,
+    )
+
+
+def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
+    """CUDA graphs took noticeably more or less than was set aside for them."""
+    graphs, total = facts.summary.graphs, facts.figure("total_bytes")
+    estimated = facts.figure("graph_estimated_bytes")
+    actual = facts.figure("graph_memory_bytes")
+    usable, cache = facts.figure("usable_bytes"), facts.figure("kv_cache_bytes")
+    if estimated is None or actual is None or not total or graphs is None:
+        return
+    if graphs.is_reserved is False or failed(facts.summary) is not None:
+        return  # nothing is set aside: the estimate changes nothing
+    if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
+        return  # the engine's own size counts graphs as they were captured
+    wrong = estimated - actual
+    margin = total - usable if usable else None
+    of_what = cache if wrong > 0 else margin
+    if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
+        return
+    where = "of the KV cache" if wrong > 0 else "of the margin"
+    sign = "raise" if wrong > 0 else "lower"
+    yield Finding(
+        "graph_estimate_off",
+        severity_of(abs(wrong) / of_what),
+        f"Graphs were estimated at {format_bytes(estimated)} and took "
+        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {abs(wrong) / of_what:.0%} "
+        f"{where}.",
+        {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
+        "gpu_memory_utilization",
+        f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
+        f"{format_bytes(abs(wrong))} "
+        + ("more for the KV cache" if wrong > 0 else "back to the margin"),
+        price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",
     )
 
 
@@ -314,13 +350,30 @@ RULES = (
         lazy_capture,
         formula="time at start / time of one lazy capture = number of shapes from which lazy "
         "loses",
+        margin="at least three captures while serving; the shapes of later traffic are not known",
+        source="vLLM use_cudagraph_delayed_capture; `warmup-insights run --capture-strategy lazy`",
+        example="made up: 60 graphs in 30 s at start, 1 s each while serving: below 30 "
+        "shapes lazy is quicker",
     ),
     Rule(
         "captures_unused",
         "half of the graphs captured at start, or fewer, were used while serving",
         "buckets used while serving, captured buckets, time of capture",
         captures_unused,
-        formula="time of one capture x graphs not used",
+        formula="time of one capture x graphs not used, to the time of all captures",
         margin="only shapes of the traffic seen",
+        source="vLLM gpu_model_runner.py capture_model; graphs of the run and its uses while serving",
+        example="reference engine: 13 of 59 graphs were used, 2.93 s of capture",
+    ),
+    Rule(
+        "graph_estimate_off",
+        "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
+        "estimated and actual graph memory, total memory, KV cache or margin",
+        graph_estimate_off,
+        formula="|estimated - actual| / device",
+        margin="silent where the estimate is not taken off the KV cache, or where the "
+        "engine names the size of the cache itself",
+        source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+        example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
     ),
 )

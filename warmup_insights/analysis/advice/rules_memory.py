@@ -19,13 +19,13 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     severity_of,
 )
-from warmup_insights.analysis.plan_recommend import (
+from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.recommend import (
     MemoryPair,
     Wanted,
     graph_bytes_of_all,
     memory_pair,
 )
-from warmup_insights.analysis.planning import PlanSettings
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import PHASES
@@ -38,6 +38,8 @@ MAX_UTILIZATION, MAX_STEP = 0.95, 0.05
 MIN_MARGIN_SHARE = 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
+FULL_PERCENT, ENOUGH_LINES = 80.0, 12
+"""A cache whose use stayed below this, in two minutes of statistics, was never full."""
 OVERRUN_SHARE = 0.10
 """Of the margin: graphs that take less of it than this do no harm."""
 
@@ -74,6 +76,16 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
         yield from _graphs_missing(facts, division) if is_capped else ()
     elif not is_capped or share is not None:
         yield from _other_shares(facts, division)
+
+
+def _is_idle(facts: RunFacts) -> bool:
+    """Whether the engine's own statistics show a cache that the traffic never filled."""
+    usage = facts.summary.usage
+    return (
+        usage is not None
+        and usage.num_lines >= ENOUGH_LINES
+        and usage.usage_percent < FULL_PERCENT
+    )
 
 
 def _division(facts: RunFacts) -> _Division | None:
@@ -131,7 +143,9 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
 
 
 def _is_enough(facts: RunFacts) -> bool:
-    """Whether as many requests of full length fit already as run at once."""
+    """Whether as many requests of full length fit already as run at once, or as came."""
+    if _is_idle(facts):
+        return True
     most = facts.summary.setting("max_num_seqs")
     concurrency = facts.figure("max_concurrency")
     return most is not None and concurrency is not None and concurrency >= most
@@ -253,7 +267,8 @@ def _finding(
         numbers,
         "gpu_memory_utilization",
         " ".join(f"{name}={value}" for name, value in changes.items()),
-        f"{abs(int(gained)):,} KV blocks {word} ({gained / now.num_blocks:+.0%}), "
+        f"{'about ' if graphs else ''}{abs(int(gained)):,} KV blocks {word} "
+        f"({gained / now.num_blocks:+.0%}), "
         f"{format_bytes(pair.left_bytes)} left{rest}",
         (check, *([] if graphs else _next_step(facts, now, pair))),
         changes=changes,
@@ -275,7 +290,7 @@ def _next_step(facts: RunFacts, now: _Division, pair: MemoryPair) -> Iterator[st
 
 
 def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
-    """The size of the KV cache that vLLM names to fit into what was asked for."""
+    """The size of the KV cache that vLLM names to fit into what was requested."""
     size, cache = (
         facts.summary.memory_or_none.suggested_kv_cache_bytes,
         facts.figure("kv_cache_bytes"),
@@ -286,7 +301,7 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
     if not size or not cache or most is None or concurrency is None:
         return
     share = size / cache - 1
-    if concurrency >= most or share < MIN_GAIN:
+    if concurrency >= most or share < MIN_GAIN or _is_idle(facts):
         return
     more = f", about {int(tokens * share):,} tokens" if tokens else ""
     yield Finding(
@@ -331,40 +346,6 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
-    """CUDA graphs took noticeably more or less than was set aside for them."""
-    graphs, total = facts.summary.graphs, facts.figure("total_bytes")
-    estimated = facts.figure("graph_estimated_bytes")
-    actual = facts.figure("graph_memory_bytes")
-    usable, cache = facts.figure("usable_bytes"), facts.figure("kv_cache_bytes")
-    if estimated is None or actual is None or not total or graphs is None:
-        return
-    if graphs.is_reserved is False or failed(facts.summary) is not None:
-        return  # nothing is set aside: the estimate changes nothing
-    if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
-        return  # the engine's own size counts graphs as they were captured
-    wrong = estimated - actual
-    margin = total - usable if usable else None
-    of_what = cache if wrong > 0 else margin
-    if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
-        return
-    where = "of the KV cache" if wrong > 0 else "of the margin"
-    sign = "raise" if wrong > 0 else "lower"
-    yield Finding(
-        "graph_estimate_off",
-        severity_of(abs(wrong) / of_what),
-        f"Graphs were estimated at {format_bytes(estimated)} and took "
-        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {abs(wrong) / of_what:.0%} "
-        f"{where}.",
-        {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
-        "gpu_memory_utilization",
-        f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
-        f"{format_bytes(abs(wrong))} "
-        + ("more for the KV cache" if wrong > 0 else "back to the margin"),
-        price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",
-    )
-
-
 RULES = (
     Rule(
         "memory_plan",
@@ -375,22 +356,12 @@ RULES = (
         memory_plan,
         formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
         "budget ends the captures); KV blocks = usable x (1 - reserve) / block",
-        margin="what stays free is at least what the profiling run took, 5 % of the device "
+        margin="silent where the engine's statistics show a cache that was never full; what "
+        "stays free is at least what the profiling run took, 5 % of the device "
         "and how much free memory varied between runs; utilisation at most 0.95, and one "
         "step of 0.05 at a time",
         source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
         "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
         example="67.8 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
-    ),
-    Rule(
-        "graph_estimate_off",
-        "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
-        "estimated and actual graph memory, total memory, KV cache or margin",
-        graph_estimate_off,
-        formula="|estimated - actual| / device",
-        margin="silent where the estimate is not taken off the KV cache, or where the "
-        "engine names the size of the cache itself",
-        source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-        example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
     ),
 )

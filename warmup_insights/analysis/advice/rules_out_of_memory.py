@@ -21,6 +21,7 @@ from warmup_insights.analysis.advice.ways import (
     finding_of,
     monitor,
     more_devices,
+    num_ranks,
     numbers_of,
     shorter_steps,
 )
@@ -28,6 +29,7 @@ from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import format_bytes
 
 MAX_LISTED = 20
+_SAMPLER = re.compile(r"warming up sampler with (\d{1,6}) dummy requests")
 _BEFORE_CACHE = ("configure", "download", "init_", "load_", "profile_run")
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
@@ -67,7 +69,7 @@ def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
 def _fitting_devices(
     facts: RunFacts, weights: float | None, capacity: float | None
 ) -> Iterator[Way]:
-    now = int(facts.summary.setting("tensor_parallel_size") or 1)
+    now = num_ranks(facts)
     count = 2 * now
     if weights is not None and capacity:
         while weights * now / count > FULL_SHARE * capacity and count < 1024:
@@ -188,6 +190,9 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
     if needed is not None:
         # What was free before a step is no proof that the step took nothing itself.
         known.append(needed - free if free is not None and free < needed else needed)
+    total = found.stated.total_bytes
+    if needed is not None and total is not None and needed > total:
+        return needed - total  # XLA states what a program takes in all, of the device
     positive = [value for value in known if value > 0]
     return max(positive) if positive else None
 
@@ -208,6 +213,7 @@ def _room_ways(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
             {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
         )
+    yield from _fewer_logits(found)
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
     is_before = (
@@ -227,6 +233,23 @@ def _room_ways(
                 "does not help: the KV cache was not allocated yet",
             )
     yield from more_devices(facts)
+
+
+def _fewer_logits(found: Failed) -> Iterator[Way]:
+    """Half of the requests whose logits did not fit (vLLM `_dummy_sampler_run`)."""
+    match = _SAMPLER.search(found.message)
+    if match is None or int(match[1]) < 2:
+        return
+    half = int(match[1]) // 2
+    yield Way(
+        f"--max-num-seqs {half}: the logits of so many requests are half as large",
+        "no more requests at once",
+        {"max_num_seqs": half},
+    )
+    yield Way(
+        "--gpu-memory-utilization lower by 0.03 or more",
+        "as much KV cache, which has its memory already at that moment",
+    )
 
 
 def _is_before_cache(facts: RunFacts, found: Failed) -> bool:

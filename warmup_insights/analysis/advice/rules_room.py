@@ -24,6 +24,9 @@ from warmup_insights.units import format_bytes
 
 LENGTH_SHARE = 0.98
 """Of the engine's estimate: the next start may have a little less memory."""
+CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
+"""Of the utilisation wanted: below the first others hold so much that they are the cause,
+below the second what is left is hardly enough for the model."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 _16_BIT = ("float16", "bfloat16", "half")
@@ -104,6 +107,13 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
     if found.needed is None or found.free is None:
+        share = utilization(facts)
+        if share is None or share < highest_share(facts, found):
+            now = "" if share is None else f" (now {share:g})"
+            yield Way(
+                f"a higher --gpu-memory-utilization{now}, as far as memory is free at the start",
+                "less margin; how much is needed the message states in tokens only",
+            )
         return
     yield share_way(facts, found, found.needed - found.free)
 
@@ -115,6 +125,7 @@ def memory_taken(facts: RunFacts) -> Iterator[Finding]:
     if found is None or not total or found.free is None:
         return
     others = total - found.free
+    wanted = found.stated.wanted_utilization or 0.0
     share = math.floor(100 * found.free / total) / 100 - 0.01
     numbers = numbers_of(
         found, total_bytes=total, others_bytes=others,
@@ -124,7 +135,7 @@ def memory_taken(facts: RunFacts) -> Iterator[Finding]:
         f"end what holds {format_bytes(others)} ({monitor(facts)}), or wait for it",
         "none; the utilisation stays as it is",
     )
-    lower = [] if share <= 0 else [
+    lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
         Way(
             f"--gpu-memory-utilization {share:.2f}",
             f"{format_bytes((found.needed or 0) - share * total)} less for weights and KV "
@@ -138,9 +149,17 @@ def memory_taken(facts: RunFacts) -> Iterator[Finding]:
         f"a utilisation of {found.stated.wanted_utilization:g} asks for "
         f"{format_bytes(found.needed)}{found.where}; others hold {format_bytes(others)}.",
         numbers,
-        [*lower, stop],
+        [*lower, stop]
+        if share >= CLOSE_SHARE * wanted
+        else [stop, _other_device(facts), *lower],
         "the engine passes this check, which comes before the weights are loaded",
     )
+
+
+def _other_device(facts: RunFacts) -> Way:
+    names = {"hpu": "HABANA_VISIBLE_MODULES", "rocm": "HIP_VISIBLE_DEVICES"}
+    name = names.get(facts.summary.device.kind or "", "CUDA_VISIBLE_DEVICES")
+    return Way(f"another device ({name})", "none, where one is free")
 
 
 def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
@@ -148,7 +167,8 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     cache = facts.figure("kv_cache_bytes")
     found = explained(facts, "no_room_for_cache")
     is_negative = cache is not None and cache <= 0
-    if found is None and (not is_negative or failed(facts.summary) is not None):
+    is_going_on = failed(facts.summary) is None and not _is_ready(facts)
+    if found is None and not (is_negative and is_going_on):
         return
     missing = -cache if cache is not None and is_negative else None
     weights, share = facts.figure("weights_bytes"), utilization(facts)
@@ -162,13 +182,24 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         title = f"{format_bytes(cache)} were left for the KV cache"
     where = found.where if found is not None else ""
     ways = [
-        *_one_after_another(missing, weights), *_share_above(facts, found, missing),
+        *_memory_of_host(facts), *_one_after_another(missing, weights), *_share_above(facts, found, missing),
         *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
         "no_room_for_cache", f"{title}{where}.", numbers, ways,
         "the first KV block fits; how many more is in the line of the next start",
     )  # fmt: skip
+
+
+def _is_ready(facts: RunFacts) -> bool:
+    """Whether the engine started: then it got its KV cache, whatever was left for it."""
+    return facts.summary.status in ("finished", "skipped")
+
+
+def _memory_of_host(facts: RunFacts) -> Iterator[Way]:
+    """On a CPU the KV cache has a size of its own (vLLM `v1/worker/cpu_worker.py`)."""
+    if facts.summary.device.kind == "cpu":
+        yield Way("VLLM_CPU_KVCACHE_SPACE with GiB that the host has", "host memory")
 
 
 def _one_after_another(missing: float | None, weights: float | None) -> Iterator[Way]:

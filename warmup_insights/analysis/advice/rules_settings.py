@@ -8,7 +8,7 @@ from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.analysis.advice.history import alike, kind_of_start
+from warmup_insights.analysis.advice.history import RECIPES, alike, kind_of_start
 from warmup_insights.analysis.advice.setting_lives import (
     SettingLife,
     Version,
@@ -140,18 +140,28 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
 
 
 def probe_values(facts: RunFacts) -> Iterator[Finding]:
-    """How long a startup probe has to wait, over the cold starts seen."""
+    """How long a startup probe has to wait, over the starts seen that were not warm."""
     summary = facts.summary
+    if not _may_be_cold(summary):
+        return
     probe = startup_probe(
-        [each for each in (summary, *alike(summary, facts.history)) if _is_cold(each)],
+        [
+            each
+            for each in (summary, *alike(summary, facts.history))
+            if _may_be_cold(each)
+        ],
         is_gaudi=summary.device.kind == "hpu",
     )
-    if probe is None or not _is_cold(summary):
+    if probe is None:
         return
+    starts = count_of(
+        probe.num_runs, "start" if summary.start.kind is None else "cold start"
+    )
+    of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
         "startup_probe",
         "low",
-        f"{count_of(probe.num_runs, 'cold start')} became ready after "
+        f"{starts}{of_kind} became ready after "
         f"{probe.median_s:.0f} s (median) and {probe.longest_s:.0f} s (longest).",
         {
             "num_runs": probe.num_runs, "median_s": probe.median_s,
@@ -166,13 +176,14 @@ def probe_values(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _is_cold(summary: RunSummary) -> bool:
-    """A whole start that compiled everything, and served at its end."""
-    return (
-        is_whole(summary)
-        and summary.time.ready_at is not None
-        and kind_of_start(summary) == "cold"
-    )
+def _may_be_cold(summary: RunSummary) -> bool:
+    """A whole start that served at its end, and of which no cache is known that it could
+    have used."""
+    if not is_whole(summary) or summary.time.ready_at is None:
+        return False
+    kind = kind_of_start(summary)
+    kept = str(summary.config.get(RECIPES, "")).partition(",")[0].strip()
+    return kind == "cold" or (kind is None and not kept)
 
 
 RULES = (
@@ -183,6 +194,7 @@ RULES = (
         dead_settings,
         margin="all in one finding; not where the run shows that a setting had an effect",
         source="sources of the releases named in the table of settings",
+        example="VLLM_PROMPT_SEQ_BUCKET_MIN, STEP and MAX under vllm-gaudi 0.14.1: VLLM_PROMPT_QUERY_BUCKET_...",
     ),
     Rule(
         "overridden_ranges",
@@ -192,6 +204,7 @@ RULES = (
         margin="silent where the log prints the ranges as read, and where the version is "
         "unknown",
         source="vllm-gaudi extension/bucketing/exponential.py",
+        example="VLLM_DECODE_BLOCK_BUCKET_MAX with the exponential strategy",
     ),
     Rule(
         "startup_probe",

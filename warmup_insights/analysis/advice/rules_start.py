@@ -10,50 +10,19 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Value, severi
 from warmup_insights.analysis.advice.history import RECIPES, is_same_model
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.start import phase_s, weights_bytes, words_of
+from warmup_insights.analysis.advice.start import (
+    phase_s,
+    weights_bytes,
+    words_of,
+)
 from warmup_insights.units import format_bytes, format_duration
 
 GAUDI = ("vllm-gaudi", "vllm-fork")
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2
-_SHOWN_BY = {
-    "configure": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
-    "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
-    "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
-}  # fmt: skip
+MUCH_S = 45.0
+"""Of imports: less is what two processes take that read from a disk nobody had read yet."""
 _IMPORTING = ("import", "configure", "start_engine", "start_workers")
 """Phases that are mostly imports: each new process does them again."""
-_DEBUG = ("VLLM_LOGGING_LEVEL", "VLLM_LOGGING_LEVEL=DEBUG prints its steps")
-_RECORDER = (
-    "warmup-insights vllm",
-    "`warmup-insights vllm serve ...` records every step of it with its time",
-)
-_RECORDED = frozenset({
-    "prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs", "graph_capture",
-    "unified_warmup", "sampler_warmup", "defrag_warmup",
-})  # fmt: skip
-
-
-def largest_part(facts: RunFacts) -> Iterator[Finding]:
-    """The phase that took longest, where no other rule treats it."""
-    start = facts.start
-    if start is None:
-        return
-    phase = start.dominant
-    seconds = start.seconds[phase]
-    setting, shown = _RECORDER if phase in _RECORDED else _SHOWN_BY.get(phase, _DEBUG)
-    others = sorted(start.seconds.items(), key=lambda item: -item[1])[1:4]
-    yield Finding(
-        "largest_part",
-        severity_of(start.share(seconds)),
-        f"{words_of(phase)} took {start.of_all(seconds)}, more than any other part.",
-        {"part_s": seconds, "start_s": start.wall_s, "share": start.share(seconds)},
-        setting,
-        f"{shown}; nothing in this run states what it consists of",
-        "no figure without that",
-        tuple(f"then {words_of(name)}: {start.of_all(own)}" for name, own in others),
-        phase=phase,
-        part_s=seconds,
-    )
 
 
 def slow_imports(facts: RunFacts) -> Iterator[Finding]:
@@ -75,7 +44,7 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
     gain = (0.0, seconds - typical) if typical and typical < seconds else None
     yield Finding(
         "slow_imports",
-        severity_of(start.share(seconds)),
+        severity_of(start.share(seconds)) if seconds >= MUCH_S else "low",
         f"Importing and starting processes took {start.of_all(seconds)}.",
         {"imports_s": seconds, "start_s": start.wall_s},
         "PYTHONPROFILEIMPORTTIME",
@@ -177,13 +146,9 @@ def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
     """Kernels were tuned at this start, and nothing came from an earlier one."""
     start, tuned = facts.start, facts.summary.autotune
     seconds = start.worth("kernel_warmup") if start is not None else None
-    if (
-        start is None
-        or seconds is None
-        or tuned is None
-        or tuned.previous
-        or not tuned.new
-    ):
+    if start is None or seconds is None or facts.summary.engine.name != "vllm":
+        return
+    if tuned is None or tuned.previous or not tuned.new:
         return
     yield Finding(
         "kernel_autotune",
@@ -196,6 +161,30 @@ def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
         "the next start with the same versions and shapes loads them",
         gain_s=(0.8 * seconds, seconds),
         price="none; where the directory is kept already, nothing has to be changed",
+        phase="kernel_warmup",
+        part_s=seconds,
+    )
+
+
+def kernels_built(facts: RunFacts) -> Iterator[Finding]:
+    """Kernels that are compiled at first use took most of the start, and none was tuned."""
+    start, tuned = facts.start, facts.summary.autotune
+    if start is None or start.dominant != "kernel_warmup":
+        return
+    if facts.summary.engine.name != "vllm" or (tuned is not None and tuned.new):
+        return
+    seconds = start.seconds["kernel_warmup"]
+    yield Finding(
+        "kernels_built",
+        severity_of(start.share(seconds)),
+        f"Kernel warm-up took {start.of_all(seconds)}.",
+        {"kernel_warmup_s": seconds, "start_s": start.wall_s},
+        "FLASHINFER_WORKSPACE_BASE",
+        "keep what FlashInfer, DeepGEMM and Triton compile (~/.cache/flashinfer, "
+        "~/.cache/vllm, ~/.triton/cache) on a volume, or kernels built already in the image "
+        "(flashinfer-jit-cache)",
+        "no figure without a second start: kernels that are compiled at first use are kept",
+        price="disk for the caches",
         phase="kernel_warmup",
         part_s=seconds,
     )
@@ -297,18 +286,6 @@ def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
 
 RULES = (
     Rule(
-        "largest_part",
-        "no other rule treats the phase that took longest",
-        "a log that holds the whole start: its phases",
-        largest_part,
-        formula="the seconds of the phase, as a share of the time from the first line to "
-        "ready",
-        margin="silent where the first line is not the first of a start, or half of the time "
-        "is in no line",
-        source="the engine's own lines at the beginning and the end of each phase",
-        example="hpu_plugin start of Qwen3-MoE: initialising the device 88 of 116 s",
-    ),
-    Rule(
         "slow_imports",
         "importing and starting processes took 20 s and a fifth of the start or more",
         "a log that holds the whole start: phases before the engine loads anything",
@@ -344,6 +321,7 @@ RULES = (
         margin="the engine checks a fingerprint and free memory itself, and measures again "
         "where they differ",
         source="vLLM v1/worker/startup_plan.py (from 0.26)",
+        example="vLLM 0.27.1 and a model of 51.75 GiB: 102 of 533 s, of which the estimate of graph memory 6 s",
     ),
     Rule(
         "kernel_autotune",
@@ -356,6 +334,17 @@ RULES = (
         example="vLLM 0.25.1: 84 configurations, 102 of 1,478 s",
     ),
     Rule(
+        "kernels_built",
+        "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
+        "a log that holds the whole start: phase kernel_warmup",
+        kernels_built,
+        formula="the seconds of the phase, without a gain",
+        margin="no gain without another start: what is compiled at first use is kept, what "
+        "only runs is not",
+        source="vLLM model_executor/warmup/kernel_warmup.py; FlashInfer jit",
+        example="vLLM 0.25.1: 2 min 23 s of 5 min 25 s between two lines of FlashInfer",
+    ),
+    Rule(
         "multimodal_warmup",
         "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM)",
         "a log that holds the whole start: phase multimodal_warmup",
@@ -363,6 +352,7 @@ RULES = (
         formula="0 to the seconds of the phase",
         margin="only for kinds of input that are not sent",
         source="vLLM renderers/base.py",
+        example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
     ),
     Rule(
         "profile_shape",
@@ -383,5 +373,6 @@ RULES = (
         margin="images of other sizes compile when they come",
         source="vllm-gaudi extension/bucketing/vision.py; VLLM_MULTIMODAL_BUCKETS from "
         "0.11.2",
+        example="vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 buckets, 28 s",
     ),
 )

@@ -58,7 +58,7 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     )
     yield Finding(
         "weights_download",
-        severity_of(start.share(seconds)),
+        "low" if is_kept else severity_of(start.share(seconds)),
         f"Downloading the weights took {start.of_all(seconds)}{rate}.",
         {"download_s": seconds, "start_s": start.wall_s},
         "HF_HOME",
@@ -93,14 +93,18 @@ def weights_read(facts: RunFacts) -> Iterator[Finding]:
     gain, effect = None, "no figure: the size of the files is not known"
     if size:
         numbers["weights_bytes"] = int(size)
-        title += f": {format_bytes(size)} at {_rate(size, seconds)}"
+        passes = sum(phase.name == "load_weights" for phase in summary.time.phases)
+        title += f": {format_bytes(size)} "
+        # A draft model is read in a pass of its own, often of the same files.
+        title += f"at {_rate(size, seconds)}" if passes < 2 else f"in {passes} passes"
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
     setting, change, changes, price, ways = _reader(facts)
+    is_quick = bool(size) and gain is None
     yield Finding(
         "weights_read",
-        severity_of(start.share(seconds)),
+        "low" if is_quick else severity_of(start.share(seconds)),
         f"{title}.",
         numbers,
         setting,
@@ -124,7 +128,10 @@ def _rate(size: float, seconds: float) -> str:
 def _reading_gain(
     facts: RunFacts, size: float, seconds: float
 ) -> tuple[tuple[float, float] | None, str]:
-    """Seconds less at the rate that is possible, at half of it the least."""
+    """Seconds less, from none to all that a rate which is possible would save.
+
+    Whether the disk gives that rate shows another start that read the files as quickly.
+    """
     known = facts.summary.checkpoint
     seen = [
         other_s
@@ -139,7 +146,7 @@ def _reading_gain(
     name = known.filesystem if known is not None else None
     is_local = name is not None and name.upper() not in NETWORK
     rate = LOCAL_RATE if is_local else NETWORK_RATE
-    most, least = seconds - size / rate, seconds - 2 * size / rate
+    most = seconds - size / rate
     of = "a network file system" if name is not None else "most storage"
     of = "NVMe" if is_local else of
     if most <= 0.2 * seconds:
@@ -152,7 +159,7 @@ def _reading_gain(
         f"{format_duration(size / rate)} at {rate / 1e9:.0f} GB/s, which {of} gives one "
         "reader"
     )
-    return (max(0.0, least), most), words
+    return (0.0, most), f"{words}, where the disk does"
 
 
 def _reader(
@@ -165,8 +172,12 @@ def _reader(
     """
     summary = facts.summary
     known = summary.checkpoint
+    name = known.filesystem if known is not None else None
+    is_local = name is not None and name.upper() not in NETWORK
+    place = "a faster disk, such as NVMe" if is_local else "a local NVMe disk"
     local = Way(
-        "a copy of the files on a local NVMe disk", "disk for the files, and the copy"
+        f"a copy of the files on {place}",
+        "disk for the files, and the copy",
     )
     formats = [
         name
@@ -266,9 +277,8 @@ RULES = (
         "a log that holds the whole start: time of reading; size of the files, host "
         "memory and file system where stated",
         weights_read,
-        formula="seconds - size / rate; the rate is that of the quickest start of the same "
-        "model, else 1 GB/s for a network file system and 2 GB/s for NVMe, at least "
-        "half of it",
+        formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
+        "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
         margin="prefetch only where the files fit into 90 % of the available host memory",
         source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
         "(prefetch from 0.19)",

@@ -106,13 +106,18 @@ def knows(summary: RunSummary, setting: str) -> bool:
 
     False where the version is unknown, and for settings that its engine's table lacks.
     """
-    version = read_version(summary.engine.version)
+    engine, version = summary.engine.name, read_version(summary.engine.version)
+    if engine == "reference":
+        engine, version = (
+            "vllm-gaudi",
+            read_version(summary.config.get("bucketing_version")),
+        )
     if version is None:
         return False
     found = [
         life
         for life in LIVES
-        if life.engine == summary.engine.name and re.fullmatch(life.pattern, setting)
+        if life.engine == engine and re.fullmatch(life.pattern, setting)
     ]
     return bool(found) and all(
         (life.first is None or version >= life.first)

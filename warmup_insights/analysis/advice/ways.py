@@ -92,7 +92,7 @@ def bytes_per_share(facts: RunFacts, found: Failed | None) -> float | None:
 
 
 def highest_share(facts: RunFacts, found: Failed | None) -> float:
-    """The utilisation that may be asked for: less than was free when the start began."""
+    """The highest utilisation that can be set: less than was free when the start began."""
     memory, total = facts.summary.memory_or_none, device_bytes(facts, found)
     free = facts.figure("free_bytes")
     if not total or not free or memory.graph_reserved_fraction is not None:
@@ -115,9 +115,15 @@ def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
     )
 
 
+def num_ranks(facts: RunFacts) -> int:
+    """Devices of the engine: as it was set, or as many as printed lines."""
+    tensor = int(facts.summary.setting("tensor_parallel_size") or 1)
+    return max(tensor, facts.summary.ranks)
+
+
 def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
     """More devices of one engine, at least twice as many as now."""
-    now = int(facts.summary.setting("tensor_parallel_size") or 1)
+    now = num_ranks(facts)
     count = max(smallest, 2 * now)
     yield Way(
         f"--tensor-parallel-size {count}",

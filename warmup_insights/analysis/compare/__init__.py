@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.compare.buckets import BucketChange, CostChange
-from warmup_insights.analysis.compare.comparability import Comparability
+from warmup_insights.analysis.compare.comparability import START_GROUPS, Comparability
 from warmup_insights.analysis.compare.comparison import (
     Change,
     Comparison,
@@ -14,8 +14,9 @@ from warmup_insights.analysis.compare.comparison import (
     change,
     compare,
 )
+from warmup_insights.analysis.compare.gaps import GapRow
 
 __all__ = [
-    "BucketChange", "Change", "Comparability", "Comparison", "CostChange", "FigureRow",
+    "START_GROUPS", "BucketChange", "Change", "Comparability", "Comparison", "CostChange", "FigureRow", "GapRow",
     "MissRow", "RunHead", "SettingRow", "change", "compare",
 ]  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from warmup_insights.model.figures import FIGURES, Figure, contradictory
 from warmup_insights.model.summary import PHASES, RunSummary
 
+START_GROUPS = ("time", "phases")
+"""Groups of figures that depend on what a start could build on."""
 CONTRADICTORY = "the evidence for it contradicts itself"
 
 
@@ -14,15 +16,18 @@ class Comparability:
     """Which figures of two runs can be judged against each other.
 
     Times and sizes depend on the device as much as on the settings, so they are only
-    judged on one kind of device, and figures of one rank only at one number of ranks.
+    judged on one kind of device and between starts of one kind, and figures of one rank
+    only at one number of ranks.
     Nothing is judged between two models or two kinds of device. `device_reason` is how
-    the devices differ, None if they do not; `notes` are sentences for a person.
+    the devices differ and `start_reason` how the kinds of start do, None if they do not;
+    `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
         self._reason = _model_reason(old, new) or _kind_reason(old, new)
         self.device_reason = _device_reason(old, new)
         self._rank_reason = _rank_reason(old, new)
+        self.start_reason = _start_reason(old, new)
         self._log_reason = _engine_reason(old, new)
         self.bucket_reasons = {
             phase: _dimension_reason(old, new, phase) for phase in PHASES
@@ -44,9 +49,16 @@ class Comparability:
             return self.device_reason
         if figure.per_rank and self._rank_reason is not None:
             return self._rank_reason
+        if figure.group in START_GROUPS:
+            return self.start_reason
         if figure.name.endswith("captured_reported"):
             return self._log_reason
         return None
+
+    @property
+    def is_same_subject(self) -> bool:
+        """Whether both are runs of one model on one kind of device, as far as known."""
+        return self._reason is None
 
     @property
     def times_are_comparable(self) -> bool:
@@ -61,6 +73,8 @@ class Comparability:
             yield f"Times and sizes are not judged: {self.device_reason}."
         if self._rank_reason is not None:
             yield f"Sizes per rank are not judged: {self._rank_reason}."
+        if self.start_reason is not None:
+            yield f"Times are not judged: {self.start_reason}."
         if self._log_reason is not None:
             yield f"Logged capture counts are not judged: {self._log_reason}."
         for phase, reason in self.bucket_reasons.items():
@@ -103,6 +117,13 @@ def _rank_reason(old: RunSummary, new: RunSummary) -> str | None:
     if old.ranks == new.ranks:
         return None
     return f"the runs have {old.ranks} and {new.ranks} ranks"
+
+
+def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
+    first, second = old.start.words, new.start.words
+    if first and second and first != second:
+        return f"the starts are of different kinds ({first}; {second})"
+    return None
 
 
 def _engine_reason(old: RunSummary, new: RunSummary) -> str | None:

@@ -8,14 +8,17 @@ unknown for one of the two is `unknown`, one that cannot be judged between these
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from warmup_insights.analysis.compare.buckets import BucketChange, compare_buckets
+from warmup_insights.analysis.compare.cache_key import key_change
 from warmup_insights.analysis.compare.comparability import Comparability
+from warmup_insights.analysis.compare.gaps import GapRow, gap_sentence, match_gaps
+from warmup_insights.analysis.compare.kv_cache import kv_sentence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -78,6 +81,8 @@ def _facts(summary: RunSummary) -> dict[str, Setting]:
         "device": summary.device.kind,
         "device name": summary.device.name,
         "ranks": summary.ranks,
+        "kind of start": summary.start.words,
+        **{f"{name} cache": state for name, state in summary.start.caches.items()},
     }
     # What is stated twice, once by the identity and once by a setting, is shown once.
     config = {k: v for k, v in summary.config.items() if k not in identity}
@@ -187,6 +192,9 @@ class Comparison:
     memory: tuple[tuple[MemoryPart, ...], ...]
     buckets: tuple[BucketChange, ...]
     misses: tuple[MissRow, ...]
+    gaps: tuple[GapRow, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why runs differ: keys of the compile caches, parts of the KV caches, gaps."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -226,7 +234,27 @@ def compare(
             )
         ),
         misses=_misses(summaries),
+        gaps=match_gaps(summaries),
+        reasons=tuple(_reasons(summaries, fits)),
     )
+
+
+def _reasons(
+    summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+) -> Iterator[str]:
+    """Sentences about each run and the first; with a name where there are several."""
+    for other, fit in zip(summaries[1:], fits, strict=True):
+        if not fit.is_same_subject:
+            continue
+        pair = (summaries[0], other)
+        keys = key_change(*pair)
+        found = (
+            keys.sentence if keys else None,
+            kv_sentence(*pair),
+            gap_sentence(match_gaps(pair), pair),
+        )
+        several = f"{_head(other).title}: " if len(summaries) > 2 else ""
+        yield from (f"{several}{text}" for text in found if text is not None)
 
 
 def change(

@@ -19,7 +19,7 @@ from warmup_insights.analysis.fit.cost import (
 )
 from warmup_insights.analysis.fit.solve import Fit, fit_buckets
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
-from warmup_insights.analysis.plan_costs import Evidence, phase_costs
+from warmup_insights.analysis.plan.costs import Evidence, phase_costs
 from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.padding import Trial, try_settings

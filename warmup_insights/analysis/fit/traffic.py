@@ -201,13 +201,17 @@ def parse_benchmark(text: str | bytes, name: str) -> Requests:
             "with --save-result --save-detailed"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} holds no JSON: {error}") from error
+        raise InputError(
+            f"{name} holds no JSON: {error}; name a result of `vllm bench serve`"
+        ) from error
     first, second = np.array(found.input_lens), np.array(found.output_lens)
     if len(first) != len(second):
-        raise InputError(f"{name} has {len(first)} inputs and {len(second)} outputs")
+        raise InputError(
+            f"{name} has {len(first)} inputs and {len(second)} outputs; save it again"
+        )
     keep = (first > 0) & (second > 0)
     if not keep.any():
-        raise InputError(f"{name} has no request that gave any output")
+        raise InputError(f"{name} has no request with output; use another result")
     return Requests(name, first[keep], second[keep])
 
 
@@ -229,7 +233,9 @@ def traffic_from_requests(requests: Requests, settings: BucketingSettings) -> Tr
             f"max_model_len={settings.max_model_len}; raise it or shorten the request"
         )
     if len(lengths) > MAX_REQUESTS:
-        raise InputError(f"{requests.name} has more than {MAX_REQUESTS} requests")
+        raise InputError(
+            f"{requests.name} has more than {MAX_REQUESTS} requests; use a part of them"
+        )
     decode, is_cut = _decode_shapes(requests, settings)
     notes = [
         "Steps are made from lengths: prompts alone and in chunks, decodes with up to "

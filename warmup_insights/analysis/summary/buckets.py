@@ -1,6 +1,6 @@
 """What became of every bucket: generated, omitted, warmed, captured.
 
-`captured` is what the evidence supports. Only vllm-fork V0 to 2025-07 prints the list
+`captured` is what the evidence supports, and unknown without any. Only vllm-fork V0 to 2025-07 prints the list
 of buckets that were really captured; a recorder counts captures; everything else that
 reads "captured" prints the length of the bucket list (vllm-gaudi
 `log_graph_warmup_summary`), which goes to `captured_reported` alone.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.spikes import mark_spikes
 from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
@@ -130,6 +131,7 @@ class _PhaseFacts:
     captured: set[Bucket] = field(default_factory=set)
     capture_bytes: int | None = None
     saw_captures: bool = False
+    saw_skips: bool = False
 
 
 class Buckets:
@@ -278,6 +280,8 @@ class Buckets:
             gc_s=_total(row.gc_s for row in own),
             compiled=_total(row.compiled for row in own),
             compile_s=_total(row.compile_s for row in own),
+            spikes=_num_spikes(own),
+            spikes_s=_total(row.spike_s for row in own),
         )
 
     def _budget(self, phase: str) -> int | None:
@@ -323,7 +327,7 @@ class Buckets:
                 _row(phase, bucket, facts, bucket in listed, missed.get((phase, bucket), 0))
                 for bucket in sorted({*facts.fates, *facts.captured, *listed, *shapes})
             ]  # fmt: skip
-        return rows
+        return mark_spikes(rows)
 
 
 def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
@@ -357,8 +361,8 @@ def _summarised(facts: _PhaseFacts, event: CaptureSummary) -> None:
 
 
 def _skipped(facts: _PhaseFacts, event: GraphSkipped) -> None:
-    facts.saw_captures = True
     facts.fates[event.bucket].skipped = True
+    facts.saw_skips = True
 
 
 _OF_A_PHASE: dict[type[Event], Callable[[_PhaseFacts, Any], None]] = {
@@ -370,8 +374,16 @@ _OF_A_PHASE: dict[type[Event], Callable[[_PhaseFacts, Any], None]] = {
 
 def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:
     """Buckets with evidence of a capture; None when there is no evidence either way."""
-    listed = facts.summary is not None and facts.summary.buckets is not None
-    return facts.captured if listed or facts.saw_captures else None
+    is_listed = facts.summary is not None and facts.summary.buckets is not None
+    if is_listed or facts.saw_captures or _skipped_all(facts):
+        return facts.captured
+    return None
+
+
+def _skipped_all(facts: _PhaseFacts) -> bool:
+    """Whether it is stated of each bucket that it got no graph."""
+    skipped = {bucket for bucket, fate in facts.fates.items() if fate.skipped}
+    return bool(skipped) and skipped.issuperset(facts.listed or facts.fates)
 
 
 def _generated_count(facts: _PhaseFacts) -> int | None:
@@ -411,11 +423,11 @@ def _row(
     at_start = (run, None if fate.is_late else capture)
     costs = [cost for cost in at_start if cost is not None]
     steps = [steps for steps in (fate.runs, fate.graph_steps) if steps is not None]
-    captured = bucket in facts.captured
+    captured, skipped = _graph_fate(bucket, fate, facts)
     differs = fate.executed is not None and fate.executed != bucket
     states = (
         ("missed", missed), ("executed_differently", differs), ("captured", captured),
-        ("skipped", fate.skipped), ("warmed", fate.warmed), ("generated", True),
+        ("skipped", skipped), ("warmed", fate.warmed), ("generated", True),
     )  # fmt: skip
     return BucketRow(
         phase=phase,
@@ -423,7 +435,7 @@ def _row(
         generated=is_listed,
         warmed=fate.warmed,
         captured=captured,
-        skipped=fate.skipped,
+        skipped=skipped,
         missed=missed,
         duration_s=_total(cost.duration_s for cost in costs),
         resolution_s=_total(own.resolution_s for own in steps),
@@ -436,6 +448,23 @@ def _row(
         run=run,
         capture=capture,
     )
+
+
+def _graph_fate(
+    bucket: Bucket, fate: _Fate, facts: _PhaseFacts
+) -> tuple[bool | None, bool | None]:
+    """Whether the bucket has a graph, and whether it was a candidate and got none."""
+    if bucket in facts.captured:
+        return True, False
+    if fate.skipped:
+        return False, True
+    captured = None if _captured_buckets(facts) is None else False
+    return captured, False if facts.saw_skips or facts.saw_captures else None
+
+
+def _num_spikes(rows: Iterable[BucketRow]) -> int | None:
+    known = [row.is_spike for row in rows if row.is_spike is not None]
+    return sum(known) if known else None
 
 
 def _sum(first: Any, second: Any) -> Any:

@@ -29,6 +29,7 @@ from warmup_insights.analysis.summary.stages import (
     Sampler,
 )
 from warmup_insights.analysis.summary.start_facts import StartFacts
+from warmup_insights.analysis.summary.start_kind import StartKind
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -40,6 +41,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     MemoryMeasured,
     Note,
+    PodSeen,
     SamplerWarmup,
     ServerReady,
     WarmupStep,
@@ -51,6 +53,7 @@ from warmup_insights.model.summary import (
     DeviceName,
     EngineName,
     NoteFacts,
+    PodFacts,
     RunSummary,
     SourceName,
 )
@@ -88,6 +91,8 @@ class RunFold:
         self._benchmarks: list[dict[str, Any]] = []
         self._notes: dict[tuple[str, str], int] = {}
         self._start_facts = StartFacts()
+        self._start_kind = StartKind()
+        self._pod: PodFacts | None = None
         self._ranks: set[int | None] = set()
         self._is_ready = False
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -130,18 +135,23 @@ class RunFold:
             (stages.SAMPLER_KINDS, self._sampler.add),
             (stages.DEFRAG_KINDS, self._defrag.add),
             (stages.GRAPH_KINDS, self._graphs.add), (stages.GC_KINDS, self._gc.add),
-            ((BenchmarkResult,), self._measured), ((Note,), self._noted),
+            ((PodSeen,), self._in_pod), ((BenchmarkResult,), self._measured), ((Note,), self._noted),
             ((ServerReady,), self._ready),
         )  # fmt: skip
         for kinds, take in table:
             if kind in kinds:
                 yield take
 
+    def _in_pod(self, event: PodSeen) -> None:
+        self._pod = stages.copied(event, PodFacts)
+
     def _measured(self, event: BenchmarkResult) -> None:
         self._benchmarks.append(event.values)
 
     def _noted(self, event: Note) -> None:
         self._start_facts.add(event)
+        if not self._is_ready:
+            self._start_kind.add(event)
         if len(self._notes) < MAX_NOTES:
             key = (event.topic, event.text)
             self._notes[key] = self._notes.get(key, 0) + event.count
@@ -171,6 +181,8 @@ class RunFold:
             graphs=graphs,
         )
         others = self._buckets.other_phases()
+        status = who.status(is_recorded=is_recorded)
+        compiled = self._compilation.result()
         summary = RunSummary(
             run_id=run.run_id,
             label=run.label,
@@ -183,10 +195,18 @@ class RunFold:
             ),
             synthetic=who.synthetic or run.synthetic,
             model=who.model,
-            ranks=who.num_ranks or len(self._ranks) or 1,
+            ranks=who.num_ranks or len({rank or 0 for rank in self._ranks}) or 1,
             config=config,
-            status=who.status(is_recorded=is_recorded),
+            status=status,
             failure=who.failure(progress),
+            start=self._start_kind.result(
+                compiled,
+                config,
+                who.device_kind,
+                is_skipped=status == "skipped",
+                is_woken=self._serving.begins_awake,
+                is_restored=self._pod is not None and self._pod.is_restored,
+            ),
             time=self._timeline.result(),
             memory=section,
             buckets=self._buckets.phases(rows, misses),
@@ -202,16 +222,18 @@ class RunFold:
                 for (topic, text), count in self._notes.items()
             ],
             gc=self._gc.result(),
-            compile=self._compilation.result(),
+            compile=compiled,
             checkpoint=self._start_facts.checkpoint(),
             autotune=self._start_facts.autotune,
+            usage=self._start_facts.usage,
+            pod=self._pod,
             profile_shape=self._start_facts.profile_shape,
             defaults=who.defaults(),
             serving=self._serving.result(
                 self._timeline.ready_at, who.serving_end(), who.ended_at
             ),
             progress=progress,
-            guessed=["time.started_at"] if who.year_from == "file" else [],
+            guessed=who.guessed(),
             lines={**self._memory.lines(), **self._timeline.lines},
             fold=FOLD,
         )

@@ -57,7 +57,8 @@ class Identity:
         self._failure: Failure | None = None
         self.num_ranks: int | None = None
         """As stated, or as many as printed anything; None when neither is known."""
-        self.year_from: str | None = None
+        self._year_from: str | None = None
+        self._is_device_guessed = False
         self._serving_end: ServingEnd | None = None
         self.ended_at: float | None = None
         self._finished: str | None = None
@@ -72,10 +73,13 @@ class Identity:
             case RunStarted():
                 self._describe(event)
                 self.synthetic = self.synthetic or event.synthetic
-                self.year_from = event.year_from or self.year_from
+                self._year_from = event.year_from or self._year_from
             case ConfigRecorded():
                 self._describe(event)
                 self.num_ranks = event.num_ranks or self.num_ranks
+                self._is_device_guessed = (
+                    self._is_device_guessed or event.device_guessed
+                )
                 self._settings(event.settings)
                 self._settings(event.environment)
                 for name in event.environment:
@@ -87,6 +91,14 @@ class Identity:
                 self._print("VLLM_GRAPH_PROMPT_RATIO", event.prompt_ratio)
             case _:
                 self._ended(event)
+
+    def guessed(self) -> list[str]:
+        """Figures and facts that rest on a guess."""
+        guesses = {
+            "time.started_at": self._year_from == "file",
+            "device.kind": self._is_device_guessed,
+        }
+        return [name for name, is_guess in guesses.items() if is_guess]
 
     def _ended(self, event: Event) -> None:
         match event:
@@ -166,6 +178,7 @@ class Identity:
             needed_bytes=failure.needed_bytes,
             message=failure.message,
             line=failure.line,
+            artifact=failure.artifact,
             stated=_stated(failure),
         )
 

@@ -54,6 +54,8 @@ _CACHE = {
     "num_padding_blocks": "num_padding_blocks",
 }
 _STAGES = {"profile_run": "profile_bytes", "kv_cache": "kv_cache_allocated_bytes"}
+_PER_WORKER = ("kv_cache_tokens", "max_concurrency")
+_TOGETHER_S = 5.0
 _WHOLE = ("num_kv_blocks", "block_size", "kv_cache_tokens")
 
 Facts = dict[str, float]
@@ -67,6 +69,8 @@ class Memory:
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
         self._has_weights: set[int] = set()
+        self._printed: dict[tuple[int, str], float | None] = {}
+        """When each of `_PER_WORKER` was printed last."""
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
@@ -77,7 +81,10 @@ class Memory:
                 self._measured(event)
             case KVCacheAllocated():
                 for theirs, ours in _CACHE.items():
-                    self._put(event, ours, getattr(event, theirs))
+                    value = getattr(event, theirs)
+                    if ours in _PER_WORKER and self._is_larger(event, ours, value):
+                        continue
+                    self._put(event, ours, value)
             case WarmupFinished():
                 self._put(event, "warmup_allocated_bytes", event.allocated_bytes)
 
@@ -94,6 +101,22 @@ class Memory:
         facts[name] = value
         if event.line is not None:
             self._lines.setdefault(rank, {})[name] = event.line
+
+    def _is_larger(self, event: Event, name: str, value: float | None) -> bool:
+        """Whether it is of another worker than the one whose cache all of them get.
+
+        The engine core prints what each worker could have, one after the other, and
+        takes the fewest blocks (vLLM `v1/core/kv_cache_utils.py get_kv_cache_configs`).
+        """
+        rank = rank_of(event)
+        known = self._by_rank.get(rank, {}).get(name)
+        before = self._printed.get((rank, name))
+        self._printed[rank, name] = event.time
+        if known is None or value is None or value <= known:
+            return False
+        if before is None or event.time is None:
+            return True
+        return abs(event.time - before) <= _TOGETHER_S
 
     def _divided(self, event: MemoryBudgetSet) -> None:
         for name in _BUDGET:
@@ -349,13 +372,18 @@ def _parts_of_total(
         # Where nothing is set aside for them, captures take from the margin.
         label, size, margin = "graphs, out of the margin", taken, margin - taken
     weights, outside = memory.weights_bytes, memory.non_torch_bytes
+    in_use = None
     if memory.consumed_bytes is not None and outside is None:
-        outside = memory.consumed_bytes - (weights or 0)
+        rest = memory.consumed_bytes - (weights or 0)
+        # What another device's shares are rounded to is no memory of this one.
+        rest = rest if rest > TOLERANCE * memory.total_bytes else 0
+        outside, in_use = (rest, None) if weights else (None, rest)
     return _listed(
         ("margin", "margin, never used", margin),
         ("weights", "weights", weights),
         ("profiling", "peak activations", memory.profile_bytes),
         ("non_torch", "outside of PyTorch", outside),
+        ("other", "weights and other memory in use", in_use),
         ("graphs", label, size),
         ("kv_cache", "KV cache", _cache(memory)),
     )

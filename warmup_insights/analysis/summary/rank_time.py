@@ -126,7 +126,7 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
 ) -> None:
     """Begin or end the phase that an event marks."""
     match event:
-        case PhaseMarked():
+        case PhaseMarked() if event.total is None:
             own.mark(event, time)
         case MemoryMeasured() if event.stage in _STAGES:
             own.end(_STAGES[event.stage], time, event.duration_s)

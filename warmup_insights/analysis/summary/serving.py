@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from warmup_insights.analysis.summary.ranks import rank_of
 from warmup_insights.model.events import (
     Bucket,
@@ -37,6 +39,19 @@ KINDS = frozenset(
      ShutdownRequested, SleepModeChanged)
 )  # fmt: skip
 """Events of serving: their time is none of the start-up's."""
+
+
+_SIZES = ("freed_bytes", "used_bytes", "host_bytes")
+
+
+def _is_same_sleep(last: SleepFacts, event: SleepModeChanged) -> bool:
+    """Whether an event states more of the same: allocator, worker and executor print in
+    this order, and the last one states how long it took."""
+    if last.action != event.action or last.duration_s is not None:
+        return False
+    return all(
+        getattr(last, name) is None or getattr(event, name) is None for name in _SIZES
+    )
 
 
 @dataclass(slots=True)
@@ -121,15 +136,26 @@ class ServingFold:
         use.executed = event.executed or use.executed
 
     def _slept(self, event: SleepModeChanged) -> None:
-        if len(self._sleeps) < MAX_ROWS:
-            names = SleepFacts.__struct_fields__
-            self._sleeps.append(SleepFacts(**{n: getattr(event, n) for n in names}))
+        names = SleepFacts.__struct_fields__
+        found = {name: getattr(event, name) for name in names}
+        last = self._sleeps[-1] if self._sleeps else None
+        if last is not None and _is_same_sleep(last, event):
+            known = {name: value for name, value in found.items() if value is not None}
+            known["tags"] = event.tags or last.tags
+            self._sleeps[-1] = replace(last, **known)
+        elif len(self._sleeps) < MAX_ROWS:
+            self._sleeps.append(SleepFacts(**found))
 
     def _compiled(self, event: RuntimeCompile) -> None:
         key = (event.what, event.kernel, event.detail)
         if key in self._compiles or len(self._compiles) < MAX_ROWS:
             self._compiles[key] = self._compiles.get(key, 0) + 1
             self._compiled_at.setdefault(key, event.time)
+
+    @property
+    def begins_awake(self) -> bool:
+        """Whether the first thing known of sleeping is that the engine woke up."""
+        return bool(self._sleeps) and self._sleeps[0].action == "wake_up"
 
     def misses(self) -> list[Miss]:
         """Distinct shapes that no bucket covered, with the lowest count of any rank."""

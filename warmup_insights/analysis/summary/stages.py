@@ -52,7 +52,7 @@ GRAPH_KINDS = (
     CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated, LazyCapture,
     MemoryBudgetSet,
 )  # fmt: skip
-COMPILE_KINDS = (CompileFinished, EngineInitialized, PhaseMarked)
+COMPILE_KINDS = (CompileFinished, EngineInitialized, Note, PhaseMarked)
 GC_KINDS = (WarmupStep, WarmupFinished, Note)
 MAX_ROWS = 10_000
 """Rows of one kind that a summary keeps; the events hold all."""
@@ -266,6 +266,8 @@ class Compilation:
         self._stated_s: float | None = None
         self._directory: str | None = None
         self._saved_to: str | None = None
+        self._key: dict[str, str] = {}
+        self._factors: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
         """Take an event of the start-up, in the order of the run."""
@@ -274,6 +276,8 @@ class Compilation:
                 self._directory = self._directory or event.path
             elif event.name == "compile":
                 self._saved_to = self._saved_to or event.path
+        elif isinstance(event, Note):
+            self._noted(event)
         elif isinstance(event, EngineInitialized):
             if event.compile_s is not None:
                 self._stated_s = event.compile_s
@@ -285,23 +289,32 @@ class Compilation:
     def result(self) -> CompileFacts | None:
         """The section; None when no event mentions a compilation."""
         parts = leading(self._parts) or []
-        if not parts and self._stated_s is None and self._directory is None:
+        known = (parts, self._directory, self._key, self._factors)
+        if not any(known) and self._stated_s is None:
             return None
         loaded = [part for part in parts if part.from_cache]
         made = [
             part
             for part in parts
-            if not part.from_cache and not part.what.startswith("total")
+            if part.from_cache is False and not part.what.startswith("total")
         ]
         cache = None
         if loaded:
-            cache = "partial" if made else "hit"
+            graphs = [part for part in made if part.what != "dynamo"]
+            cache = "partial" if graphs else "hit"
         elif made:
             cache = "miss"
         return CompileFacts(
             seconds=self._seconds(parts), cache=cache, parts=parts,
-            directory=self._directory, saved_to=self._saved_to,
+            directory=self._directory, saved_to=self._saved_to, key=self._key,
+            factors=self._factors,
         )  # fmt: skip
+
+    def _noted(self, event: Note) -> None:
+        """The cache key of the first model: each model of several has its own."""
+        if event.topic == "compile_cache_key":
+            self._key = self._key or dict(event.values.get("hashes", {}))
+            self._factors = self._factors or dict(event.values.get("factors", {}))
 
     def _seconds(self, parts: Iterable[CompilePart]) -> float | None:
         """As the engine sums it up; else its totals; else the parts.
@@ -321,7 +334,7 @@ class Compilation:
 
 
 class GarbageCollection:
-    """The share of the collector in the bucket steps, and whether it was frozen."""
+    """The share of the garbage collector in the bucket steps, and whether it was frozen."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[float]] = {}
@@ -346,7 +359,7 @@ class GarbageCollection:
                 self._freeze_s = float(seconds)
 
     def result(self) -> GcFacts | None:
-        """The section; None when nothing is known of the collector."""
+        """The section; None when nothing is known of the garbage collector."""
         sums = leading(self._by_rank)
         if sums is None and not self._frozen and not self._warmup:
             return None

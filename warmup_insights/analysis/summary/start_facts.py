@@ -1,4 +1,4 @@
-"""Figures of single lines of a start: checkpoint, tuned kernels, the profile run's shape."""
+"""Figures of notes: checkpoint, tuned kernels, the profile run's shape, use of the cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from warmup_insights.analysis.summary.ranks import leading, rank_of
 from warmup_insights.model.events import Bucket, Note
-from warmup_insights.model.summary import AutotuneFacts, CheckpointFacts
+from warmup_insights.model.summary import AutotuneFacts, CheckpointFacts, UsageFacts
 
 
 class StartFacts:
@@ -15,6 +15,7 @@ class StartFacts:
     def __init__(self) -> None:
         self._checkpoints: dict[int, list[dict[str, Any]]] = {}
         self.autotune: AutotuneFacts | None = None
+        self.usage: UsageFacts | None = None
         self.profile_shape: Bucket | None = None
 
     def add(self, event: Note) -> None:
@@ -27,6 +28,13 @@ class StartFacts:
                 new=int(values["new"]),
                 previous=int(values["previous"]),
                 path=str(values["path"]),
+            )
+        elif event.topic == "usage" and "usage_percent" in values:
+            self.usage = UsageFacts(
+                num_lines=int(values["num_lines"]),
+                usage_percent=float(values["usage_percent"]),
+                running=int(values["running"]),
+                waiting=int(values["waiting"]),
             )
         elif event.topic == "profile_run" and values.get("shape"):
             self.profile_shape = tuple(values["shape"])

@@ -24,12 +24,17 @@ from warmup_insights.analysis.summary.spans import (
 )
 from warmup_insights.model.events import (
     CompileFinished,
+    ConfigRecorded,
     EngineInitialized,
     Event,
+    Failure,
     GapSeen,
+    GraphsCaptured,
     Note,
+    PhaseMarked,
     RunStarted,
     ServerReady,
+    ShutdownRequested,
     WarmupFinished,
 )
 from warmup_insights.model.summary import Gap, RankPhases, TimePhase, Times
@@ -38,8 +43,15 @@ from warmup_insights.units import isoformat
 READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together."""
 MAX_GAPS = 200
+STAMP_S = 2.0
+"""What stamps of whole seconds can be off together."""
+_FIRST_STAGES = ("import", "configure", "start_engine")
 
 _SERVING = serving.KINDS | {GapSeen, Note}
+_ENDS = frozenset(
+    (Failure, WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
+)
+"""Of a warm-up or of a start: what comes after them may be use."""
 _SPECIAL = frozenset((GapSeen, WarmupFinished, EngineInitialized, RunStarted, Note))
 
 
@@ -58,6 +70,9 @@ class Timeline:
         """Figure to the line that states it."""
         self.timezone: str | None = None
         self._is_warm = False
+        self._is_over = False
+        self._saw_beginning = False
+        self._is_excerpt = False
 
     def route(self, kind: type[Event]) -> Callable[[Event], None]:
         """What takes the events of one class."""
@@ -77,6 +92,7 @@ class Timeline:
 
     def _while_serving(self, event: Event) -> None:
         """Events of serving: they do not delimit phases of the start-up."""
+        self._is_over = self._is_over or type(event) in _ENDS
         time = event.time
         if time is not None and (self.started_at is None or time < self.started_at):
             self.started_at = time
@@ -84,6 +100,7 @@ class Timeline:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         kind = type(event)
+        self._is_over = self._is_over or kind in _ENDS
         if kind in _SPECIAL:
             self._special(event)
         if kind is GapSeen:
@@ -93,6 +110,10 @@ class Timeline:
             return
         if self.started_at is None or time < self.started_at:
             self.started_at = time
+        if isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES:
+            self._saw_beginning = True
+        if isinstance(event, ConfigRecorded) and (event.model or event.version):
+            self._saw_beginning = True
         if kind is ServerReady:
             self._ready(time)
         if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
@@ -111,11 +132,23 @@ class Timeline:
             case EngineInitialized() if event.duration_s is not None:
                 self.engine_init_s = event.duration_s
                 self._stated("time.engine_init_s", event)
+                self._note_excerpt(event)
             case RunStarted():
                 self.timezone = event.timezone
+                # A recorder is there from the beginning.
+                self._saw_beginning = self._saw_beginning or event.line is None
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
+
+    def _note_excerpt(self, event: EngineInitialized) -> None:
+        """An excerpt begins within the engine's initialisation, which states how long
+        that took: how long the start took is not in its lines."""
+        if event.time is None or event.duration_s is None or self._saw_beginning:
+            return
+        began = event.time - event.duration_s
+        if self.started_at is not None and began < self.started_at - STAMP_S:
+            self.started_at, self._is_excerpt = began, True
 
     def _stated(self, figure: str, event: Event) -> None:
         if event.line is not None:
@@ -143,9 +176,12 @@ class Timeline:
             self.last_at = end
 
     def result(self) -> Times:
-        """The `time` section: phases and `unlogged_s` add up to `wall_s`."""
+        """The `time` section: phases and `unlogged_s` add up to `wall_s`.
+
+        Of an excerpt that begins in the middle both are unknown.
+        """
         start = self.started_at
-        end = self.ready_at if self.ready_at is not None else self.last_at
+        end = self._end()
         if start is None or end is None or end < start:
             return Times(
                 started_at=isoformat(start), ready_at=isoformat(self.ready_at),
@@ -154,21 +190,41 @@ class Timeline:
             )  # fmt: skip
         phases = partition(self._spans(end), start, end)
         wall = round(end - start, 6)
+        # Without any of the first lines of a start, `ready_at` is known and how long it took is not.
+        is_excerpt = self._is_excerpt or (
+            self.ready_at is not None and not self._saw_beginning
+        )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
         return Times(
             started_at=isoformat(start),
             ready_at=isoformat(self.ready_at),
             timezone=self.timezone,
-            wall_s=wall,
+            wall_s=None if is_excerpt else wall,
             warmup_s=self.warmup_s,
             engine_init_s=self.engine_init_s,
+            is_excerpt=is_excerpt,
             phases=[_phase(span, start) for span in phases],
-            unlogged_s=unlogged,
-            residual_s=round(wall - explained - unlogged, 6) + 0.0,
+            unlogged_s=None if is_excerpt else unlogged,
+            residual_s=None
+            if is_excerpt
+            else round(wall - explained - unlogged, 6) + 0.0,
             gaps=self._unexplained(phases, start, end),
             ranks=self._ranks(start, end),
         )
+
+    def _end(self) -> float | None:
+        """Ready, or the last event; the last line of a start of which no end is known."""
+        if self.ready_at is not None:
+            return self.ready_at
+        if self._is_over or self.last_at is None:
+            return self.last_at
+        if not any(own.spans or own.doing for own in self.by_rank.values()):
+            return self.last_at
+        waited = [
+            gap.time + gap.duration_s for gap in self._gaps if gap.time is not None
+        ]
+        return max([self.last_at, *waited])
 
     def stated(self) -> list[Span]:
         """Phases of the leading rank whose beginning and end are both marked."""

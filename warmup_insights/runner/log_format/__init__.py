@@ -19,5 +19,5 @@ def open_log(name: str, stream: TextIO) -> LogWriter:
     """A writer of that dialect. Raises SettingError."""
     if name not in LOG_FORMATS:
         known = ", ".join(LOG_FORMATS)
-        raise SettingError(f"unknown log format {name!r}; use one of {known}")
+        raise SettingError(f"Unknown log format {name!r}; use one of {known}")
     return LogWriter(LOG_FORMATS[name], stream)

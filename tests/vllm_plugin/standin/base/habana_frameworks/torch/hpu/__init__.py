@@ -15,3 +15,7 @@ def get_device_name(device=None):
 
 def synchronize(device=None):
     DEVICE.waits += 1
+
+
+def memory_stats(device=None):
+    return {"Limit": TOTAL, "InUse": DEVICE.used, "MaxInUse": DEVICE.used}

@@ -1,0 +1,242 @@
+"""Figures about buckets: the map of one phase, by state, time or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from dashboard.charts.base import Figure, name_axes, new_figure
+from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
+from dashboard.text import figure_text
+from warmup_insights.units import GIB, MIB, format_bytes, format_duration
+
+CELL_PX = 30
+MOST_CELLS_WITH_GAPS = MOST_CELLS_WITH_SIGNS = 2_000
+Bucket = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which dimensions of a bucket are drawn where; None is one row or column."""
+
+    names: tuple[str, ...]
+    x: int
+    y: int | None
+    panel: int | None = None
+
+    def title(self, dimension: int | None) -> str | None:
+        """The name of a dimension."""
+        return None if dimension is None else self.names[dimension]
+
+
+def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> Axes:
+    """Lengths to the right, batch sizes up, a third dimension that varies as panels.
+
+    Dimensions with a single value are left out, so that decode buckets of three
+    dimensions, whose query length is always 1, are drawn as two.
+    """
+    size = len(names)
+    varying = [d for d in range(size) if len({bucket[d] for bucket in buckets}) > 1]
+    if size == 1:
+        return Axes(names, 0, None)
+    lengths = [d for d in varying if d != 0] or [size - 1 if 0 in varying else 1]
+    x = lengths[0]
+    rest = [d for d in varying if d != x]
+    if not rest:
+        return Axes(names, x, 0)
+    y = rest[0]
+    return Axes(names, x, y, rest[1] if len(rest) > 1 else None)
+
+
+def bucket_map(
+    buckets: pd.DataFrame, axes: Axes, *, by: str = "state", dark: bool = False
+) -> Figure:
+    """One cell per bucket, coloured by `state`, `duration_s` or `memory_bytes`.
+
+    An invisible marker lies on each cell: only markers can be clicked.
+    """
+    xs = _values(buckets, axes.x)
+    ys = _values(buckets, axes.y)
+    figure = new_figure(map_height(len(ys)), dark=dark)
+    grid = _Grid(buckets, axes, xs, ys)
+    gap = 2 if len(buckets) <= MOST_CELLS_WITH_GAPS else 0
+    if by == "state":
+        _add_states(figure, grid, gap, dark=dark)
+    else:
+        _add_amounts(figure, grid, gap, by=by)
+    _add_markers(figure, grid, dark=dark)
+    figure.update_xaxes(type="category", showgrid=False, nticks=24)
+    figure.update_yaxes(type="category", showgrid=False)
+    name_axes(figure, axes.title(axes.x), axes.title(axes.y))
+    return figure
+
+
+def map_height(rows: int) -> int:
+    """Pixels of a map with so many rows of cells."""
+    return min(620, max(180, rows * CELL_PX + 110))
+
+
+class _Grid:
+    """Buckets placed on their axes."""
+
+    def __init__(
+        self, buckets: pd.DataFrame, axes: Axes, xs: list[int], ys: list[int]
+    ) -> None:
+        self.buckets = buckets
+        self.axes = axes
+        self.xs = [str(value) for value in xs]
+        self.ys = [str(value) for value in ys]
+        self._column = {value: n for n, value in enumerate(xs)}
+        self._row = {value: n for n, value in enumerate(ys)}
+
+    def place(self, bucket: Bucket) -> tuple[int, int]:
+        """Row and column of a bucket."""
+        y = 0 if self.axes.y is None else bucket[self.axes.y]
+        return self._row[y], self._column[bucket[self.axes.x]]
+
+    def fill(self, values: Sequence[Any], nothing: Any = None) -> list[list[Any]]:
+        """A matrix of values, `nothing` where there is no bucket."""
+        matrix = [[nothing] * len(self.xs) for _ in self.ys]
+        for bucket, value in zip(self.buckets["bucket"], values, strict=True):
+            row, column = self.place(bucket)
+            matrix[row][column] = value
+        return matrix
+
+
+def _values(buckets: pd.DataFrame, dimension: int | None) -> list[int]:
+    if dimension is None:
+        return [0]
+    return sorted({bucket[dimension] for bucket in buckets["bucket"]})
+
+
+def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
+    codes = {state: n for n, state in enumerate(STATES)}
+    states = [str(state) for state in grid.buckets["state"]]
+    last = len(codes) - 1
+    scale = []
+    for state, n in codes.items():
+        shade = colour(state, dark=dark)
+        scale += [[n / (last + 1), shade], [(n + 1) / (last + 1), shade]]
+    figure.add_trace(
+        go.Heatmap(
+            z=grid.fill([codes[state] for state in states]),
+            x=grid.xs, y=grid.ys, zmin=-0.5, zmax=last + 0.5, colorscale=scale,
+            showscale=False, xgap=gap, ygap=gap, hoverinfo="skip", name="state",
+            **_signs(grid, states),
+        )
+    )  # fmt: skip
+    counts = pd.Series(states).value_counts()
+    for state, words in STATES.items():
+        if state in counts:
+            figure.add_trace(
+                go.Scatter(
+                    x=[None], y=[None], mode="markers", hoverinfo="skip",
+                    name=f"{words} {counts[state]}",
+                    marker={"symbol": "square", "size": 12, "color": colour(state, dark=dark)},
+                )
+            )  # fmt: skip
+    figure.update_layout(showlegend=True)
+
+
+def _signs(grid: _Grid, states: Sequence[str]) -> dict[str, Any]:
+    """Signs in the cells that need a look; their colour contrasts with the cell's."""
+    if len(states) > MOST_CELLS_WITH_SIGNS or not set(states) & set(SIGNS):
+        return {}
+    signs = grid.fill([SIGNS.get(state, "") for state in states], "")
+    return {"text": signs, "texttemplate": "%{text}", "textfont": {"size": 13}}
+
+
+def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
+    is_time = by == "duration_s"
+    unit, factor = ("s", 1.0) if is_time else _memory_unit(grid.buckets[by])
+    amounts = [None if pd.isna(v) else v / factor for v in grid.buckets[by]]
+    figure.add_trace(
+        go.Heatmap(
+            z=grid.fill(amounts), x=grid.xs, y=grid.ys, colorscale=HEAT, xgap=gap,
+            ygap=gap, hoverinfo="skip", name=by,
+            **_signs(grid, [str(state) for state in grid.buckets["state"]]),
+            colorbar={
+                "title": {"text": f"{'time' if is_time else 'memory'} ({unit})", "side": "right"},
+                "thickness": 12, "outlinewidth": 0,
+            },
+        )
+    )  # fmt: skip
+    figure.update_layout(showlegend=False)
+
+
+def _memory_unit(values: pd.Series) -> tuple[str, float]:
+    largest = values.dropna().abs().max() if values.notna().any() else 0
+    return ("GiB", float(GIB)) if largest >= GIB else ("MiB", float(MIB))
+
+
+def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:
+    places = [grid.place(bucket) for bucket in grid.buckets["bucket"]]
+    figure.add_trace(
+        go.Scatter(
+            x=[grid.xs[column] for _, column in places],
+            y=[grid.ys[row] for row, _ in places],
+            mode="markers",
+            marker={"symbol": "square-open", "size": 20, "opacity": 0,
+                    "color": INK.on(dark=dark), "line": {"width": 2}},
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 0}},
+            customdata=[_hover(row) for row in grid.buckets.to_dict("records")],
+            hovertemplate="%{customdata[1]}<extra></extra>",
+            showlegend=False, name="buckets",
+        )
+    )  # fmt: skip
+    figure.update_layout(clickmode="event+select", hoverdistance=50)
+
+
+def _hover(row: dict[Any, Any]) -> list[str]:
+    bucket = row["bucket"]
+    assert isinstance(bucket, tuple)
+    lines = [
+        f"<b>{bucket_text(bucket)}</b> {STATES.get(str(row['state']), '')}",
+        f"time {_known(row['duration_s'], format_duration)}",
+        f"memory {_known(row['memory_bytes'], format_bytes)}",
+        *step_facts(row),
+    ]
+    executed = row.get("executed")
+    if isinstance(executed, tuple) and executed != bucket:
+        lines.append(f"ran as {bucket_text(executed)}")
+    if row["missed"]:
+        lines.append(f"missed {row['missed']} times while serving")
+    return [bucket_text(bucket), "<br>".join(lines)]
+
+
+def step_facts(row: Mapping[Any, Any]) -> list[str]:
+    """Garbage collector and compilations in the steps of a bucket, as far as they are known."""
+    spike_s = row.get("spike_s")
+    is_spike = spike_s is not None and not pd.isna(spike_s)
+    facts = []
+    if is_spike:
+        facts.append(f"{format_duration(spike_s)} more than its neighbours")
+    known = {
+        name: row[name]
+        for name in ("gc_s", "compiled", "compile_s")
+        if row.get(name) is not None and not pd.isna(row[name])
+    }
+    if "gc_s" in known:
+        facts.append(f"garbage collection {format_duration(known['gc_s'])}")
+    if "compiled" in known:
+        facts.append(f"compiled {int(known['compiled'])}")
+    if "compile_s" in known:
+        facts.append(f"compilation {format_duration(known['compile_s'])}")
+    return facts
+
+
+def _known(value: object, write: object) -> str:
+    if not isinstance(value, int | float) or pd.isna(value):
+        return "unknown"
+    assert callable(write)
+    return figure_text(write(value))
+
+
+def bucket_text(bucket: Bucket) -> str:
+    """A bucket as logs write it."""
+    return "(" + ", ".join(str(number) for number in bucket) + ")"

@@ -1,0 +1,256 @@
+"""Figures about captures, the sampler, the defragmenter and CUDA graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from dashboard import shown
+from dashboard.charts.base import (
+    Figure,
+    bars_height,
+    name_axes,
+    new_figure,
+    outline,
+    size_unit,
+    time_unit,
+)
+from dashboard.palette import HEAT, colour
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_bytes, format_duration
+
+_COUNTS = (
+    ("captured", "captured, supported by evidence", "captured"),
+    ("captured_reported", "captured, as the log reports it", "reserved"),
+    ("warmed", "warmed", "warmed"),
+)
+
+
+def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Shares of the generated buckets, per phase, in percent; `frames.capture_frame`."""
+    present = [count for count in _COUNTS if (captures["what"] == count[0]).any()]
+    height = captures["phase"].nunique() * (len(present) * 24 + 14) + 100
+    figure = new_figure(max(180, height), dark=dark)
+    for what, words, meaning in present:
+        known = captures[captures["what"] == what]
+        figure.add_bar(
+            orientation="h", name=words, y=known["phase"],
+            x=100 * known["count"] / known["generated"],
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
+                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
+            text=known["text"], textposition="outside", cliponaxis=False,
+            hovertemplate=f"%{{y}}, {words}: %{{text}}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        barmode="group", legend={"traceorder": "reversed"}, bargap=0.22
+    )
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(range=[0, 145], tickvals=[0, 25, 50, 75, 100])
+    name_axes(figure, "share of the generated buckets (%)", None)
+    return figure
+
+
+def stages_frame(summary: RunSummary) -> pd.DataFrame:
+    """Sampler and defragmenter warm-up: stage, meaning, status, duration_s, text."""
+    sections = (("sampler", "sampler", summary.sampler),
+                ("defragmenter", "defrag", summary.defrag))  # fmt: skip
+    rows = [
+        (name, key, part.status, part.duration_s, shown.text(summary, f"{key}_s"))
+        for name, key, part in sections
+        if part is not None
+    ]
+    columns = ["stage", "meaning", "status", "duration_s", "text"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """How long the sampler and the defragmenter warm-up took."""
+    known = stages[stages["duration_s"].notna()]
+    longest = float(known["duration_s"].max()) if len(known) else 1.0
+    unit, factor = time_unit(longest)
+    figure = new_figure(bars_height(len(known)), dark=dark)
+    figure.add_bar(
+        orientation="h", y=known["stage"], x=known["duration_s"] / factor,
+        marker={"color": [colour(meaning, dark=dark) for meaning in known["meaning"]],
+                "line": outline(dark)},
+        text=known["text"], textposition="outside", cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>", name="stages",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(range=[0, longest / factor * 1.25 or 1.0])
+    figure.update_layout(showlegend=False)
+    name_axes(figure, f"time ({unit})", None)
+    return figure
+
+
+def sampler_grid(cells: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Batch size by configuration; colour is time, or only that it was covered.
+
+    Columns: batch_size, config, duration_s (None where the log states no times).
+    """
+    configs = list(dict.fromkeys(cells["config"]))
+    sizes = sorted(set(cells["batch_size"]))
+    is_timed = bool(cells["duration_s"].notna().any())
+    longest = float(cells["duration_s"].max()) if is_timed else 1.0
+    unit, factor = time_unit(longest)
+    place = {(row.config, row.batch_size): row.duration_s for row in cells.itertuples()}
+    values = [
+        [_cell(place, config, size, is_timed, factor) for size in sizes]
+        for config in configs
+    ]
+    shade = colour("sampler", dark=dark)
+    figure = new_figure(max(190, len(configs) * 26 + 96), dark=dark)
+    figure.add_trace(
+        go.Heatmap(
+            x=[str(size) for size in sizes], y=configs, z=values, xgap=2, ygap=2,
+            colorscale=HEAT if is_timed else [[0, shade], [1, shade]],
+            showscale=is_timed,
+            colorbar={"title": {"text": f"time ({unit})", "side": "right"},
+                      "thickness": 12, "outlinewidth": 0},
+            hovertemplate="%{y}<br>batch size %{x}"
+            + (f": %{{z:.3g}} {unit}" if is_timed else ": covered")
+            + "<extra></extra>",
+            name="sampler",
+        )
+    )  # fmt: skip
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    name_axes(figure, "batch size", None)
+    return figure
+
+
+def _cell(
+    place: dict[tuple[Any, Any], Any],
+    config: str,
+    size: int,
+    is_timed: bool,
+    factor: float,
+) -> float | None:
+    if (config, size) not in place:
+        return None
+    value = place[config, size]
+    if not is_timed:
+        return 1.0
+    return None if value is None or pd.isna(value) else value / factor
+
+
+def threshold_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Defragmenter warm-up: time per padded swap size. Columns threshold, duration_s."""
+    longest = float(steps["duration_s"].max()) if len(steps) else 1.0
+    unit, factor = time_unit(longest)
+    figure = new_figure(260, dark=dark)
+    figure.add_bar(
+        x=[str(value) for value in steps["threshold"]], y=steps["duration_s"] / factor,
+        marker={"color": colour("defrag", dark=dark), "line": outline(dark)},
+        customdata=[format_duration(value) for value in steps["duration_s"]],
+        hovertemplate="%{x} blocks: %{customdata}<extra></extra>", name="thresholds",
+    )  # fmt: skip
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_layout(showlegend=False)
+    name_axes(figure, "padded swap size (KV blocks)", f"time ({unit})")
+    return figure
+
+
+def defrag_runs(runs: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Live defragmentations: highest block before and after, over time or in order.
+
+    Columns: x, x_name, swapped, padded, max_id_before, max_id_after, duration_s.
+    """
+    figure = new_figure(320, dark=dark)
+    lines: dict[str, list[Any]] = {"x": [], "y": []}
+    for row in runs.itertuples():
+        lines["x"] += [row.x, row.x, None]
+        lines["y"] += [row.max_id_before, row.max_id_after, None]
+    figure.add_scatter(
+        **lines, mode="lines", hoverinfo="skip", showlegend=False, name="moves",
+        line={"color": colour("defrag", dark=dark), "width": 1.5},
+    )  # fmt: skip
+    for column, words, meaning in (
+        ("max_id_before", "highest block before", "total"),
+        ("max_id_after", "highest block after", "defrag"),
+    ):
+        figure.add_scatter(
+            x=runs["x"], y=runs[column], mode="markers", name=words,
+            marker={"color": colour(meaning, dark=dark), "size": 8},
+            customdata=[_defrag_hover(row) for row in runs.to_dict("records")],
+            hovertemplate=f"{words} %{{y}}<br>%{{customdata}}<extra></extra>",
+        )  # fmt: skip
+    figure.update_yaxes(rangemode="tozero")
+    name_axes(
+        figure, runs["x_name"].iloc[0] if len(runs) else None, "highest block in use"
+    )
+    return figure
+
+
+def _defrag_hover(row: dict[Any, Any]) -> str:
+    parts = [f"swapped {row['swapped']}", f"padded to {row['padded']}"]
+    if row["duration_s"] is not None and not pd.isna(row["duration_s"]):
+        parts.append(format_duration(row["duration_s"]))
+    return ", ".join(parts)
+
+
+def graphs_by_size(captures: pd.DataFrame, *, by: str, dark: bool = False) -> Figure:
+    """CUDA graphs by number of tokens: `by` is duration_s or memory_bytes.
+
+    Columns: num_tokens, when (`at start` or `while serving`), and `by`.
+    """
+    known = captures[captures[by].notna()]
+    largest = float(known[by].abs().max()) if len(known) else 1.0
+    unit, factor = time_unit(largest) if by == "duration_s" else size_unit(largest)
+    write = format_duration if by == "duration_s" else format_bytes
+    figure = new_figure(300, dark=dark)
+    for when, meaning in (("at start", "captured"), ("while serving", "missed")):
+        rows = known[known["when"] == when].sort_values("num_tokens")
+        if rows.empty:
+            continue
+        figure.add_bar(
+            x=[str(value) for value in rows["num_tokens"]], y=rows[by] / factor, name=when,
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark)},
+            customdata=[write(value) for value in rows[by]],
+            hovertemplate="%{x} tokens: %{customdata}<extra></extra>",
+        )  # fmt: skip
+    order = [str(value) for value in sorted(set(known["num_tokens"]))]
+    figure.update_xaxes(
+        type="category", showgrid=False, categoryorder="array", categoryarray=order
+    )
+    figure.update_layout(showlegend=True)
+    words = "time" if by == "duration_s" else "memory"
+    name_axes(figure, "graph size (tokens)", f"{words} ({unit})")
+    return figure
+
+
+def lazy_timeline(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
+    """Captures while serving on a time axis; the size of a mark is its time.
+
+    Columns: since_s, since_name, num_tokens, duration_s, memory_bytes.
+    """
+    figure = new_figure(300, dark=dark)
+    longest = captures["duration_s"].max() if len(captures) else None
+    figure.add_scatter(
+        x=captures["since_s"], y=captures["num_tokens"], mode="markers", name="captures",
+        marker={
+            "color": colour("missed", dark=dark), "opacity": 0.75,
+            "size": [
+                8 if not longest or pd.isna(value) else 6 + 14 * value / longest
+                for value in captures["duration_s"]
+            ],
+            "line": outline(dark),
+        },
+        customdata=[
+            [_known(row["duration_s"], format_duration), _known(row["memory_bytes"], format_bytes)]
+            for row in captures.to_dict("records")
+        ],
+        hovertemplate="%{y} tokens<br>%{customdata[0]}, %{customdata[1]}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(showlegend=False)
+    name = captures["since_name"].iloc[0] if len(captures) else None
+    name_axes(figure, name, "graph size (tokens)")
+    return figure
+
+
+def _known(value: object, write: Any) -> str:
+    if not isinstance(value, int | float) or pd.isna(value):
+        return "unknown"
+    return str(write(value))

@@ -1,0 +1,178 @@
+"""Runs as rows of a list, and as series of one model on one kind of device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dashboard import shown
+from dashboard.text import visible
+from warmup_insights.analysis.change_points import change_points
+from warmup_insights.analysis.pareto import TOLERANCE
+from warmup_insights.analysis.sentences import cause_text, largest_phase, not_a_start
+from warmup_insights.analysis.words import phase_words
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_duration
+
+_FIRST = {"failed": 0, "interrupted": 0}
+"""Statuses that come before all others in a list."""
+
+
+def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
+    """The list of runs, failed ones first: one column per thing a person looks for.
+
+    Columns in which no run has anything are left out; `rows` are `frames.runs_frame`.
+    """
+    order = rows["status"].map(lambda status: _FIRST.get(status, 1))
+    rows = rows.assign(order=order, change=_changes(rows))
+    rows = rows.sort_values("order", kind="stable")
+    table = pd.DataFrame([_row(row, summaries) for row in rows.to_dict("records")])
+    for name in ("num_kv_blocks", "kv_cache_tokens", "missed"):
+        table[name] = table[name].astype("Int64")
+    table["started"] = pd.to_datetime(
+        rows["started_at"].astype("float64").array, unit="s"
+    )
+    empty = [name for name in table if table[name].isna().all()]
+    return table.drop(columns=empty)
+
+
+def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
+    summary = summaries.get(row["run_id"])
+    name = visible(row["name"], 80)
+    model = _cell(row["model"])
+    engine = shown.engine_words(row["engine"], row["version"])
+    return {
+        "open": "Open",
+        "name": name,
+        "status": [row["status"]],
+        "figures": figures_words(row["device_kind"], row["synthetic"]),
+        "happened": None if summary is None else _happened(summary),
+        "ready_s": row["ready_s"],
+        "start": row["start"],
+        "largest": None if summary is None else _largest(summary),
+        "change": row["change"],
+        "captured_percent": row["captured_percent"],
+        "kv_cache_tokens": _figure(summary, "kv_cache_tokens"),
+        "max_concurrency": _figure(summary, "max_concurrency"),
+        "num_kv_blocks": row["num_kv_blocks"],
+        "warmup_s": row["warmup_s"],
+        "missed": row["missed"],
+        "started": None,
+        "engine": visible(engine, 60) or None,
+        "device": visible(shown.device_words(row["device_kind"], row["device_name"]), 60)
+        or None,
+        "model": model if model is None or not model.endswith(name) else None,
+        "doubtful": row["doubtful"],
+        "notes": _cell(row["notes"]),
+        "run_id": row["run_id"],
+    }  # fmt: skip
+
+
+def _figure(summary: RunSummary | None, name: str) -> float | None:
+    return None if summary is None else BY_NAME[name].read(summary)
+
+
+def _happened(summary: RunSummary) -> str | None:
+    """The cause of a failure; what a file holds that has no figure of a start-up."""
+    if summary.failure is not None:
+        return visible(cause_text(summary.failure), 160)
+    text = not_a_start(summary)
+    return None if text is None else text[0].upper() + text[1:]
+
+
+def _largest(summary: RunSummary) -> str | None:
+    found = largest_phase(summary)
+    if found is None:
+        return None
+    return f"{phase_words(found[0])}, {format_duration(found[1])}"
+
+
+def _changes(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Time to ready, or the warm-up, against the last finished run before it of the same
+    model, device and kind of start, as text."""
+    found: dict[str, str | None] = {}
+    known = rows[(rows["status"] == "finished") & rows["model"].notna()]
+    for _, series in with_series(known, by_start=True).groupby("series"):
+        ordered = series.sort_values("started_at").to_dict("records")
+        for before, row in itertools.pairwise(ordered):
+            found[row["run_id"]] = _change_text(row, before)
+    return rows["run_id"].map(found.get).astype("object")
+
+
+def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | None:
+    for name in ("ready_s", "warmup_s"):
+        now, then = row[name], before[name]
+        if pd.notna(now) and pd.notna(then) and then > 0:
+            share = now / then - 1
+            if abs(share) <= TOLERANCE:
+                return "same"
+            return f"{100 * abs(share):.0f} % {'slower' if share > 0 else 'faster'}"
+    return None
+
+
+def _cell(text: object) -> str | None:
+    return visible(text, 120) if isinstance(text, str) and text else None
+
+
+def figures_words(device_kind: object, synthetic: object) -> str | None:
+    """How figures came about that no real device gave; None for real ones."""
+    if device_kind == "simulated":
+        return "simulated"
+    return "synthetic" if synthetic else None
+
+
+def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Runs of the series with two or more of them, the largest series first.
+
+    A series is a model on a kind of device and a kind of start; simulated and made-up runs are series of
+    their own. Columns: series, figures, started_at, name, status, run_id and `by`.
+    """
+    known = rows[rows[by].notna() & rows["started_at"].notna()]
+    if known.empty:
+        return known.assign(series=[])
+    named = with_series(known, by_start=True)
+    counts = named["series"].value_counts()
+    kept = named[named["series"].map(counts) > 1]
+    order = kept["series"].map(counts)
+    kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
+    kept["figures"] = [
+        figures_words(kind, made_up)
+        for kind, made_up in zip(kept["device_kind"], kept["synthetic"], strict=True)
+    ]
+    return kept[["series", "figures", "started_at", "name", "status", "run_id", by]]
+
+
+def level_words(series: pd.DataFrame, by: str) -> str:
+    """The last change of the level in a series, with the first run that had it."""
+    rows = series.sort_values("started_at").reset_index(drop=True)
+    changes = change_points(list(rows[by]))
+    if not changes:
+        return ""
+    last = changes[-1]
+    first = visible(rows["name"][last.index], 40)
+    return (
+        f" Since {first} {format_duration(last.since)}, before "
+        f"{format_duration(last.before)}."
+    )
+
+
+def with_series(rows: pd.DataFrame, *, by_start: bool = False) -> pd.DataFrame:
+    """Runs with the name of their series: a model on a kind of device, for times also a
+    kind of start where it is known."""
+    records = rows.to_dict("records")
+    return rows.assign(series=[_series(row, by_start) for row in records])
+
+
+def _series(row: Mapping[Any, Any], by_start: bool) -> str:
+    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
+    device = row["device_name"] or row["device_kind"] or "any device"
+    figures = figures_words(row["device_kind"], row["synthetic"])
+    marked = figures == "synthetic" or (figures and "simulated" not in device)
+    name = f"{model} on {device}" + (f" ({figures})" if marked else "")
+    if by_start and isinstance(row["start"], str):
+        name += f", {row['start']} start"
+    return name

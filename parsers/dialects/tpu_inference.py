@@ -1,0 +1,322 @@
+"""vLLM on TPU: tpu-inference, and the backend that was in vLLM's tree up to 0.12.
+
+It pads to buckets and compiles a graph for each before it serves.
+Source: tpu-inference `runner/compilation_manager.py`, `runner/utils.py`,
+`runner/kv_cache_manager.py`, `worker/tpu_worker.py`; vLLM `v1/worker/tpu_model_runner.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.engine.convert import ints_of, text_of
+from parsers.engine.signals import (
+    PaddingListed,
+    PaddingsBegun,
+    PrecompileFinished,
+    PrecompileStarted,
+    ShapeBegun,
+)
+from parsers.rules.tpu_memory import MEMORY_RULES
+from parsers.rules.vllm_kernels import note_rule, stage_rule
+from warmup_insights.model.events import (
+    BucketsGenerated,
+    CompileFinished,
+    PhaseMarked,
+)
+
+_NUM = r"[\d.]{1,16}"
+_DIMENSIONS = {"token": "num_tokens", "request": "num_reqs", "attn request": "num_reqs"}
+
+
+def _paddings(match: re.Match[str]) -> Made:
+    kind = match["kind"]
+    values = ints_of(match["list"])
+    return BucketsGenerated(
+        phase=f"{kind.replace(' ', '_')}s", count=len(values),
+        buckets=[(value,) for value in values], dimensions=[_DIMENSIONS[kind]],
+    )  # fmt: skip
+
+
+def _paddings_begun(match: re.Match[str]) -> Made:
+    if match["requests"]:
+        return PaddingsBegun("requests", "num_reqs")
+    return PaddingsBegun("tokens", "num_tokens")
+
+
+def _started(match: re.Match[str]) -> Made:
+    return PrecompileStarted(text_of(match["graph"]), text_of(match["shape"]))
+
+
+def _graph_started(match: re.Match[str]) -> list[Made]:
+    """vLLM `v1/worker/tpu_model_runner.py`: a line for each shape follows."""
+    is_model = match["graph"] == "the model"
+    started = PrecompileStarted("backbone" if is_model else match["graph"], "")
+    marked = PhaseMarked(name="compile", edge="start")
+    return [marked, started] if is_model else [started]
+
+
+def _finished(match: re.Match[str]) -> Made:
+    seconds = float(match["seconds"])
+    if match["graph"] is None:
+        return PrecompileFinished(seconds)
+    # JAX's own cache may have answered: the line does not state it.
+    return CompileFinished(
+        what=text_of(match["graph"]), detail=text_of(match["shape"]),
+        duration_s=seconds, from_cache=None,
+    )  # fmt: skip
+
+
+_GRAPH = r"(?P<graph>[^>{]{1,80}) --> (?P<shape>\{[^}]{0,300}\})"
+
+
+_RULES: tuple[LineRule, ...] = (
+    *MEMORY_RULES,
+    LineRule(
+        "tpu_paddings",
+        "paddings: [",
+        r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,2000}\])",
+        build=_paddings,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:56:14 [utils.py:93] Prepared token paddings: [16, 32, 64]",
+                {
+                    "phase": "tokens",
+                    "count": 3,
+                    "buckets": [(16,), (32,), (64,)],
+                    "dimensions": ["num_tokens"],
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_precompile",
+        "Precompile ",
+        rf"Precompile (?:worker\d{{1,4}} )?{_GRAPH}",
+        build=_started,
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:35 [compilation_manager.py:58] Precompile backbone --> "
+                "{'num_tokens': 16}",
+                {"graph": "backbone", "shape": "{'num_tokens': 16}"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_compiled",
+        "[secs]",
+        rf"Compilation (?:of (?:worker\d{{1,4}} )?{_GRAPH} )?finished in "
+        rf"(?P<seconds>{_NUM}) \[secs\]",
+        build=_finished,
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 06-25 23:55:52 [compilation_manager.py:167] Compilation of worker0 "
+                "sample --> {'num_reqs': 8, 'do_sampling': True} finished in 0.02 [secs].",
+                {
+                    "what": "sample",
+                    "detail": "{'num_reqs': 8, 'do_sampling': True}",
+                    "duration_s": 0.02,
+                },
+            ),
+            Sample(
+                "INFO 10-21 20:58:15 [compilation_manager.py:68] Compilation finished in "
+                "39.64 [secs].",
+                {"duration_s": 39.64},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_compiled_in_tree",
+        "Compilation for ",
+        r"Compilation for (?P<what>prefill|prefix prefill|decode) done in "
+        r"(?P<duration_s>[\d.]{1,16}) s",
+        CompileFinished,
+        fixed={"from_cache": None},
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 04-21 20:58:15 [tpu_model_runner.py:303] Compilation for prefill "
+                "done in 12.50 s.",
+                {"what": "prefill", "duration_s": 12.5},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_graph_started",
+        "with different input shapes",
+        r"Compiling (?P<graph>the model|[a-z_]{1,60}) with different input shapes",
+        build=_graph_started,
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 04-21 20:57:35 [tpu_model_runner.py:1397] Compiling compute_logits "
+                "with different input shapes.",
+                {"graph": "compute_logits", "shape": ""},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_paddings_begun",
+        (
+            "Preparing request paddings",
+            "Using exponential token",
+            "Using incremental token",
+        ),
+        r"(?P<requests>Preparing request paddings)|"
+        r"Using (?:exponential|incremental) token paddings:",
+        build=_paddings_begun,
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 04-21 20:57:35 [tpu_model_runner.py:1392] Using exponential token "
+                "paddings:",
+                {"phase": "tokens", "dimension": "num_tokens"},
+            ),
+            Sample(
+                "INFO 04-21 20:57:35 [tpu_model_runner.py:1358] Preparing request "
+                "paddings:",
+                {"phase": "requests", "dimension": "num_reqs"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_padding",
+        "    ",
+        r"\s{1,8}(?P<size>\d{1,7})\s*$",
+        PaddingListed,
+        files=("tpu_model_runner.py",),
+        startup_only=True,
+        samples=(
+            Sample(
+                "INFO 04-21 20:57:35 [tpu_model_runner.py:1365]     16", {"size": 16}
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_shape",
+        "-- num_tokens: ",
+        r"\s{0,8}-- num_tokens: (?P<num_tokens>\d{1,9})\s*$",
+        ShapeBegun,
+        files=("tpu_model_runner.py",),
+        samples=(
+            Sample(
+                "INFO 04-21 20:57:36 [tpu_model_runner.py:1018]   -- num_tokens: 32",
+                {"num_tokens": 32},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_precompile_started",
+        "Precompile all the subgraphs",
+        r"Precompile all the subgraphs",
+        PhaseMarked,
+        fixed={"name": "compile", "edge": "start"},
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
+                "subgraphs with possible input shapes.",
+                {"name": "compile", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_warmup_pass",
+        "Warm-up call pass finished",
+        r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
+        PhaseMarked,
+        fixed={"name": "model_warmup", "edge": "end"},
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 08-21 20:58:15 [compilation_manager.py:228] Warm-up call pass "
+                "finished in 4.50 [secs] over 12 tasks.",
+                {"name": "model_warmup", "duration_s": 4.5},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_stage_compiled",
+        ("Encoder compilation finished", "pre-compilation finished"),
+        r"(?P<what>Multimodal .{1,40}? Encoder|KV cache swap) "
+        r"(?:compilation|pre-compilation) finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
+        r"\[secs\]",
+        CompileFinished,
+        fixed={"from_cache": None},
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
+                "compilation finished in in 7.25 [secs].",
+                {"what": "Multimodal image Encoder", "duration_s": 7.25},
+            ),
+        ),
+    ),
+    stage_rule(
+        "tpu_encoder_profiled",
+        "Encoder profiling finished",
+        r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
+        r"\[secs\]",
+        "encoder_profile",
+        "end",
+        Sample(
+            "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder profiling "
+            "finished in 7.25 [secs].",
+            {"name": "encoder_profile", "edge": "end", "duration_s": 7.25},
+        ),
+    ),
+    note_rule(
+        "tpu_graphs_added",
+        ("compiled XLA graphs", "Warmup drafter_propose", "Compact-mamba KV cache"),
+        r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
+        r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
+        r"Compact-mamba KV cache: num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}",
+        "tpu",
+        "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "
+        "to backbone",
+        values={"num_graphs": 12},
+    ),
+    note_rule(
+        "tpu_note",
+        (
+            "with different input shapes",
+            "Compiling ",
+            "Precompiling ",
+            "Pre-warming ",
+            "Enabling JAX compile cache",
+            "Parallel AOT compilation",
+            "AOT lower skipped",
+            "with compile_only=True",
+            "Skipping precompilation",
+            "precompilation skipped",
+            "Skipping decode-heavy",
+            "Precompile slice and insert",
+            "NUM_REQS_BUCKETS",
+        ),
+        r"Compiling Multimodal .{1,50} with different input shapes\.|"
+        r"Compiling (?:select_from_array|gather_logprobs|dflash) .{1,80}|"
+        r"Precompiling (?:DFlash|continue_decode) .{1,200}|Pre-warming \w{1,40} for .{1,200}|"
+        r"Enabling JAX compile cache\.|Parallel AOT compilation enabled .{1,80}|"
+        r"AOT lower skipped for .{1,200}|Failed to lower .{1,80} with compile_only=True.{0,200}|"
+        r"Skipping precompilation of .{1,300}|.{1,60} precompilation skipped since .{1,200}|"
+        r"Skipping decode-heavy step .{1,60}|Precompile slice and insert for .{1,60}|"
+        r"max_num_reqs must be supported .{1,200}",
+        "tpu",
+        "INFO 08-21 20:57:35 [compilation_manager.py:120] Parallel AOT compilation enabled "
+        "(NUM_PRECOMPILE_WORKERS=8).",
+        startup_only=True,
+    ),
+)
+
+DIALECT = Dialect(
+    name="tpu-inference",
+    title="vLLM on TPU: tpu-inference, and in the tree",
+    versions="2025-04 to 2026-08",
+    source="tpu_inference/runner/, tpu_inference/worker/; vllm/v1/worker/tpu_model_runner.py",
+    rules=_RULES,
+)

@@ -1,0 +1,113 @@
+"""Upstream vLLM on CUDA, V0 to 2026-09, and the lines that every engine shares with it.
+
+Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/`.
+"""
+
+from __future__ import annotations
+
+from parsers.base import Dialect, LineRule, Sample
+from parsers.engine.signals import Elided, StatisticsLine
+from parsers.rules.vllm_compile import COMPILE_RULES
+from parsers.rules.vllm_ending import END_RULES
+from parsers.rules.vllm_graphs import GRAPH_RULES
+from parsers.rules.vllm_kernels import KERNEL_RULES
+from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
+from parsers.rules.vllm_loading import LOAD_RULES
+from parsers.rules.vllm_memory import MEMORY_RULES
+from parsers.rules.vllm_notes import NOTE_RULES
+from parsers.rules.vllm_stages import STAGE_RULES
+from parsers.rules.vllm_startup import CONFIG_RULES
+
+_USAGE = (
+    r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:]{1,60}: [\d.]{1,12} tokens/s, "
+    r"Running: (?P<running>\d{1,7}) reqs, "
+    r"(?:Swapped: \d{1,7} reqs, Pending|Waiting): (?P<waiting>\d{1,7}) reqs"
+    r".{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
+)
+_OTHER: tuple[LineRule, ...] = (
+    LineRule(
+        "engine_usage",
+        "KV cache usage: ",
+        _USAGE,
+        StatisticsLine,
+        samples=(
+            Sample(
+                "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg "
+                "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
+                "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
+                "Prefix cache hit rate: 0.0%",
+                {"usage_percent": 4.2, "running": 3, "waiting": 1},
+            ),
+            Sample(
+                "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
+                "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
+                "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
+                {"usage_percent": 0.3, "running": 1, "waiting": 2},
+            ),
+        ),
+    ),
+    LineRule(
+        "engine_statistics",
+        "throughput: ",
+        rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
+        samples=(
+            Sample(
+                "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
+                "409.6 tokens/s, GPU KV cache usage: 0.0%"
+            ),
+        ),
+    ),
+    LineRule(
+        "elided",
+        "...",
+        r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
+        Elided,
+        startup_only=True,
+        samples=(Sample("...", {}),),
+    ),
+    LineRule(
+        "bar_cut",
+        "Capturing CUDA graph",
+        r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
+        samples=(Sample("Capturing CUDA graph shapes: 100%|██████████"),),
+    ),
+    LineRule(
+        "startup_chatter",
+        (
+            "KV cache",
+            "kv cache",
+            "compil",
+            "weights",
+            "quantiz",
+            "Torch parallelism",
+            "tlparse",
+            "traceback",
+            "custom fusions",
+            "While executing %",
+        ),
+        r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
+        r"\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
+        r"Detected (?:EAGLE|MTP) model |Detected quantization_config|"
+        r"Overwriting default Qwix quantization|=+compilation_config|"
+        r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
+        r"Use tlparse|Original traceback)[^\n]{0,2000}",
+        samples=(
+            Sample(
+                "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+                "['*.safetensors']"
+            ),
+        ),
+    ),
+)
+
+DIALECT = Dialect(
+    name="vllm",
+    title="upstream vLLM",
+    versions="V0 (2024) to 2026-09",
+    source="vllm/v1/worker/, vllm/v1/engine/core.py, vllm/v1/core/kv_cache_utils.py",
+    rules=(
+        *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *GRAPH_RULES,
+        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
+        *_OTHER,
+    ),
+)  # fmt: skip

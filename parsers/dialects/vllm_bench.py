@@ -1,0 +1,167 @@
+"""Result blocks of `vllm bench serve` and `vllm bench startup`.
+
+Source: vLLM `vllm/benchmarks/serve.py` and `vllm/benchmarks/startup.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.engine.signals import BenchEdge, BenchLine
+
+_METRIC = r"(?:Mean|Median|Std|P\d{1,2}(?:\.\d{1,3})?) (?:TTFT|TPOT|ITL|E2EL) \(ms\)"
+_ROWS = (
+    r"Successful requests|Failed requests|Maximum request concurrency|"
+    r"Request rate configured \(RPS\)|Benchmark duration \(s\)|Total input tokens|"
+    r"Total generated tokens|Request throughput \(req/s\)|Request goodput \(req/s\)|"
+    r"Output token throughput \(tok/s\)|Peak output token throughput \(tok/s\)|"
+    r"Peak concurrent requests|Total [tT]oken throughput \(tok/s\)|"
+    r"Acceptance rate \(%\)|Acceptance length|Drafts|Draft tokens|Accepted tokens|"
+    r"Position \d{1,3}"
+)
+
+
+def _row(match: re.Match[str]) -> Made:
+    return BenchLine(match["key"], float(match["value"].replace(",", "")))
+
+
+def _edge(name: str | None) -> object:
+    def build(match: re.Match[str]) -> Made:
+        return BenchEdge(name)
+
+    return build
+
+
+def _table(match: re.Match[str]) -> Made:
+    word = match["word"].strip().lower().replace(" ", "_").removesuffix("_time")
+    return BenchEdge(f"percentiles {word}")
+
+
+def _bench_edge(
+    rule: str, hint: str, pattern: str, name: str | None, line: str
+) -> LineRule:
+    return LineRule(
+        rule, hint, pattern, build=_edge(name),  # type: ignore[arg-type]
+        samples=(Sample(line, {"name": name}),),
+    )  # fmt: skip
+
+
+RULES: tuple[LineRule, ...] = (
+    _bench_edge(
+        "bench_head",
+        "Serving Benchmark Result",
+        r"=+ Serving Benchmark Result =+",
+        "serve",
+        "============ Serving Benchmark Result ============",
+    ),
+    LineRule(
+        "bench_row",
+        (
+            "requests:",
+            "tokens:",
+            "TTFT",
+            "TPOT",
+            "ITL",
+            "E2EL",
+            "throughput (",
+            "goodput",
+            "(s):",
+            "concurrency:",
+            "Acceptance",
+            "Drafts",
+            "Position",
+            "(RPS)",
+        ),
+        rf"(?P<key>{_ROWS}|{_METRIC}):\s{{1,60}}(?P<value>-?[\d.,]{{1,24}})\s*$",
+        build=_row,
+        samples=(
+            Sample(
+                "Successful requests:                     1000      ",
+                {"key": "Successful requests", "value": 1000.0},
+            ),
+            Sample(
+                "P99 TTFT (ms):                           48674.65",
+                {"key": "P99 TTFT (ms)", "value": 48674.65},
+            ),
+        ),
+    ),
+    _bench_edge(
+        "bench_foot",
+        "=====",
+        r"={50}\s*$",
+        None,
+        "=" * 50,
+    ),
+    LineRule(
+        "bench_section",
+        "-----",
+        r"-{5,40}(?:Time to First Token|Time per Output Token[^-]{0,30}|"
+        r"Inter-token Latency|End-to-end Latency|Speculative Decoding)-{5,40}",
+        samples=(Sample("---------------Time to First Token----------------"),),
+    ),
+    _bench_edge(
+        "bench_startup_head",
+        "STARTUP TIME BENCHMARK",
+        r"STARTUP TIME BENCHMARK RESULTS",
+        "startup",
+        "STARTUP TIME BENCHMARK RESULTS",
+    ),
+    _bench_edge(
+        "bench_startup_cold", "COLD STARTUP:", r"COLD STARTUP:", "cold", "COLD STARTUP:"
+    ),
+    _bench_edge(
+        "bench_startup_warm", "WARM STARTUP:", r"WARM STARTUP:", "warm", "WARM STARTUP:"
+    ),
+    LineRule(
+        "bench_startup_row",
+        ("Avg startup time", "Avg compilation time", "Avg encoder compilation time"),
+        r"\s{0,4}(?P<key>Avg (?:startup|compilation|encoder compilation) time):\s{1,4}"
+        r"(?P<value>[\d.]{1,16}) seconds",
+        build=_row,
+        samples=(
+            Sample(
+                "Avg startup time: 45.12 seconds",
+                {"key": "Avg startup time", "value": 45.12},
+            ),
+        ),
+    ),
+    LineRule(
+        "bench_startup_table",
+        "time percentiles:",
+        r"\s{0,4}(?P<word>[A-Z][a-z ]{2,30}) percentiles:\s*$",
+        build=_table,
+        samples=(Sample("Startup time percentiles:", {"name": "percentiles startup"}),),
+    ),
+    LineRule(
+        "bench_startup_percentile",
+        "%: ",
+        r"\s{0,4}(?P<key>\d{1,2}%): (?P<value>[\d.]{1,16}) seconds\s*$",
+        build=_row,
+        samples=(Sample("  10%: 44.90 seconds", {"key": "10%", "value": 44.9}),),
+    ),
+    LineRule(
+        "bench_chatter",
+        (
+            "startup time...",
+            "startup measurement",
+            "startup metrics",
+            "benchmark run",
+            "startup iterations",
+            "enchmark",
+        ),
+        r"(?:Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect|Measuring \w{1,10} "
+        r"startup|Warming up for warm startup|(?:Cold|Warm)(?: startup|up) iterations|"
+        r"Starting main benchmark|Benchmark results|Initial test run completed|"
+        r"Namespace\(|Starting initial single prompt)",
+        samples=(Sample("Measuring cold startup time..."),),
+    ),
+)
+
+DIALECT = Dialect(
+    name="vllm-bench",
+    title="vllm bench serve and vllm bench startup",
+    versions="2025-08 to 2026-07",
+    source="vllm/benchmarks/serve.py, vllm/benchmarks/startup.py",
+    rules=RULES,
+)

@@ -1,0 +1,92 @@
+"""The vLLM HPU plugin of June 2025, before it became vllm-gaudi.
+
+Its own loggers had no handler: warnings come out bare, on stderr, glued to bars.
+Source: vllm-hpu `vllm_hpu/worker/hpu_model_runner.py` and vllm-hpu-extension.
+"""
+
+from __future__ import annotations
+
+from parsers.base import Dialect, LineRule, Sample
+from parsers.engine.signals import ConfigLine
+from parsers.rules.hpu_buckets import BUCKET_RULES
+from parsers.rules.hpu_memory import MEMORY_RULES
+from parsers.rules.hpu_misses import MISS_RULES
+from parsers.rules.hpu_warmup import WARMUP_RULES
+from warmup_insights.model.events import Note
+
+_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "plugin_flags",
+        "Detected flags: [",
+        r"Detected flags: \[(?P<value>[-+\w ]{0,1000})\]",
+        ConfigLine,
+        fixed={"key": "detected_flags"},
+        device="hpu",
+        samples=(
+            Sample(
+                "Detected flags: [-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3]",
+                {
+                    "key": "detected_flags",
+                    "value": "-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3",
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "bridge_value",
+        "PT_HPU_",
+        r" (?P<key>PT_HPU_\w{1,80}) = (?P<value>[^\n]{0,200})$",
+        ConfigLine,
+        device="hpu",
+        samples=(
+            Sample(
+                " PT_HPU_RECIPE_CACHE_CONFIG = ,false,1024",
+                {"key": "PT_HPU_RECIPE_CACHE_CONFIG", "value": ",false,1024"},
+            ),
+        ),
+    ),
+    LineRule(
+        "bridge_host",
+        ("Num CPU Cores", "CPU RAM"),
+        r"(?P<key>Num CPU Cores|CPU RAM)\s{0,12}: (?P<value>[^\n]{1,60})$",
+        ConfigLine,
+        samples=(
+            Sample("CPU RAM       : 1007 GB", {"key": "CPU RAM", "value": "1007 GB"}),
+        ),
+    ),
+    LineRule(
+        "bridge_box",
+        "PT BRIDGE CONFIGURATION",
+        r"={3,60} (?:HABANA|HPU) PT BRIDGE CONFIGURATION",
+        device="hpu",
+        samples=(
+            Sample(
+                "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
+                "============= "
+            ),
+        ),
+    ),
+    LineRule(
+        "experimental_variables",
+        "environment variables are considered experimental",
+        r"Following (?P<text>environment variables are considered experimental: .{1,400})",
+        Note,
+        fixed={"topic": "experimental"},
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables "
+                "are considered experimental: VLLM_X, VLLM_Y",
+                {"topic": "experimental"},
+            ),
+        ),
+    ),
+)
+
+DIALECT = Dialect(
+    name="vllm-hpu-plugin",
+    title="vLLM HPU plugin of June 2025",
+    versions="2025-06",
+    source="vllm_hpu/worker/hpu_model_runner.py; vllm-hpu-extension",
+    rules=(*_RULES, *BUCKET_RULES, *WARMUP_RULES, *MISS_RULES, *MEMORY_RULES),
+)

@@ -1,0 +1,365 @@
+"""What stands around a message: log shippers, processes, level, timestamp, file.
+
+`peel` takes one physical line and gives the records in it: records are glued to
+progress bars, process prefixes nest, and collectors put their own text in front.
+Every pattern here is bounded, so no line takes more than linear time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from parsers.engine.stamps import Outer, full_stamp, outer_stamp
+
+LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
+
+_ANSI = re.compile(r"(?:\x1b|\^\[)(?:\[[0-9;?]{0,32}[A-Za-z]|\][^\x07]{0,200}\x07)")
+_CARET_CR = re.compile(r"\^M(?=\s|$)|\^M")
+
+# LEVEL MM-DD HH:MM:SS [file.py:LINE] message; the opening bracket is younger.
+_HEAD = (
+    rf"(?P<level>{LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d|hh:mm:ss) "
+    r"\[?(?P<file>[^\s\]]{1,240}?:[\d#]{1,7}):?(?:\]|(?=\s)) ?"
+)
+_PROCESS = (
+    r"\((?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?)"
+    r"(?: rank=(?P<rank>\d{1,5}))? pid=(?P<pid>\d{1,9})(?:, ip=[^)]{0,60})?\)"
+)
+_FAST = re.compile(rf"(?:{_PROCESS} )?{_HEAD}(?P<message>.*)")
+_RECORD = re.compile(_HEAD)
+_PROCESS_RE = re.compile(_PROCESS + r" ?")
+# The head of loggers with the standard library's own format, such as flashinfer's.
+_OTHER_HEAD = re.compile(
+    rf"(?P<stamp>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}}) - (?P<level>{LEVELS}) - "
+    r"(?P<file>[\w./]{1,100}:\d{1,7}) - [\w.]{1,100}: "
+)
+# The end of a progress bar; what follows on the line is somebody else's text.
+_BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[A-Z\[(])")
+_REPEATED = re.compile(
+    r"\s?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^)]{0,300}\))?\s*$"
+)
+_UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
+_COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.-]{{1,80}})\s{{1,40}}\| ?")
+_POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
+_JOURNAL = re.compile(
+    r"\S{2,14} {1,3}\d{1,2} \d\d:\d\d:\d\d [\w.-]{1,80} "
+    r"(?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): "
+)
+_JOURNAL_ISO = re.compile(r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): ")
+_CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
+# FastChat's `utils.py build_logger`: what a program prints, as a record of its own.
+_STDERR = re.compile(rf"(?:\| )?(?:{LEVELS}) \| std(?:err|out) \| ?")
+_BOX = re.compile(r"\s{0,3}[│┃║] ?")
+_BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
+_COMMENT = re.compile(r"# {1,3}(?=[A-Z(\[])")
+_SIGNALLED = re.compile(r"\*\*\* SIG[A-Z]{2,8} received by PID (\d{1,9}) ")
+"""absl's `failure_signal_handler.cc` states the process, and no prefix does."""
+_NESTED_RANK = re.compile(r"\[(?:default|rank)(\d{1,5})\]:\s?")
+
+
+@dataclass(slots=True)
+class Record:
+    """One message and what stood around it."""
+
+    message: str
+    level: str | None = None
+    stamp: str | None = None
+    """The stamp as written, `MM-DD HH:MM:SS` or with a year from JSON logs."""
+    file: str | None = None
+    process: str | None = None
+    """Name of the process, such as `Worker_TP1` or `EngineCore`."""
+    pid: int | None = None
+    rank: int | None = None
+    """Only when the prefix states it as `rank=N`."""
+    outer: Outer | None = None
+    """Stamp of the collector."""
+    source: str | None = None
+    """Container, pod or unit that a collector names in front of the line."""
+    count: int = 1
+    """How many equal lines this one stands for."""
+    is_json: bool = False
+    """True when it came out of a JSON object."""
+    partial: bool = False
+    """True when the collector says that the rest of the line follows."""
+
+
+def clean(line: str) -> str:
+    """The line without colours, in real or caret notation."""
+    if "\x1b" in line or "^[" in line:
+        line = _ANSI.sub("", line)
+    if "^M" in line:
+        line = _CARET_CR.sub("", line)
+    return line.replace("\x00", "")
+
+
+def peel(line: str) -> list[Record]:
+    """The records in one physical line, in their order; at least one unless empty."""
+    match = _FAST.match(line)
+    if match is not None:
+        message = match["message"]
+        if not _may_hold_record(message) or _glued(message) is None:
+            return [_from_match(match)]
+    return _peel_slowly(line)
+
+
+def _may_hold_record(message: str) -> bool:
+    """Cheap test before the search for a glued record."""
+    return (
+        "INFO " in message
+        or "WARNING " in message
+        or "ERROR " in message
+        or "DEBUG " in message
+        or "CRITICAL " in message
+    )
+
+
+def _glued(message: str) -> re.Match[str] | None:
+    """The next record inside a message, if any."""
+    start = 0
+    while True:
+        match = _RECORD.search(message, start)
+        if match is None or match["stamp"] != "hh:mm:ss":
+            return match
+        start = match.end()
+
+
+def _from_match(match: re.Match[str]) -> Record:
+    process, rank, pid, level, stamp, file, message = match.groups()
+    record = Record(message, level, stamp, file)
+    if process is not None:
+        record.process, record.pid = process, int(pid)
+        if rank is not None:
+            record.rank = int(rank)
+    if "across cluster]" in message:
+        record.message, record.count = _without_repeat(message)
+    return record
+
+
+def _without_repeat(message: str) -> tuple[str, int]:
+    if "across cluster]" not in message:
+        return message, 1
+    match = _REPEATED.search(message)
+    if match is None:
+        return message, 1
+    return message[: match.start()], int(match[1])
+
+
+def _peel_slowly(line: str) -> list[Record]:
+    rest, base = _peel_front(line)
+    if rest.startswith("{"):
+        record = _json_record(rest, base)
+        if record is not None:
+            return peel_again(record)
+    return _split_records(rest, base)
+
+
+def peel_again(record: Record) -> list[Record]:
+    """The records in the message of a JSON line, which may be a whole text line."""
+    if _RECORD.search(record.message) is None:
+        return [record]
+    inner = _split_records(record.message, record)
+    return inner or [record]
+
+
+def _peel_front(line: str) -> tuple[str, Record]:
+    """The line without the prefixes at its front, and what they state."""
+    base = Record(message="")
+    rest = line
+    for _ in range(8):
+        shorter = _peel_one(rest, base)
+        if shorter is None:
+            break
+        rest = shorter
+    return rest, base
+
+
+def _peel_one(rest: str, base: Record) -> str | None:
+    """One prefix less, or None when there is none."""
+    match = _PROCESS_RE.match(rest)
+    if match is not None:
+        _set_process(base, match)
+        return rest[match.end() :]
+    if _RECORD.match(rest) is not None:
+        return None
+    match = _OTHER_HEAD.match(rest)
+    if match is not None:
+        base.level, base.stamp = match["level"], match["stamp"]
+        base.file = match["file"]
+        return rest[match.end() :]
+    stamp = outer_stamp(rest)
+    if stamp is not None:
+        base.outer, end = stamp
+        return _after_outer(rest[end:], base)
+    for pattern in (_JOURNAL, _COMPOSE, _POD):
+        match = pattern.match(rest)
+        if match is not None:
+            base.source = match["source"]
+            return rest[match.end() :]
+    match = _COMMENT.match(rest)
+    if match is not None:
+        return rest[match.end() :]
+    match = _NESTED_RANK.match(rest)
+    if match is not None:
+        base.rank = int(match[1])
+        return rest[match.end() :]
+    match = _BOX.match(rest)
+    if match is not None:
+        return _BOX_END.sub("", rest[match.end() :])
+    return None
+
+
+def _after_outer(rest: str, base: Record) -> str:
+    """What follows a log shipper's timestamp: a CRI stream, a journal unit, or a bar."""
+    match = _CRI.match(rest)
+    if match is not None:
+        base.partial = match["tag"] == "P"
+        return rest[match.end() :]
+    match = _JOURNAL_ISO.match(rest)
+    if match is not None:
+        base.source = match["source"]
+        return rest[match.end() :]
+    match = _STDERR.match(rest)
+    if match is not None:
+        return rest[match.end() :]
+    return rest[2:] if rest.startswith("| ") else rest
+
+
+def _set_process(base: Record, match: re.Match[str]) -> None:
+    base.process = match["name"]
+    base.pid = int(match["pid"])
+    if match["rank"]:
+        base.rank = int(match["rank"])
+
+
+def _split_records(text: str, base: Record) -> list[Record]:
+    """Records anywhere in a text, and the text before the first of them."""
+    heads = list(_RECORD.finditer(text))
+    records: list[Record] = []
+    owner = base
+    start = 0
+    for head in heads:
+        before, next_owner = _split_owner(text[start : head.start()], owner)
+        if records:
+            records[-1].message += before
+        elif before.strip():
+            records.append(replace(owner, message=before.rstrip()))
+        owner = next_owner
+        records.append(
+            replace(
+                owner, message="", level=head["level"],
+                stamp=head["stamp"], file=head["file"],
+            )
+        )  # fmt: skip
+        start = head.end()
+    tail = text[start:]
+    if records and heads:
+        records[-1].message += tail
+    elif tail.strip():
+        records += [replace(base, message=part) for part in _behind_bar(tail)]
+    for record in records:
+        _finish(record)
+    return records
+
+
+def _behind_bar(text: str) -> list[str]:
+    """A progress bar and the bare text glued behind it, or the text as it is."""
+    match = _BAR_END.search(text) if "]" in text and "<" in text else None
+    if match is None:
+        return [text]
+    return [text[: match.end()], text[match.end() :]]
+
+
+def _split_owner(before: str, owner: Record) -> tuple[str, Record]:
+    """A process prefix at the end of a text belongs to the record that follows."""
+    matches = list(_PROCESS_RE.finditer(before))
+    if not matches or before[matches[-1].end() :].strip():
+        return before, owner
+    changed = replace(owner)
+    first = matches[-1]
+    for match in reversed(matches):
+        if before[match.end() : first.start()].strip():
+            break
+        first = match
+    _set_process(changed, matches[-1])
+    return before[: first.start()], changed
+
+
+def _finish(record: Record) -> None:
+    record.message, record.count = _without_repeat(record.message)
+    message = record.message
+    if message.startswith("*** SIG") and (match := _SIGNALLED.match(message)):
+        record.pid = int(match[1])
+    # A file field that was wrapped in escapes leaves a literal line break behind.
+    if message.endswith("\\n"):
+        record.message = message[:-2]
+    if record.level is None:
+        match = _UVICORN.match(record.message)
+        if match is not None:
+            record.level = match["level"]
+
+
+def _json_record(text: str, base: Record) -> Record | None:
+    """The record in a JSON line, whatever the names of its keys."""
+    if len(text) > 1_000_000:
+        return None
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    message = _first(fields, "message", "msg", "log", "MESSAGE", "event", "text")
+    if message is None:
+        return None
+    record = replace(base, message=message.rstrip("\r\n"), is_json=True)
+    if "log" in fields and isinstance(fields.get("time"), str):
+        record.outer = full_stamp(str(fields["time"]))
+        return record
+    record.level = _first(fields, "levelname", "level", "severity")
+    record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
+    where, line = (
+        _first(fields, "fileinfo", "filename", "pathname"),
+        fields.get("lineno"),
+    )
+    record.file = f"{where}:{line}" if where else None
+    owner = _first(fields, "vllm_process_name", "process_name", "processName")
+    if owner is not None and owner != "MainProcess":
+        record.process = owner
+    pid = fields.get("process")
+    record.pid = pid if isinstance(pid, int) else record.pid
+    return record
+
+
+def _first(fields: dict[str, object], *names: str) -> str | None:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return str(value)
+    return None
+
+
+def peel_redrawn(line: str) -> list[Record]:
+    """The records in a physical line that was drawn over itself, in their order.
+
+    A process prefix that stands alone before a carriage return owns what follows.
+    """
+    found: list[Record] = []
+    owner: Record | None = None
+    for piece in line.split("\r"):
+        records = peel(piece) if piece else []
+        if piece and not records:
+            owner = _owner_of(piece) or owner
+        for record in records:
+            if owner is not None and record.process is None:
+                record.process, record.pid = owner.process, owner.pid
+                record.rank = owner.rank
+        found += records
+    return found
+
+
+def _owner_of(piece: str) -> Record | None:
+    """The process named in a piece that holds nothing but a process prefix."""
+    records = peel(piece.rstrip() + " x")
+    return records[0] if records and records[0].process is not None else None

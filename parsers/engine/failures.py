@@ -1,0 +1,176 @@
+"""What made a start-up fail, or an engine that served, out of all that was printed.
+
+One failure is printed many times: by the worker with a traceback, again without a
+logger when the process ends, wrapped in another error by the engine and once more by
+the API server (vLLM `v1/engine/core.py run_engine_core`, `v1/executor/
+multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.engine.signals import FailureLine, Origin, ShutdownLine
+from warmup_insights.model.events import (
+    Event,
+    Failure,
+    Note,
+    ServingFailure,
+    ShutdownRequested,
+)
+from warmup_insights.model.failure_text import figures_of, kind_of_message
+from warmup_insights.secrets import mask_text
+
+_WRAPPER = re.compile(
+    r"Engine core initialization failed|WorkerProc initialization failed|"
+    r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
+    r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
+    r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
+    r"Worker failed with error "
+)
+_IN_START = re.compile(r"failed to start|startup failed|initialization failed")
+"""Printed only while the engine core or the server is being made: `init engine` comes
+before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
+_STATED_PHASES = {
+    "while processing method init_device": "init_worker",
+    "while processing method load_model": "load_model",
+    "while processing method determine_num_available_blocks": "profile_run",
+    "while processing method initialize_cache": "kv_cache",
+    "when warming up sampler": "sampler_warmup", "when warming up pooler": "pooler_warmup",
+}  # fmt: skip
+"""What the message itself states of its place (vLLM `v1/worker/gpu_model_runner.py`)."""
+MAX_CAUSES = 64
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """A line that may hold the cause of a failure."""
+
+    kind: str
+    message: str
+    origin: Origin
+    phase: str | None
+    is_wrapper: bool
+    is_bare: bool
+    behind_heading: bool
+
+
+class Failures:
+    """The failure of one run, before it was ready and after."""
+
+    def __init__(self) -> None:
+        self._causes: list[_Cause] = []
+        self._heading: _Cause | None = None
+        self._is_ready = False
+        self._is_serving = False
+        """A server is ready, more than its engine alone."""
+        self._is_stopped = False
+        self.artifact: str | None = None
+        """The first compiled artefact, or its loader, that a traceback leads through."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the engine became ready."""
+        return self._is_ready
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the engine failed for good or was stopped on request."""
+        return self._is_stopped or self._heading is not None
+
+    def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
+        """Keep a line; which of them is the cause shows at the end."""
+        if self._is_stopped or len(self._causes) >= MAX_CAUSES:
+            return
+        cause = _Cause(
+            kind=made.kind or kind_of_message(made.message), message=made.message,
+            origin=origin, phase=phase,
+            is_wrapper=_WRAPPER.search(made.message) is not None,
+            is_bare=made.is_bare, behind_heading=self._heading is not None,
+        )  # fmt: skip
+        if made.is_heading:
+            self._heading = self._heading or cause
+        else:
+            self._causes.append(cause)
+
+    def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
+        """The engine goes down; whether on request, unless it had failed."""
+        if self._is_stopped or (made.is_weak and self._is_certain()):
+            return []
+        self._is_stopped = True
+        return [
+            ShutdownRequested(
+                message=made.message[:500],
+                time=origin.time, rank=origin.rank, line=origin.line,
+            )
+        ]  # fmt: skip
+
+    def ready(self, *, is_server: bool) -> list[Event]:
+        """The engine became ready: whatever was printed before did not stop it."""
+        self._is_serving = self._is_serving or is_server
+        if self._is_ready:
+            return []
+        self._is_ready = True
+        cause, certain = self._best(), self._is_certain()
+        self._causes, self._heading, self.artifact = [], None, None
+        if cause is None or not certain:
+            return []
+        text = f"{cause.message[:300]} (and the start-up went on)"
+        return [
+            Note(
+                topic="error", text=mask_text(text), time=cause.origin.time,
+                rank=cause.origin.rank, line=cause.origin.line,
+            )
+        ]  # fmt: skip
+
+    def went_on(self) -> None:
+        """The start-up went on: what other programs printed did not stop it."""
+        if self._causes and self._heading is None:
+            self._causes = [cause for cause in self._causes if not cause.is_bare]
+
+    def close(self) -> list[Event]:
+        """The failure of the start-up or of the serving engine, if there is one."""
+        cause = self._best()
+        if cause is None or (self._is_ready and not self._is_certain()):
+            return []
+        fields: dict[str, Any] = {
+            "failure": cause.kind,
+            "message": mask_text(cause.message)[:2000],
+            **figures_of(cause.message),
+            "time": cause.origin.time,
+            "rank": cause.origin.rank,
+            "line": cause.origin.line,
+        }
+        if self.artifact is not None and cause.kind == "error":
+            fields["artifact"] = self.artifact
+        if self._is_ready and not self._failed_to_start():
+            return [ServingFailure(**fields)]
+        stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
+        return [Failure(phase=next(stated, cause.phase), **fields)]
+
+    def _is_certain(self) -> bool:
+        """Whether more than the error of one request was printed."""
+        return self._heading is not None or any(
+            cause.is_wrapper or cause.kind != "error" for cause in self._causes
+        )
+
+    def _failed_to_start(self) -> bool:
+        """Whether the engine failed while it was made, after its warm-up was over."""
+        lines = [*self._causes, *([self._heading] if self._heading is not None else [])]
+        return not self._is_serving and any(_IN_START.search(c.message) for c in lines)
+
+    def _best(self) -> _Cause | None:
+        """The innermost cause: memory first, then the first behind the heading."""
+        own = [cause for cause in self._causes if not cause.is_wrapper]
+        for wanted in (
+            [cause for cause in own if cause.kind != "error"],
+            [cause for cause in own if cause.behind_heading],
+            [cause for cause in own if not cause.is_bare],
+            own,
+            self._causes,
+        ):
+            if wanted:
+                return wanted[0]
+        return self._heading

@@ -1,0 +1,107 @@
+"""Lines that belong together: cut lists, partial lines of log shippers, JSON objects."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from parsers.engine.envelope import Record, peel
+
+LIMIT = 2_000_000
+"""Characters joined at most."""
+_JSON_PAIR = re.compile(r'"[^"]{1,80}": (?:"(?:[^"\\]|\\.){0,5000}"|-?[\d.]{1,20})')
+_LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
+
+
+class Joiner:
+    """Keeps a record while its continuation may follow."""
+
+    def __init__(self) -> None:
+        self._held: Record | None = None
+        self._line = 0
+        self._json: list[str] = []
+
+    def passes(self, record: Record) -> bool:
+        """Whether a record stands for itself: nothing pends and it opens nothing."""
+        return (
+            self._held is None
+            and not self._json
+            and not record.partial
+            and "[(" not in record.message
+            and (record.stamp is not None or record.message.strip() != "{")
+        )
+
+    def add(self, record: Record, line: int) -> list[tuple[Record, int]]:
+        """The records that are complete now, with their line numbers."""
+        out: list[tuple[Record, int]] = []
+        if self._json or _opens_json(record):
+            self._line = self._line if self._json else line
+            done = self._collect_json(record)
+            if done is None:
+                return []
+            return [(item, self._line) for item in done]
+        held = self._held
+        if held is not None:
+            if _continues(held, record) and len(held.message) < LIMIT:
+                held.message += record.message
+                held.partial = record.partial
+                if not _is_open(held):
+                    self._held = None
+                    out.append((held, self._line))
+                return out
+            self._held = None
+            out.append((held, self._line))
+        if _is_open(record):
+            self._held, self._line = record, line
+        else:
+            out.append((record, line))
+        return out
+
+    def close(self) -> list[tuple[Record, int]]:
+        """The record that still waits for its continuation."""
+        held, self._held = self._held, None
+        out = [] if held is None else [(held, self._line)]
+        if self._json:
+            out += [(record, self._line) for record in _cut_json(self._json)]
+            self._json = []
+        return out
+
+    def _collect_json(self, record: Record) -> list[Record] | None:
+        """Records of an object printed over several lines; None until it ends."""
+        self._json.append(record.message)
+        text = record.message.strip()
+        if len(self._json) == 1 or (text != "}" and len(self._json) < 400):
+            return None
+        lines, self._json = self._json, []
+        try:
+            return peel(json.dumps(json.loads(" ".join(lines))))
+        except (ValueError, RecursionError):
+            return _cut_json(lines)
+
+
+def _cut_json(lines: list[str]) -> list[Record]:
+    """Records of an object that was cut: its whole `"key": value` lines."""
+    pairs = [line.strip().rstrip(",") for line in lines[1:]]
+    whole = [pair for pair in pairs if _JSON_PAIR.fullmatch(pair)]
+    return peel("{" + ", ".join(whole) + "}") if whole else []
+
+
+def _opens_json(record: Record) -> bool:
+    return record.stamp is None and record.message.strip() == "{"
+
+
+def _is_open(record: Record) -> bool:
+    """Whether more of the message must follow."""
+    if record.partial:
+        return True
+    message = record.message
+    start = message.rfind("[(")
+    return start >= 0 and "buckets" in message and message.find("]", start) < 0
+
+
+def _continues(held: Record, record: Record) -> bool:
+    if held.partial:
+        return True
+    if record.stamp is not None or record.level is not None:
+        return False
+    return _LIST_PIECE.fullmatch(record.message) is not None

@@ -1,0 +1,325 @@
+"""The one engine for every dialect: physical lines in, events of runs out.
+
+It names no dialect and no rule. Lines are split at LF, then at CR; each piece
+is peeled into records, each record is dispatched to a rule, and what the rule makes
+goes through the tracker of the run it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from parsers.base import LineRule, Made
+from parsers.engine.dispatch import Dispatcher
+from parsers.engine.envelope import Record, clean, peel, peel_redrawn
+from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG
+from parsers.engine.runs import OpenRun, ParsedRun, Source
+from parsers.engine.signals import Origin, RankNamed, is_cause, is_foreign
+from parsers.engine.stamps import Clock
+from parsers.engine.tracker import stamped
+from parsers.report import ParseReport
+from warmup_insights.model.events import Event, Failure, RunStarted, ServingFailure
+
+MAX_SOURCES = 256
+"""Containers that are told apart in one file; lines of further ones are read as one."""
+CREDITED_LINES = 5_000
+"""By then it is clear which engine wrote the log."""
+STARTUP_LINES = 50_000
+"""After so many lines without a ready server only candidate lines are read."""
+
+
+class _Unreadable(Exception):
+    """A rule, named here, matches the line and cannot convert what it holds."""
+
+
+class LineParser:
+    """Turns the lines of one source into events, in order.
+
+    Args:
+        dispatcher: the rules of all dialects.
+        report: counts what happened to the lines; a new one if none is given.
+        clock: gives stamps a year and a zone.
+        timezone: name of the zone for `RunStarted`; None when unknown.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        report: ParseReport | None = None,
+        clock: Clock | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        self.report = report or ParseReport()
+        self.runs: list[ParsedRun] = []
+        self._groups: list[tuple[int, list[Event]]] = []
+        self._out: list[Event] = []
+        self._dispatch = dispatcher
+        self._clock = clock or Clock()
+        self._timezone = timezone
+        self._sources: dict[str | None, Source] = {}
+        self._source: str | None = None
+        self._read_from(None)
+        self._line = 0
+
+    def _read_from(self, name: str | None) -> None:
+        """From here on lines are those of this container, pod or unit."""
+        source = self._sources.get(name)
+        if source is None:
+            source = self._sources[name] = Source()
+        self._source, self._now = name, source
+        self._open, self._joiner = source.open, source.joiner
+        if source.open is not None:
+            self._collect_for(source.open.ordinal)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether ordinary lines matter now: they bound the gaps of a start-up."""
+        runs = [source.open for source in self._sources.values()]
+        return all(run is None for run in runs) or any(
+            run is not None and not run.is_ready and run.lines < STARTUP_LINES
+            for run in runs
+        )
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """What a line must hold to matter once ordinary lines do not."""
+        return self._dispatch.literals
+
+    @property
+    def num_waiting(self) -> int:
+        """How many events `take` would give."""
+        return sum(len(events) for _, events in self._groups)
+
+    @property
+    def ending(self) -> Failure | ServingFailure | None:
+        """The failure of the start-up that is open, as far as it is printed."""
+        return None if self._open is None else self._open.tracker.ending
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the engine of the start-up that is open failed or was stopped."""
+        return self._open is not None and self._open.tracker.has_ended
+
+    def take(self) -> list[tuple[int, list[Event]]]:
+        """The events since the last call, by the ordinal of their run."""
+        groups = [group for group in self._groups if group[1]]
+        self._groups = []
+        if self._open is not None:
+            self._collect_for(self._open.ordinal)
+        return groups
+
+    def _collect_for(self, ordinal: int) -> None:
+        """From here on events belong to this run."""
+        self._out = []
+        self._groups.append((ordinal, self._out))
+
+    def feed(self, line: str, number: int) -> None:
+        """Read one physical line."""
+        self._line = number
+        if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
+            line = clean(line)
+        for record in peel_redrawn(line) if "\r" in line else peel(line):
+            self._record(record)
+
+    def close(self) -> None:
+        """Read nothing more: finish what is pending."""
+        for name in list(self._sources):
+            self._read_from(name)
+            for record, line in self._joiner.close():
+                self._dispatch_record(record, line)
+            now = self._now
+            for run in (*now.beside, *([] if now.open is None else [now.open])):
+                self._end(run)
+            now.beside, now.open, self._open = [], None, None
+
+    def _record(self, record: Record) -> None:
+        if record.source != self._source and len(self._sources) < MAX_SOURCES:
+            self._read_from(record.source)
+        if self._joiner.passes(record):
+            self._dispatch_record(record, self._line)
+            return
+        for whole, line in self._joiner.add(record, self._line):
+            self._dispatch_record(whole, line)
+
+    def _dispatch_record(self, record: Record, line: int) -> None:
+        time = self._clock.time_of(record.outer, record.stamp)
+        try:
+            found = self._make(record)
+        except _Unreadable as error:
+            self.report.add_failed(line, str(error), record.message)
+            return
+        rule, made = found or (None, [])
+        current = self._open
+        owner = self._now.owner(rule, record, made)
+        if owner is not None:
+            self._open = owner
+            self._collect_for(owner.ordinal)
+        if rule is None:
+            self._unmatched(record, line, time)
+        else:
+            self._matched(rule, made, record, time, line, owner)
+        if owner is not None and current is not None:
+            self._open = current
+            self._collect_for(current.ordinal)
+
+    def _matched(
+        self,
+        rule: LineRule,
+        made: list[Made],
+        record: Record,
+        time: float | None,
+        line: int,
+        owner: OpenRun | None,
+    ) -> None:
+        """A line with a rule, of the run that is open or of its `owner`."""
+        if record.is_json:
+            self.report.dialects["json"] += 1
+        if owner is None and self._is_late(rule, made, record):
+            return
+        run = owner or self._run_for(rule, record, time, line, made)
+        self._know(run, rule, record)
+        run.evidence.see_file(record.file)
+        run.ranks.see(record)
+        if rule.starts == API_SERVER:
+            run.tracker.is_server = True
+        elif rule.starts == ENGINE_CONFIG:
+            run.has_engine = True
+            run.has_buckets = run.is_ready
+        report = self.report
+        counter = report.matched if made or rule.starts else report.ignored
+        counter[rule.name] += 1
+        report.keep(line, rule.name, record.message)
+        if (gap := run.pass_line(time, line, record.message)) is not None:
+            self._emit(gap)
+        if run.lines < CREDITED_LINES:
+            run.evidence.see_rule(rule, made)
+        self._deliver(run, record, made, time, line)
+
+    def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
+        """Whether a line is of a start that is over, or of none."""
+        is_end = bool(made) and all(map(is_foreign, made))
+        if self._open is None:
+            # The end of a traceback may be all of it; its prefix shows whose it is.
+            is_own = record.process is not None and any(map(is_cause, made))
+            return is_end and not is_own
+        if record.pid is None or rule.starts or record.pid in self._open.pids:
+            return False
+        is_over = record.pid in self._now.over
+        return is_over or (is_end and self._now.splitter.is_restarted(record))
+
+    def _know(self, run: OpenRun, rule: LineRule, record: Record) -> None:
+        """Note that a process belongs to a run."""
+        pid = record.pid
+        if pid is None or pid in run.pids:
+            return
+        run.pids.add(pid)
+        if rule.starts and run is self._now.open:
+            for ended in self._now.replaced(pid):
+                self._end(ended)
+
+    def _make(self, record: Record) -> tuple[LineRule, list[Made]] | None:
+        """The rule of a record and what it makes; None without a rule.
+
+        Raises _Unreadable.
+        """
+        found = self._dispatch.find(record.message, record.level, record.file)
+        if found is None:
+            return None
+        rule, match = found
+        try:
+            return rule, rule.make(match)
+        except (ValueError, OverflowError, IndexError, KeyError):
+            raise _Unreadable(rule.name) from None
+
+    def _unmatched(self, record: Record, line: int, time: float | None) -> None:
+        run = self._open
+        if run is None or run.tracker.has_ended:
+            if record.level not in ("ERROR", "CRITICAL"):
+                self._now.before.see(time, record.file)
+        elif record.pid in run.pids or record.pid not in self._now.over:
+            run.evidence.see_file(record.file)
+            run.ranks.see(record)
+            gap = run.pass_line(time, line, record.message)
+            if gap is not None:
+                self._emit(gap)
+        if self._dispatch.looks_relevant(record.message, record.level):
+            self.report.add_unknown(line, record.message)
+
+    def _deliver(
+        self,
+        run: OpenRun,
+        record: Record,
+        made: list[Made],
+        time: float | None,
+        line: int,
+    ) -> None:
+        if len(made) > 1:
+            for item in made:
+                if isinstance(item, RankNamed):
+                    run.ranks.learn(record, item.rank, item.world_size)
+        rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
+        origin = Origin(time, rank, line)
+        for item in made:
+            self._emit_item(run, item, origin)
+
+    def _emit_item(self, run: OpenRun, item: Made, origin: Origin) -> None:
+        if item is None or type(item) is RankNamed:
+            return
+        if isinstance(item, Event):
+            item = run.follow(stamped(item, origin))
+        ready = run.tracker.take(item, origin)
+        self.report.events += len(ready)
+        self._out += ready
+
+    def _emit(self, event: Event) -> None:
+        self.report.events += 1
+        self._out.append(event)
+
+    def _run_for(
+        self,
+        rule: LineRule,
+        record: Record,
+        time: float | None,
+        line: int,
+        made: Iterable[Made],
+    ) -> OpenRun:
+        has_ended = self._open is not None and self._open.tracker.has_ended
+        if (
+            not has_ended
+            and self._open is not None
+            and self._now.splitter.goes_on(rule, record, time, self._open.last_time)
+        ):
+            return self._open
+        last = self._open.last_time if self._open is not None else None
+        is_new = self._now.splitter.begins_run(
+            rule, record, time, last, made,
+            is_ready=self._open is not None and self._open.is_ready,
+            has_ended=has_ended,
+        )  # fmt: skip
+        if self._open is not None and not is_new:
+            return self._open
+        for ended in self._now.set_aside():
+            self._end(ended)
+        run = ParsedRun(len(self.runs), line, record.message[:200])
+        self.runs.append(run)
+        self._now.open = self._open = opened = OpenRun(run)
+        self._collect_for(run.ordinal)
+        began = self._now.before.start(time)
+        if began != time:
+            for file in self._now.before.files:
+                opened.evidence.see_file(file)
+        started = RunStarted(
+            time=began, line=line, timezone=self._timezone,
+            year_from=self._clock.year_from,
+        )  # fmt: skip
+        self._emit(started)
+        return opened
+
+    def _end(self, run: OpenRun) -> None:
+        """Give the events that follow when no line of a run comes any more."""
+        self._collect_for(run.ordinal)
+        for event in (*run.tracker.close(), *run.identified()):
+            self._emit(event)
+        if self._now.open is not None:
+            self._collect_for(self._now.open.ordinal)

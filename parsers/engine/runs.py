@@ -1,0 +1,338 @@
+"""One start-up of a file: what was read of it, and where the next one begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from parsers.base import LineRule, Made
+from parsers.engine.envelope import Record
+from parsers.engine.evidence import ENGINE_CONFIG, Evidence
+from parsers.engine.joining import Joiner
+from parsers.engine.ranks import RankTable
+from parsers.engine.signals import ConfigLine, StepLine
+from parsers.engine.tracker import RunTracker
+from parsers.report import shown_text
+from warmup_insights.model.events import (
+    BucketMiss,
+    BucketRangesConfigured,
+    BucketsGenerated,
+    ConfigRecorded,
+    DefragWarmup,
+    EngineInitialized,
+    Event,
+    GapSeen,
+    GraphsCaptured,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    SamplerWarmup,
+    ServerReady,
+    WarmupFinished,
+    WarmupStep,
+)
+
+_SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
+_STARTUP = (
+    BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
+    GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
+    ConfigLine, WarmupFinished,
+)  # fmt: skip
+LEAP_S = 6 * 3600.0
+"""No step of a start-up takes longer; between such lines lies another start-up."""
+BACK_S = 3600.0
+EARLIER_S = 30.0
+"""Lines of one start are mixed up by less: its engine does not begin before them."""
+
+
+class RunSplitter:
+    """Decides for every matched line whether it opens another run."""
+
+    def __init__(self) -> None:
+        self._highest = 0
+        self._version: str | None = None
+        self._forget()
+
+    def goes_on(
+        self, rule: LineRule, record: Record, time: float | None, last: float | None
+    ) -> bool:
+        """Cheap answer for most lines: the same process, shortly after the last one."""
+        return (
+            not rule.starts
+            and (record.pid or 0) == self._last_pid
+            and time is not None
+            and last is not None
+            and -EARLIER_S <= time - last <= LEAP_S
+        )
+
+    def begins_run(
+        self,
+        rule: LineRule,
+        record: Record,
+        time: float | None,
+        last: float | None,
+        made: Iterable[Made],
+        *,
+        is_ready: bool,
+        has_ended: bool,
+    ) -> bool:
+        """Whether the record of this rule belongs to a new start-up."""
+        is_new = (
+            (has_ended and any(isinstance(item, ConfigRecorded) for item in made))
+            or self._repeats_opening(rule, record, is_ready)
+            or self.is_restarted(record)
+            or self._is_another_engine(rule, time, last, made)
+            or _leaps(time, last, made)
+        )
+        if is_new:
+            self._forget()
+        if rule.starts == ENGINE_CONFIG:
+            self._version = _version(made)
+        if rule.starts:
+            self._openings.add((rule.starts, record.process))
+            self._highest = max(self._highest, rule.starts)
+        self._last_pid = record.pid or 0
+        if record.process and record.pid and _SINGLE.fullmatch(record.process):
+            self._pids[record.process] = record.pid
+        return is_new
+
+    def _forget(self) -> None:
+        self._last_pid = -1
+        self._openings: set[tuple[int, str | None]] = set()
+        self._highest = 0
+        self._version = None
+        self._pids: dict[str, int] = {}
+
+    def _repeats_opening(self, rule: LineRule, record: Record, is_ready: bool) -> bool:
+        if not rule.starts:
+            return False
+        key = (rule.starts, record.process)
+        has_engine = any(name.startswith("EngineCore") for name in self._pids)
+        return (
+            key in self._openings
+            or rule.starts < self._highest
+            or is_ready
+            or (rule.starts < ENGINE_CONFIG and has_engine)
+        )
+
+    def _is_another_engine(
+        self,
+        rule: LineRule,
+        time: float | None,
+        last: float | None,
+        made: Iterable[Made],
+    ) -> bool:
+        """An engine of another version, or one that began before the last line."""
+        if rule.starts != ENGINE_CONFIG or self._highest == 0:
+            return False
+        known = self._version
+        if known is not None and _version(made) not in (known, None):
+            return True
+        return time is not None and last is not None and last - time > EARLIER_S
+
+    def is_restarted(self, record: Record) -> bool:
+        """A process that exists once per engine appears with another pid."""
+        if record.process is None or record.pid is None:
+            return False
+        known = self._pids.get(record.process)
+        return known is not None and known != record.pid
+
+
+def _version(made: Iterable[Made]) -> str | None:
+    versions = (item.version for item in made if isinstance(item, ConfigRecorded))
+    return next((version for version in versions if version is not None), None)
+
+
+def _leaps(time: float | None, last: float | None, made: Iterable[Made]) -> bool:
+    if time is None or last is None:
+        return False
+    if -BACK_S <= time - last <= LEAP_S:
+        return False
+    return any(isinstance(item, _STARTUP) for item in made)
+
+
+GAP_S = 2.0
+"""Shorter steps between lines are not kept: stamps have a resolution of a second."""
+MAX_GAPS = 2000
+GAP_TEXT = 160
+
+
+@dataclass
+class ParsedRun:
+    """One start-up found in a file."""
+
+    ordinal: int
+    first_line: int
+    key: str
+    """Text of the first record: names the run however the file grows."""
+
+
+class OpenRun:
+    """What the engine keeps of the run that is being read."""
+
+    def __init__(self, run: ParsedRun) -> None:
+        self.run = run
+        self.ordinal = run.ordinal
+        self.tracker = RunTracker()
+        self.ranks = RankTable()
+        self.evidence = Evidence()
+        self.last_time: float | None = None
+        self.last_line = 0
+        self.last_text = ""
+        self.gaps = 0
+        self.lines = 0
+        self.pids: set[int] = set()
+        """Of the processes that printed its lines."""
+        self.model: str | None = None
+        self.has_engine = False
+        """The engine core has printed its configuration."""
+        self.is_ready = False
+        self.has_buckets = True
+        """False from the engine's first line until its buckets exist."""
+
+    def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
+        """Count a line; the stretch of time before it, if nothing was printed in it."""
+        self.lines += 1
+        if time is None or self.is_ready:
+            return None
+        last, gap = self.last_time, None
+        if last is not None and time - last >= GAP_S and self.gaps < MAX_GAPS:
+            self.gaps += 1
+            gap = GapSeen(
+                time=last, line=self.last_line, duration_s=time - last,
+                next_line=line, before=shown_text(self.last_text, GAP_TEXT),
+                after=shown_text(text, GAP_TEXT),
+            )  # fmt: skip
+        if last is None or time >= last:
+            self.last_time, self.last_line, self.last_text = time, line, text
+        return gap
+
+    def identified(self) -> Iterator[Event]:
+        """Engine, device and number of ranks, now that all lines were read."""
+        engine, device = self.evidence.engine(), self.evidence.device()
+        ranks = self.ranks.count(is_one_process_each=device != "tpu")
+        if engine is not None or device is not None or ranks is not None:
+            yield ConfigRecorded(
+                engine=engine, device_kind=device, num_ranks=ranks,
+                device_guessed=self.evidence.is_guess(),
+            )  # fmt: skip
+        contradiction = self.evidence.contradiction()
+        if contradiction is not None:
+            yield Note(topic="contradiction", text=contradiction)
+
+    def follow(self, event: Event) -> Event:
+        """The event as it is meant at this place of the run."""
+        match event:
+            case ServerReady():
+                self.is_ready = self.has_buckets = True
+            case ConfigRecorded():
+                self.ranks.learn_sizes(event.settings)
+                self.model = event.model or self.model
+            case BucketMiss() if not self.has_buckets:
+                # The profile run of the engine itself, with a shape of its own.
+                text = f"{event.phase} {event.shape} ran before there were buckets"
+                return Note(
+                    topic="profile_run", text=text, values={"shape": list(event.shape)},
+                    time=event.time, rank=event.rank, line=event.line,
+                )  # fmt: skip
+            case BucketsGenerated() | EngineInitialized() | WarmupFinished():
+                self.has_buckets = True
+            case WarmupStep():
+                self.has_buckets = True
+        return event
+
+
+MAX_FILES = 100
+
+
+class BeforeRun:
+    """The first stamped line since the last run: a start-up begins with chatter."""
+
+    LIMIT_S = 600.0
+
+    def __init__(self) -> None:
+        self.time: float | None = None
+        self.last: float | None = None
+        self.files: list[str | None] = []
+        """Modules that printed since then."""
+
+    def see(self, time: float | None, file: str | None) -> None:
+        """A line without a rule, before any run."""
+        if time is None:
+            return
+        if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
+            self.time, self.files = time, []
+        self.last = time
+        if len(self.files) < MAX_FILES:
+            self.files.append(file)
+
+    def start(self, time: float | None) -> float | None:
+        """When a run began whose first known line has this time."""
+        first, last = self.time, self.last
+        self.time = self.last = None
+        if time is None or first is None or last is None:
+            return time
+        return first if 0 <= time - last <= self.LIMIT_S else time
+
+
+MAX_BESIDE = 8
+"""Start-ups that may go on while a later one of the same source is read."""
+
+
+class Source:
+    """What is kept for one container, pod or unit whose lines are in a file."""
+
+    def __init__(self) -> None:
+        self.open: OpenRun | None = None
+        self.beside: list[OpenRun] = []
+        """Earlier starts whose processes may still print."""
+        self.over: set[int] = set()
+        """Processes of starts that are over."""
+        self.before = BeforeRun()
+        self.splitter = RunSplitter()
+        self.joiner = Joiner()
+
+    def owner(
+        self, rule: LineRule | None, record: Record, made: Iterable[Made]
+    ) -> OpenRun | None:
+        """The earlier start that a line belongs to by its process; mostly None.
+
+        An engine core belongs to the start that waits for one with its model.
+        """
+        pid, current = record.pid, self.open
+        if pid is None or not self.beside or current is None or pid in current.pids:
+            return None
+        if rule is None or not rule.starts:
+            return next((run for run in self.beside if pid in run.pids), None)
+        if rule.starts != ENGINE_CONFIG:
+            return None
+        models = {item.model for item in made if isinstance(item, ConfigRecorded)}
+        if current.model is None or current.model in models:
+            return None
+        return next(
+            (r for r in self.beside if not r.has_engine and r.model in models), None
+        )
+
+    def set_aside(self) -> list[OpenRun]:
+        """Another start begins: the current one may go on; those that must end now."""
+        current, self.open = self.open, None
+        if current is None:
+            return []
+        if current.tracker.has_ended or (current.has_engine and not current.pids):
+            ended = [current]
+        else:
+            self.beside.append(current)
+            ended = self.beside[:-MAX_BESIDE]
+            del self.beside[:-MAX_BESIDE]
+        for run in ended:
+            self.over |= run.pids
+        return ended
+
+    def replaced(self, pid: int) -> list[OpenRun]:
+        """A new start has this process: earlier ones that had one of its number are
+        over (in a container all have the same numbers)."""
+        self.over.discard(pid)
+        ended = [run for run in self.beside if pid in run.pids]
+        self.beside = [run for run in self.beside if pid not in run.pids]
+        return ended

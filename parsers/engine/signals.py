@@ -1,0 +1,236 @@
+"""What a line states that is not yet an event: the tracker makes events of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.failure_text import kind_of_message
+
+
+class Origin(msgspec.Struct, gc=False):
+    """Where a signal came from."""
+
+    time: float | None
+    rank: int | None
+    line: int
+
+
+class Signal(msgspec.Struct, frozen=True, gc=False):
+    """Base of everything that rules make and only the tracker understands."""
+
+
+class StepLine(Signal, frozen=True, gc=False):
+    """A bucket is about to run; the line is printed before it does."""
+
+    phase: str
+    mode: str | None
+    index: int
+    total: int | None
+    bucket: Bucket | None
+    free_bytes: int | None
+
+
+class BarUpdate(Signal, frozen=True, gc=False):
+    """A progress bar was drawn: `done` of `total` after `elapsed_s`, in whole seconds."""
+
+    name: str
+    done: int
+    total: int
+    elapsed_s: float
+    item_s: float | None = None
+    """Smoothed seconds per item, as drawn."""
+    item_error_s: float = 0.0
+    """How far the drawn figure can be from the exact one."""
+    place: int | None = None
+    """Of the item that runs or ran last, from 0, where the bar names it."""
+
+
+class LazyCaptureStarted(Signal, frozen=True, gc=False):
+    """First line of the two-line record of a delayed capture."""
+
+    num_tokens: int
+
+
+class LazyCaptureFinished(Signal, frozen=True, gc=False):
+    """Second line of the two-line record of a delayed capture."""
+
+    duration_s: float
+    memory_bytes: int
+
+
+class ExecutedShape(Signal, frozen=True, gc=False):
+    """The shape of a forward pass, printed with `VLLM_DEBUG=fwd`."""
+
+    phase: str
+    shape: Bucket
+
+
+class Elided(Signal, frozen=True, gc=False):
+    """A person cut lines out here."""
+
+
+class ConfigSection(Signal, frozen=True, gc=False):
+    """A heading of a configuration dump."""
+
+    name: str
+
+
+class ConfigLine(Signal, frozen=True, gc=False):
+    """A `key: value` line of a configuration dump."""
+
+    key: str
+    value: str
+    needs_section: bool = False
+    """True for plain text that means something only below a heading."""
+
+
+class ValidationMarked(Signal, frozen=True, gc=False):
+    """A validation pass, which repeats warm-up steps, began or ended."""
+
+    running: bool
+
+
+class BenchLine(Signal, frozen=True, gc=False):
+    """A row of a benchmark block; the tracker collects them until the foot."""
+
+    key: str
+    value: float
+
+
+class BenchEdge(Signal, frozen=True, gc=False):
+    """Head (`name` set) or foot (`name` None) of a benchmark block."""
+
+    name: str | None
+
+
+class OmittedBucket(Signal, frozen=True, gc=False):
+    """One line of the list of omitted buckets, with the condition."""
+
+    condition: str
+    bucket: Bucket
+
+
+class RankNamed(Signal, frozen=True, gc=False):
+    """The rank of the process that prints this line."""
+
+    rank: int
+    world_size: int | None = None
+
+
+class ModelNamed(Signal, frozen=True, gc=False):
+    """A model is loaded; it is the run's unless the configuration names another."""
+
+    model: str
+
+
+class PrecompileStarted(Signal, frozen=True, gc=False):
+    """A graph is about to be compiled for a shape; the line of its end may name none."""
+
+    graph: str
+    shape: str
+
+
+class PaddingsBegun(Signal, frozen=True, gc=False):
+    """The heading of a list of paddings, which follow one in a line."""
+
+    phase: str
+    dimension: str
+
+
+class PaddingListed(Signal, frozen=True, gc=False):
+    """One line of such a list."""
+
+    size: int
+
+
+class ShapeBegun(Signal, frozen=True, gc=False):
+    """The graph of the model for so many tokens is about to be compiled."""
+
+    num_tokens: int
+
+
+class PrecompileFinished(Signal, frozen=True, gc=False):
+    """The graph whose compilation began last is compiled."""
+
+    duration_s: float
+
+
+class RoutesListed(Signal, frozen=True, gc=False):
+    """The server lists its routes, at once before it takes requests."""
+
+
+class DevicesSeen(Signal, frozen=True, gc=False):
+    """How many devices the process drives; what it sums up is of all of them."""
+
+    count: int
+
+
+class HbmSums(Signal, frozen=True, gc=False):
+    """Memory of all devices of the process, in bytes."""
+
+    total: int
+    usable: int | None
+    used: int
+    available: int
+
+
+class CacheFactor(Signal, frozen=True, gc=False):
+    """A variable that the key of the compile cache is made of; None ends their list."""
+
+    name: str | None
+    value: str = ""
+
+
+class ArtifactFrame(Signal, frozen=True, gc=False):
+    """A frame of a traceback in the code of a compiled artefact or of its loader."""
+
+    path: str
+
+
+class StatisticsLine(Signal, frozen=True, gc=False):
+    """How busy an engine was at one moment, as it prints every ten seconds or so."""
+
+    usage_percent: float
+    """Of the KV cache, in use."""
+    running: int = 0
+    waiting: int = 0
+    """Requests."""
+
+
+class FailureLine(Signal, frozen=True, gc=False):
+    """A line about a failure; `kind` None when its text must decide."""
+
+    message: str
+    kind: str | None = None
+    is_heading: bool = False
+    """True for a line that says that something failed, and not what."""
+    is_bare: bool = False
+    """True when no logger printed it: it may come from another program."""
+
+
+class ShutdownLine(Signal, frozen=True, gc=False):
+    """The engine was stopped on request."""
+
+    message: str
+    is_weak: bool = False
+    """True for a line that is also printed when an engine that failed goes down."""
+
+
+def is_cause(made: object) -> bool:
+    """Whether this states that memory ran out: a cause, not what followed from it."""
+    return isinstance(made, FailureLine) and kind_of_message(made.message) != "error"
+
+
+class FrameSeen(Signal, frozen=True, gc=False):
+    """A function in a traceback that shows what the engine did."""
+
+    phase: str
+
+
+def is_foreign(made: object) -> bool:
+    """Whether this alone is no sign of a start: other programs fail as well, and what
+    goes down began elsewhere."""
+    return isinstance(made, ShutdownLine | FrameSeen) or (
+        isinstance(made, FailureLine) and made.is_bare
+    )

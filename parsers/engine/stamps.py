@@ -1,0 +1,263 @@
+"""Timestamps of engines and log shippers, and the clock that gives them a year.
+
+vLLM prints `MM-DD HH:MM:SS`: no year, no fraction, no zone. Collectors print ISO 8601.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import isleap
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from warmup_insights.errors import SettingError
+
+_OUTER = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
+)
+_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d")
+_ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
+_BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
+LEAP_YEAR = 2024
+_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A full timestamp: seconds since the epoch as if UTC, and whether it was."""
+
+    seconds: float
+    has_zone: bool
+
+
+def outer_stamp(text: str) -> tuple[Outer, int] | None:
+    """The ISO timestamp at the start of a text and where it ends; None without one."""
+    if len(text) < 19 or not text[0].isdigit():
+        return None
+    match = _OUTER.match(text)
+    if match is None:
+        return None
+    outer = _outer_of(match)
+    if outer is None:
+        return None
+    # A stamp of another logger inside the line keeps its dash: not a collector's.
+    if text[match.end() : match.end() + 2] == "- ":
+        return None
+    return outer, match.end()
+
+
+def full_stamp(text: str) -> Outer | None:
+    """The time in the timestamp of a JSON log, ISO 8601 or seconds; None otherwise."""
+    found = outer_stamp(text + " ")
+    if found is not None:
+        return found[0]
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    if seconds > 1e11:
+        seconds /= 1000.0
+    return Outer(seconds, has_zone=True) if 1e8 < seconds < 1e11 else None
+
+
+def _outer_of(match: re.Match[str]) -> Outer | None:
+    try:
+        stamp = datetime.fromisoformat(f"{match['date']}T{match['time']}+00:00")
+    except ValueError:
+        return None
+    seconds = stamp.timestamp()
+    if match["frac"]:
+        seconds += float("0." + match["frac"])
+    zone = match["zone"]
+    if zone and zone != "Z":
+        minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+        seconds -= (minutes if zone[0] == "+" else -minutes) * 60
+    return Outer(seconds, has_zone=bool(zone))
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The time zone of a name (`Europe/Berlin`, `UTC`, `+02:00`); None stays None.
+
+    Raises SettingError.
+    """
+    if name is None:
+        return None
+    match = re.fullmatch(r"([+-])(\d\d):?(\d\d)", name)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3])
+        return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise SettingError(
+            f"--timezone {name!r} is not a known time zone; "
+            "use a name such as Europe/Berlin, or an offset such as +02:00"
+        ) from None
+
+
+def year_in(text: str) -> tuple[int, str] | None:
+    """The year of the first timestamp without one, and what in the text shows it.
+
+    `log`: a full stamp of another logger or collector, at most a day away. `build`: the
+    date of the build in the engine's version; the log is not older than that.
+    """
+    first = _ENGINE_STAMP.search(text)
+    day = _day_of_year(first[1], first[2]) if first is not None else None
+    if first is None or day is None:
+        return None
+    for match in _DATED.finditer(text):
+        other = _day_of_year(match[2], match[3])
+        if other is not None and abs(other - day) <= 1:
+            return int(match[1]), "log"
+    built = _BUILD.search(text)
+    if built is None:
+        return None
+    is_later = (first[1], first[2]) >= (built[2], built[3])
+    return int(built[1]) + (not is_later), "build"
+
+
+def _day_of_year(month: str, day: str) -> int | None:
+    try:
+        return datetime(LEAP_YEAR, int(month), int(day)).timetuple().tm_yday
+    except ValueError:
+        return None
+
+
+LATE_S = 2.0
+"""A collector's stamp that is so close to the engine's is the finer one of the two."""
+
+
+class Clock:
+    """Gives `MM-DD HH:MM:SS` a year and a zone, across New Year.
+
+    The year of the first stamp is `year`, or the one that puts it closest before
+    `not_after` (the time the file was last written); see also `look_at`. From there the year grows when
+    the month falls by half a year or more.
+    """
+
+    def __init__(
+        self,
+        *,
+        year: int | None = None,
+        not_after: float | None = None,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self._year = year
+        self._source = None if year is not None else "file"
+        self._not_after = not_after
+        self._zone = zone or timezone.utc
+        self._month = 0
+        self._known: dict[str, float] = {}
+        self._shift: float | None = None
+        self._offset: float | None = None
+        """What the engine's clock lacks to that of a collector with a zone."""
+
+    @property
+    def year_from(self) -> str | None:
+        """What the year of timestamps without one follows from: `log`, `build` or `file`.
+
+        None when it was given, or when no stamp lacked one.
+        """
+        return self._source if self._month else None
+
+    def look_at(self, text: str) -> None:
+        """Take the year from the first lines of a log.
+
+        A full date beside the first stamp is evidence, so it counts more than a year
+        that was given; the date of a build does not.
+        """
+        found = year_in(text)
+        if found is None or found[0] == self._year:
+            return
+        if self._year is None or found[1] == "log":
+            self._year, self._source = found
+
+    def seconds(self, stamp: str) -> float | None:
+        """Seconds since the epoch of an engine's timestamp; None when it is not a time."""
+        cached = self._known.get(stamp)
+        if cached is not None:
+            return cached
+        seconds = self._read(stamp)
+        if len(self._known) > 4096:
+            self._known.clear()
+        if seconds is not None:
+            self._known[stamp] = seconds
+        return seconds
+
+    def time_of(self, outer: Outer | None, stamp: str | None) -> float | None:
+        """Seconds since the epoch of a line with a log shipper's timestamp, an engine's or
+        both; a shipper's is taken when it has a zone or stands alone.
+
+        Where a shipper got a buffer of lines late, the engine's counts, in its zone.
+        """
+        inner = self.seconds(stamp) if stamp else None
+        if outer is None:
+            return inner
+        if outer.has_zone:
+            return outer.seconds if inner is None else self._timely(outer, inner)
+        if inner is None:
+            return self._outer(outer)
+        if self._shift is None:
+            # How far a collector without a zone is from the engine's clock.
+            self._shift = round((inner - outer.seconds) / 900.0) * 900.0
+        return inner
+
+    def _timely(self, outer: Outer, inner: float) -> float:
+        if self._offset is None:
+            # A log shipper is later than the engine, and zones are quarters of hours apart.
+            late = outer.seconds - inner + LATE_S
+            self._offset = late // 900.0 * 900.0
+        own = inner + self._offset
+        return outer.seconds if abs(outer.seconds - own) <= LATE_S else own
+
+    def _outer(self, outer: Outer) -> float:
+        """Seconds since the epoch of a log shipper's timestamp."""
+        if outer.has_zone:
+            return outer.seconds
+        if self._shift is not None:
+            return outer.seconds + self._shift
+        naive = datetime.fromtimestamp(outer.seconds, timezone.utc)
+        return naive.replace(tzinfo=self._zone).timestamp()
+
+    def _read(self, stamp: str) -> float | None:
+        match = _SHORT.fullmatch(stamp)
+        if match is None:
+            full = full_stamp(stamp)
+            return None if full is None else self._outer(full)
+        month, day, hour, minute, second = (int(part) for part in match.groups())
+        if self._year is None:
+            self._year = self._first_year(month, day)
+        elif self._month - month >= 6:
+            self._year += 1
+            self._known.clear()
+        elif month - self._month >= 6 and self._month:
+            # An interleaved line of the old year after the first of the new one.
+            return self._stamp(self._year - 1, month, day, hour, minute, second)
+        self._month = month
+        return self._stamp(self._year, month, day, hour, minute, second)
+
+    def _first_year(self, month: int, day: int) -> int:
+        limit = datetime.fromtimestamp(self._not_after or 0.0, timezone.utc)
+        if self._not_after is None:
+            limit = datetime.now(timezone.utc)
+        limit += timedelta(days=1)
+        year = limit.year
+        if (month, day) > (limit.month, limit.day):
+            year -= 1
+        while (month, day) == (2, 29) and not isleap(year):
+            year -= 1
+        return year
+
+    def _stamp(
+        self, year: int, month: int, day: int, hour: int, minute: int, second: int
+    ) -> float | None:
+        try:
+            stamp = datetime(
+                year, month, day, hour, minute, min(second, 59), tzinfo=self._zone
+            )
+        except ValueError:
+            # 29 February in a year that has none: the year is wrong, not the line.
+            return None
+        return stamp.timestamp()

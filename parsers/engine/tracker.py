@@ -1,0 +1,423 @@
+"""From signals to events within one run: steps, progress bars, two-line records.
+
+`steps.py`, `bars.py` and `failures.py` make the events of each.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from parsers.engine.bars import (
+    STEP_BARS,
+    bar_phase,
+    capture_bar,
+    captures_done,
+    open_stage,
+    stage_bar,
+    warmup_bar,
+)
+from parsers.engine.bench import BenchCollector
+from parsers.engine.failures import Failures
+from parsers.engine.pending import PendingStep, RankState
+from parsers.engine.signals import (
+    ArtifactFrame,
+    BarUpdate,
+    BenchEdge,
+    BenchLine,
+    CacheFactor,
+    ConfigLine,
+    ConfigSection,
+    DevicesSeen,
+    Elided,
+    ExecutedShape,
+    FailureLine,
+    FrameSeen,
+    HbmSums,
+    LazyCaptureFinished,
+    LazyCaptureStarted,
+    ModelNamed,
+    OmittedBucket,
+    Origin,
+    PaddingListed,
+    PaddingsBegun,
+    PrecompileFinished,
+    PrecompileStarted,
+    RoutesListed,
+    ShapeBegun,
+    ShutdownLine,
+    Signal,
+    StatisticsLine,
+    StepLine,
+    ValidationMarked,
+)
+from parsers.engine.steps import end_kernel_warmup, end_step, follow_stage
+from parsers.engine.usage import UsageCollector
+from warmup_insights.model.events import (
+    Bucket,
+    BucketMiss,
+    BucketsGenerated,
+    BucketsOmitted,
+    CompileFinished,
+    ConfigRecorded,
+    DefragRan,
+    EngineInitialized,
+    Event,
+    Failure,
+    KVCacheAllocated,
+    LazyCapture,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+    ServerReady,
+    ServingFailure,
+)
+
+Rank = int | None
+MAX_FACTORS = 2000
+
+
+class RunTracker:
+    """Keeps what has to be remembered between the lines of one run."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[Rank, RankState] = {}
+        self._failures = Failures()
+        self.is_server = False
+        """Whether an API server starts: the engine alone is not all of it."""
+        self._has_model = False
+        self._routes_at: float | None = None
+        """When the routes were listed: the next line, of uvicorn, has no stamp."""
+        self._bench = BenchCollector()
+        self._usage = UsageCollector()
+
+    def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
+        """The events that are complete now that this was seen."""
+        state = self._ranks.get(origin.rank)
+        if state is None:
+            state = self._ranks[origin.rank] = RankState()
+        if isinstance(made, Event):
+            return self._event(state, made, origin)
+        return self._signal(state, made, origin)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the engine failed or was stopped: what starts now is another."""
+        return self._failures.has_ended
+
+    @property
+    def ending(self) -> Failure | ServingFailure | None:
+        """The failure, as far as it is printed; None while nothing failed for good."""
+        found = self._failures.close() if self._failures.has_ended else []
+        failed = found[0] if found else None
+        return failed if isinstance(failed, Failure | ServingFailure) else None
+
+    def close(self) -> list[Event]:
+        """What is left when the run's lines are over."""
+        events: list[Event] = []
+        self._give_bars_to_first_rank()
+        for rank, state in self._ranks.items():
+            origin = Origin(None, rank, 0)
+            events += end_step(state, None, is_finished=False)
+            events += self._flush(state, origin)
+            events += [*captures_done(state), *open_stage(state)]
+        events += self._bench.close()
+        events += self._usage.close()
+        events += self._failures.close()
+        return events
+
+    def _give_bars_to_first_rank(self) -> None:
+        """A capture bar without a name is the first rank's: the others draw none."""
+        nameless, ranked = (
+            self._ranks.get(None),
+            [r for r in self._ranks if r is not None],
+        )
+        if nameless is None or not nameless.captures or not ranked:
+            return
+        first = self._ranks[min(ranked)]
+        if not any(
+            state.captures for state in self._ranks.values() if state is not nameless
+        ):
+            first.captures, nameless.captures = nameless.captures, {}
+            first.capture_states = nameless.capture_states
+            for key, (bar, origin) in first.captures.items():
+                origin = Origin(origin.time, min(ranked), origin.line)
+                first.captures[key] = (bar, origin)
+
+    def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
+        if isinstance(event, (BucketMiss, DefragRan, Note)):
+            # Events of a server at work: they mean nothing to what comes after them.
+            return [*self._flush(state, origin), *end_step(state, origin), event]
+        if _has_no_time(event) and not self._failures.is_ready:
+            event = _replace(event, time=self._routes_at)
+        events = [*self._flush(state, origin), *self._progress(state, event)]
+        if not isinstance(event, PhaseMarked) or event.edge == "end":
+            events += end_step(state, origin)
+        if isinstance(event, MemoryBudgetSet) and event.kv_cache_bytes:
+            state.cache_bytes.append(event.kv_cache_bytes)
+        elif isinstance(event, KVCacheAllocated) and event.allocated_bytes:
+            state.cache_bytes.append(event.allocated_bytes)
+        elif isinstance(event, MemoryMeasured) and event.stage == "kv_cache":
+            state.cache_bytes += [event.delta_bytes] if event.delta_bytes else []
+        elif isinstance(event, BucketsGenerated):
+            state.generated[event.phase] = event.buckets
+            state.clocks.clear()
+        events.append(event)
+        return events
+
+    def _progress(self, state: RankState, event: Event) -> list[Event]:
+        """Keep how far the start-up has come; the ends that follow from it."""
+        follow_stage(state, event)
+        self._failures.went_on()
+        match event:
+            case ConfigRecorded() if event.model is not None:
+                self._has_model = True
+            case ServerReady():
+                return self._failures.ready(is_server=True)
+            case EngineInitialized():
+                ends = [
+                    end
+                    for rank, each in self._ranks.items()
+                    for end in end_kernel_warmup(each, event, rank)
+                ]
+                if self.is_server:
+                    return ends
+                return [*ends, *self._failures.ready(is_server=False)]
+        return end_kernel_warmup(state, event, event.rank)
+
+    def _signal(  # noqa: C901, PLR0912, PLR0915 - a table: one case for each kind
+        self, state: RankState, made: Signal, origin: Origin
+    ) -> list[Event]:
+        match made:
+            case StepLine():
+                return self._step(state, made, origin)
+            case BarUpdate():
+                return self._bar(state, made, origin)
+            case ExecutedShape():
+                step = state.step
+                if step is not None and step.executed is None:
+                    step.executed = made.shape
+            case LazyCaptureStarted():
+                state.lazy_tokens, state.lazy_origin = made, origin
+            case LazyCaptureFinished():
+                return _lazy_done(state, made, origin)
+            case Elided():
+                ended = [e for s in self._ranks.values() for e in end_step(s, None)]
+                text = "lines were cut out of this log"
+                return [*ended, Note(topic="elided", text=text, line=origin.line)]
+            case ConfigSection():
+                state.section = made.name
+            case ConfigLine():
+                if state.section is not None or not made.needs_section:
+                    state.settings[made.key] = made.value
+            case CacheFactor():
+                return _cache_factor(state, made, origin)
+            case ArtifactFrame():
+                self._failures.artifact = self._failures.artifact or made.path
+            case OmittedBucket():
+                state.omitted.append(made)
+            case ValidationMarked():
+                state.is_validating = made.running
+                edge = "start" if made.running else "end"
+                marked = PhaseMarked(
+                    name="validation_warmup", edge=edge,
+                    time=origin.time, rank=origin.rank, line=origin.line,
+                )  # fmt: skip
+                return [*end_step(state, origin), marked]
+            case FailureLine():
+                phase = bar_phase(state) or state.stage
+                if state.frame and (state.frame, phase) != ("profile_run", "compile"):
+                    phase = state.frame  # the profiling run compiles, which is logged
+                state.frame = None
+                self._failures.take(made, origin, phase)
+                return end_step(state, origin, is_finished=False)
+            case ModelNamed():
+                if not self._has_model:
+                    self._has_model = True
+                    named = ConfigRecorded(model=made.model)
+                    return [stamped(named, origin)]
+            case PrecompileStarted():
+                state.precompile, state.num_shapes = made, 0
+                return self._flush(state, origin)
+            case PaddingsBegun():
+                listed = self._flush(state, origin)
+                state.paddings = made
+                return listed
+            case PaddingListed():
+                state.padding_sizes.append(made.size)
+            case ShapeBegun():
+                return self._step(state, _shape_step(state, made), origin)
+            case FrameSeen():
+                state.frame = made.phase
+            case RoutesListed():
+                self._routes_at = origin.time
+            case DevicesSeen():
+                state.num_devices = made.count
+            case HbmSums():
+                return _of_one_device(state, made, origin)
+            case PrecompileFinished():
+                return [*end_step(state, origin), _precompiled(state, made, origin)]
+            case ShutdownLine():
+                return self._failures.stop(made, origin)
+            case StatisticsLine():
+                self._usage.take(made)
+            case BenchEdge() | BenchLine():
+                return self._bench.take(made, origin.line)
+        return []
+
+    def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
+        """The events that are complete now that a rank printed this line."""
+        events = end_step(state, origin, following=made)
+        events = self._flush(state, origin) + events
+        if state.clocks and (clock := state.clocks.get(made.phase)) is not None:
+            clock.has_lines = True
+        if not state.is_validating:
+            state.step = PendingStep(made, origin)
+        return events
+
+    def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
+        phase = STEP_BARS.get(made.name)
+        if origin.rank is None and self._is_redraw(made, phase):
+            return []
+        if phase is not None:
+            return warmup_bar(state, phase, made, origin)
+        if made.name.startswith("Capturing"):
+            capture_bar(state, made, origin)
+            return []
+        return stage_bar(state, made, origin)
+
+    def _is_redraw(self, made: BarUpdate, phase: str | None) -> bool:
+        """A bar without an owner, where others draw it with their name."""
+        others = [state for rank, state in self._ranks.items() if rank is not None]
+        if phase is not None:
+            return any(phase in state.clocks for state in others)
+        return any(
+            key.startswith(f"{made.name}/") for s in others for key in s.captures
+        )
+
+    def _flush(self, state: RankState, origin: Origin) -> list[Event]:
+        """Close a configuration dump or a list of omitted buckets."""
+        events: list[Event] = []
+        if state.settings:
+            name = state.settings.get("hw")
+            events.append(
+                ConfigRecorded(
+                    settings=state.settings,
+                    time=origin.time,
+                    rank=origin.rank,
+                    line=origin.line,
+                    device_name=name or None,
+                )
+            )
+            state.settings, state.section = {}, None
+        if state.omitted:
+            events += _omitted(state, origin)
+        if state.paddings is not None:
+            events += _padded(state, state.paddings, origin)
+        return events
+
+
+def _cache_factor(state: RankState, made: CacheFactor, origin: Origin) -> list[Event]:
+    """The variables that the key of the compile cache is made of, when all are there."""
+    if made.name is not None:
+        if len(state.cache_factors) < MAX_FACTORS:
+            state.cache_factors[f"env.{made.name}"] = made.value
+        return []
+    factors, state.cache_factors = state.cache_factors, {}
+    if not factors:
+        return []
+    text = "factors of the compile cache, from the log"
+    note = Note(topic="compile_cache_key", text=text, values={"factors": factors})
+    return [stamped(note, origin)]
+
+
+def _padded(state: RankState, begun: PaddingsBegun, origin: Origin) -> list[Event]:
+    sizes, state.paddings, state.padding_sizes = state.padding_sizes, None, []
+    if not sizes:
+        return []
+    listed = BucketsGenerated(
+        phase=begun.phase, count=len(sizes), buckets=[(size,) for size in sizes],
+        dimensions=[begun.dimension],
+        time=origin.time, rank=origin.rank, line=origin.line,
+    )  # fmt: skip
+    state.generated[begun.phase] = listed.buckets
+    return [listed]
+
+
+def _shape_step(state: RankState, made: ShapeBegun) -> StepLine:
+    """The line is printed before its shape runs (`_precompile_backbone`)."""
+    state.num_shapes += 1
+    listed = len(state.generated.get("tokens", ()))
+    return StepLine(
+        phase="tokens", mode=None, index=state.num_shapes, total=listed or None,
+        bucket=(made.num_tokens,), free_bytes=None,
+    )  # fmt: skip
+
+
+def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> Event:
+    started, state.precompile = state.precompile, None
+    return CompileFinished(
+        what=started.graph if started is not None else "graph",
+        detail=(started.shape or None) if started is not None else None,
+        duration_s=made.duration_s,
+        from_cache=None,
+        time=origin.time, rank=origin.rank, line=origin.line,
+    )  # fmt: skip
+
+
+def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Event]:
+    """What a device has of the sums; nothing where their number is not known."""
+    count = state.num_devices
+    if not count:
+        return []
+    usable = None if made.usable is None else made.usable // count
+    return [
+        MemoryBudgetSet(
+            total_bytes=made.total // count, usable_bytes=usable,
+            consumed_bytes=made.used // count, kv_cache_bytes=made.available // count,
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+    ]  # fmt: skip
+
+
+def _has_no_time(event: Event) -> bool:
+    return isinstance(event, ServerReady) and event.time is None
+
+
+def _lazy_done(
+    state: RankState, made: LazyCaptureFinished, origin: Origin
+) -> list[Event]:
+    started, first = state.lazy_tokens, state.lazy_origin or origin
+    state.lazy_tokens = None
+    if started is None:
+        return []
+    return [
+        LazyCapture(
+            num_tokens=started.num_tokens, duration_s=made.duration_s,
+            memory_bytes=made.memory_bytes,
+            time=first.time, rank=origin.rank, line=first.line,
+        )
+    ]  # fmt: skip
+
+
+def _omitted(state: RankState, origin: Origin) -> list[Event]:
+    by_reason: dict[str, list[Bucket]] = {}
+    for item in state.omitted:
+        by_reason.setdefault(item.condition, []).append(item.bucket)
+    state.omitted = []
+    return [
+        BucketsOmitted(
+            phase="decode" if buckets[0][1:2] == (1,) else "prompt",
+            count=len(buckets), reason=reason, buckets=buckets,
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+        for reason, buckets in by_reason.items()
+    ]  # fmt: skip
+
+
+_replace = msgspec.structs.replace
+
+
+def stamped(event: Event, origin: Origin) -> Event:
+    """The event with its origin filled in."""
+    return _replace(event, time=origin.time, rank=origin.rank, line=origin.line)

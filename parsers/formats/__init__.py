@@ -1,0 +1,3 @@
+"""Files that are no logs of lines: JSON of profilers, spans and benchmarks, metric files."""
+
+from __future__ import annotations

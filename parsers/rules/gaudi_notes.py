@@ -1,0 +1,218 @@
+"""vllm-gaudi: what was left out, capped or switched, outside the steps of warm-up.
+
+Source: vllm-gaudi `vllm_gaudi/extension/bucketing/`, `extension/utils.py`,
+`v1/worker/hpu_model_runner.py`, `hpu_worker.py`, `v1/engine/core_patch.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import ints_of
+from parsers.engine.signals import OmittedBucket
+from parsers.rules.gaudi_stages import gaudi_rule
+from parsers.rules.hpu_memory import SIZE
+from parsers.rules.vllm_kernels import note_rule
+from warmup_insights.model.events import (
+    BucketUsed,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    PhaseMarked,
+)
+from warmup_insights.units import GIB, parse_bytes
+
+_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
+"""A line that only vllm-gaudi prints, kept with its text and figures."""
+
+
+def _omitted(match: re.Match[str]) -> Made:
+    bucket = tuple(ints_of(match["bucket"]))
+    return OmittedBucket(condition="not allowed by the configuration", bucket=bucket)
+
+
+def _padded(match: re.Match[str]) -> Made:
+    own, padded = int(match["own"]), int(match["padded"])
+    return BucketUsed(phase="multimodal", shape=(own,), bucket=(padded,))
+
+
+def _hybrid(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(kv_cache_bytes=parse_bytes(match["size"]))
+
+
+def _host_batch(match: re.Match[str]) -> Made:
+    taken = round(float(match["size"]) * GIB)
+    return MemoryMeasured(stage="host_batch", host_delta_bytes=taken)
+
+
+GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
+    _note(
+        "file_buckets_omitted",
+        "were omitted during warmup",
+        r"The following \w{1,20} buckets from custom bucketing file .{1,100}",
+        "buckets_omitted",
+        "WARNING 08-21 07:43:17 [common.py:528] The following prompt buckets from custom "
+        "bucketing file (VLLM_BUCKETING_FROM_FILE) were omitted during warmup:",
+    ),
+    gaudi_rule(
+        "file_bucket_omitted",
+        "  (",
+        r"\s{2}(?P<bucket>\(\d{1,9}, \d{1,9}, \d{1,9}\))\s*$",
+        Sample(
+            "WARNING 08-21 07:43:17 [common.py:532]   (1, 8192, 500)",
+            {"bucket": (1, 8192, 500)},
+        ),
+        build=_omitted,
+        files=("common.py",),
+        levels=("WARNING",),
+        startup_only=True,
+    ),
+    _note(
+        "bucket_capped",
+        ("exceeds theoretical max", "exceeds total KV blocks"),
+        r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "
+        r"(?P<max_blocks>\d{1,12}) .{1,200}|"
+        r"block_bucket_size \((?P<bucket_blocks>\d{1,12})\) exceeds total KV blocks "
+        r"\((?P<total_blocks>\d{1,12})\).{1,200}",
+        "capped",
+        "WARNING 08-21 07:43:17 [common.py:276] Fallback prompt ctx 200 exceeds "
+        "theoretical max 120 (max_model_len=15360, block_size=128), capping.",
+        values={"num_blocks": 200, "max_blocks": 120},
+    ),
+    gaudi_rule(
+        "vision_padded",
+        "Padding current ",
+        r"Padding current (?:number pixel|image size) (?P<own>\d{1,12}) to "
+        r"(?P<padded>\d{1,12})",
+        Sample(
+            "INFO 08-21 07:43:17 [vision.py:223] Padding current number pixel 1500 to "
+            "1600",
+            {"phase": "multimodal", "shape": (1500,), "bucket": (1600,)},
+        ),
+        build=_padded,
+    ),
+    gaudi_rule(
+        "model_switch_started",
+        "[gaudi_reconfigure] start",
+        r"\[gaudi_reconfigure\] start: target_model=",
+        Sample(
+            "INFO 08-21 07:43:17 [core_patch.py:255] [gaudi_reconfigure] start: "
+            "target_model=a/b",
+            {"name": "model_switch", "edge": "start"},
+        ),
+        event=PhaseMarked,
+        fixed={"name": "model_switch", "edge": "start"},
+    ),
+    gaudi_rule(
+        "model_switch_took",
+        "[gaudi_reconfigure] completed",
+        r"\[gaudi_reconfigure\] completed in (?P<duration_s>[\d.]{1,12})s",
+        Sample(
+            "INFO 08-21 07:43:17 [core_patch.py:372] [gaudi_reconfigure] completed in "
+            "12.34s",
+            {"name": "model_switch", "duration_s": 12.34},
+        ),
+        event=PhaseMarked,
+        fixed={"name": "model_switch", "edge": "end"},
+    ),
+    gaudi_rule(
+        "model_switch_blocks",
+        "kv cache reinitialized",
+        r"\[gaudi_reconfigure\] kv cache reinitialized: num_gpu_blocks="
+        r"(?P<num_blocks>\d{1,12})",
+        Sample(
+            "INFO 08-21 07:43:17 [core_patch.py:304] [gaudi_reconfigure] kv cache "
+            "reinitialized: num_gpu_blocks=4108",
+            {"num_blocks": 4108},
+        ),
+        event=KVCacheAllocated,
+    ),
+    _note(
+        "model_switch_note",
+        (
+            "[gaudi_reconfigure] failed",
+            "[gaudi_reconfigure] rollback",
+            "[gaudi_reconfigure] caller",
+            "Model switch failed",
+            "Successfully switched from",
+            "Switching from ",
+            "Model sleep state",
+            "nitializing engine with: ",
+            "Engine initialized with",
+            "Reconfiguring engine for",
+        ),
+        r"\[gaudi_reconfigure\] (?:failed|rollback).{1,300}|"
+        r"\[gaudi_reconfigure\] caller complete: .{1,200}? elapsed=(?P<duration_s>[\d.]{1,12})s|"
+        r"Model switch failed during .{1,300}|Successfully switched from .{1,200}|"
+        r"Switching from .{1,120} to .{1,120}|Model sleep state: .{1,200}|"
+        r"(?:Initializing engine with|Engine initialized with|Reconfiguring engine for): .{1,200}",
+        "model_switch",
+        "INFO 08-21 07:43:17 [multi_model_async_llm.py:322] [gaudi_reconfigure] caller "
+        "complete: to=a/b elapsed=13.50s",
+        values={"duration_s": 13.5},
+    ),
+    gaudi_rule(
+        "hybrid_cache",
+        "adjusted usable KV cache from",
+        r"Hybrid model .{1,60}?: adjusted usable KV cache from "
+        rf"{SIZE} to (?P<size>{SIZE})",
+        Sample(
+            "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + "
+            "ATN): adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, "
+            "mamba_state=2, ratio=0.500)",
+            {"kv_cache_bytes": 50 * GIB},
+        ),
+        build=_hybrid,
+    ),
+    gaudi_rule(
+        "blocks_aligned",
+        "After alignment, num_blocks",
+        r"After alignment, num_blocks=(?P<num_blocks>\d{1,12}) is less than",
+        Sample(
+            "WARNING 08-21 07:43:17 [hpu_model_runner.py:6877] After alignment, "
+            "num_blocks=4000 is less than kv_cache_config.num_blocks=4108. This is "
+            "expected for heterogeneous models like Gemma4.",
+            {"num_blocks": 4000},
+        ),
+        event=KVCacheAllocated,
+    ),
+    gaudi_rule(
+        "host_batch",
+        "Allocating unified persistent batch",
+        r"Allocating unified persistent batch took (?P<size>[\d.]{1,12}) GB of host memory",
+        Sample(
+            "INFO 12-01 07:43:17 [hpu_model_runner.py:6391] Allocating unified persistent "
+            "batch took 1.5000 GB of host memory",
+            {"stage": "host_batch", "host_delta_bytes": round(1.5 * GIB)},
+        ),
+        build=_host_batch,
+    ),
+    _note(
+        "gaudi_note",
+        (
+            "HPU hybrid cache",
+            "Warmup not yet supported",
+            "Skipping invalid bucketing line",
+            "due to incorrect format",
+            "Invalid VLLM_GRAPH_RESERVED_MEM",
+            "FusedSDPA slicing",
+            "GDN compact: ",
+            "use_sliding_window",
+            "warms a single item",
+            "Setting granitemoehybrid block_size",
+            "Skipping line due to",
+        ),
+        r"HPU hybrid cache: .{1,300}|Warmup not yet supported for pooling tasks.{1,200}|"
+        r"Skipping invalid bucketing line .{1,200}|Skipping line \d{1,9} due to .{1,200}|"
+        r"Invalid VLLM_GRAPH_RESERVED_MEM value.{1,100}|FusedSDPA slicing .{1,300}|"
+        r"GDN compact: .{1,300}|use_sliding_window (?:True|False), .{1,200}|"
+        r"VLLM_MULTIMODAL_RESOLUTIONS warms a single .{1,300}|"
+        r"Setting granitemoehybrid block_size to .{1,200}|"
+        r"Skipping line due to (?:eval error|incorrect format).{1,200}",
+        "gaudi",
+        "WARNING 08-21 07:43:17 [hpu_model_runner.py:5302] Warmup not yet supported for "
+        "pooling tasks: {'embed'}",
+    ),
+)

@@ -1,0 +1,244 @@
+"""Memory lines that several HPU dialects print identically.
+
+Source: vllm-fork and vllm-gaudi `hpu_worker.py` (`determine_available_memory`,
+`initialize_from_config`) and `HabanaMemoryProfiler.get_summary_string`; the text of
+sizes is `format_bytes` in `extension/profiler.py`: four significant digits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import convert_groups
+from warmup_insights.model.events import (
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+)
+from warmup_insights.units import GIB, MIB, parse_bytes
+
+SIZE = r"-?[\d.]{1,20} ?[KMGT]?i?B"
+TOOK = (
+    rf"(?P<delta_bytes>{SIZE}) of device memory "
+    rf"\((?P<used_bytes>{SIZE})/\(?(?P<total_bytes>{SIZE}) used\)"
+    rf"(?: and (?P<host_delta_bytes>{SIZE}) of host memory "
+    rf"\((?P<host_used_bytes>{SIZE})/(?P<host_total_bytes>{SIZE}) used\))?"
+)
+_STAGES = {
+    "Wrapping in HPUGraph": "wrap_graphs",
+    "Loading drafter model weights": "drafter_weights",
+    "Preparing model with INC": "quantization",
+    "Compiling": "compile",
+    "Compilation": "compile",
+    "Moving model to HPU": "move_to_device",
+    "Model profiling run": "profile_run",
+    "Initializing cache engine": "kv_cache",
+    "Discarding KV cache for sleep mode": "sleep",
+    "Moving model to CPU for sleep mode": "sleep",
+    "Waking up model, moving it back to HPU": "wake",
+    "Waking up KV cache, reinitializing it": "wake",
+    "Stashing model runner": "stash",
+}
+_V0_STAGES = {
+    "Pre-loading model weights": "preload_weights",
+    "Loading model weights": "weights",
+    "Wrapping in HPU Graph": "wrap_graphs",
+    "init_cache_engine": "init_cache_engine",
+}
+_STAGE_WORDS = "|".join(
+    re.escape(word) for word in sorted(_STAGES, key=len, reverse=True)
+)
+
+
+def _measured(match: re.Match[str]) -> Made:
+    fields = convert_groups(
+        {k: v for k, v in match.groupdict().items() if k != "words"}
+    )
+    used, total = fields.get("used_bytes"), fields.get("total_bytes")
+    if used is not None and total is not None:
+        fields["free_bytes"] = total - used
+    words = match["words"]
+    return MemoryMeasured(stage=_V0_STAGES.get(words) or _STAGES[words], **fields)
+
+
+def _measured_gb(match: re.Match[str]) -> Made:
+    return MemoryMeasured(
+        stage=_STAGES[match["words"]], delta_bytes=round(float(match["gb"]) * GIB)
+    )
+
+
+def _budget(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(
+        free_bytes=parse_bytes(match["free"]),
+        usable_bytes=parse_bytes(match["usable"]),
+        gpu_memory_utilization=float(match["util"]),
+        graph_reserved_bytes=parse_bytes(match["graphs"]),
+        graph_reserved_fraction=float(match["fraction"]),
+        kv_cache_bytes=parse_bytes(match["cache"]),
+        padding_bytes=parse_bytes(match["dummy"]) if "dummy" in match.re.groupindex else None,
+    )  # fmt: skip
+
+
+_HPU_BUDGET = (
+    rf"Free device memory: (?P<free>{SIZE}), (?P<usable>{SIZE}) usable "
+    r"\(gpu_memory_utilization=(?P<util>[\d.]{1,12})\), "
+    rf"(?P<graphs>{SIZE}) reserved for HPUGraphs "
+    r"\(VLLM_GRAPH_RESERVED_MEM=(?P<fraction>[\d.]{1,12})\), "
+)
+
+MEMORY_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "hpu_memory_took_v0",
+        "of device memory",
+        r"(?P<words>Pre-loading model weights|Loading model weights|Wrapping in HPU Graph"
+        r"|init_cache_engine)(?: on [\w:]{1,20})? took(?: in total)? " + TOOK,
+        build=_measured,
+        engine="vllm-fork",
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:37:52 habana_model_runner.py:430] Pre-loading model "
+                "weights on hpu:0 took 14.97 GiB of device memory (14.97 GiB/94.62 GiB "
+                "used) and 2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
+                {
+                    "stage": "preload_weights",
+                    "delta_bytes": round(14.97 * GIB),
+                    "total_bytes": round(94.62 * GIB),
+                },
+            ),
+            Sample(
+                "INFO 08-02 17:37:52 habana_model_runner.py:442] Loading model weights "
+                "took in total 14.97 GiB of device memory (14.97 GiB/94.62 GiB used) and "
+                "2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
+                {"stage": "weights", "delta_bytes": round(14.97 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_memory_took",
+        "of device memory",
+        rf"(?P<words>{_STAGE_WORDS}) took {TOOK}",
+        build=_measured,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:37:54 hpu_worker.py:134] Model profiling run took "
+                "504 MiB of device memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of "
+                "host memory (475.4 GiB/1007 GiB used)",
+                {"stage": "profile_run", "delta_bytes": 504 * MIB},
+            ),
+            Sample(
+                "INFO 08-02 17:37:54 hpu_worker.py:190] Initializing cache engine took "
+                "23.73 GiB of device memory (39.2 GiB/94.62 GiB used) and -1.238 MiB of "
+                "host memory (475.4 GiB/1007 GiB used)",
+                {"stage": "kv_cache", "host_delta_bytes": round(-1.238 * MIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_memory_took_gb",
+        " took ",
+        rf"(?P<words>{_STAGE_WORDS}) took (?P<gb>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
+        build=_measured_gb,
+        samples=(
+            Sample(
+                "INFO 11-20 07:32:00 [hpu_model_runner.py:4852] Wrapping in HPUGraph "
+                "took 0.1000 GB",
+                {"stage": "wrap_graphs", "delta_bytes": round(0.1 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_memory_budget",
+        "Free device memory: ",
+        _HPU_BUDGET + rf"(?P<cache>{SIZE}) reserved for KV cache\s*$",
+        build=_budget,
+        engine="vllm-fork",
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:37:54 hpu_worker.py:158] Free device memory: 79.16 GiB, "
+                "39.58 GiB usable (gpu_memory_utilization=0.5), 15.83 GiB reserved for "
+                "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.4), 23.75 GiB reserved for KV "
+                "cache",
+                {
+                    "free_bytes": round(79.16 * GIB),
+                    "usable_bytes": round(39.58 * GIB),
+                    "graph_reserved_bytes": round(15.83 * GIB),
+                    "kv_cache_bytes": round(23.75 * GIB),
+                    "gpu_memory_utilization": 0.5,
+                    "graph_reserved_fraction": 0.4,
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_memory_budget_dummy_block",
+        "Free device memory: ",
+        _HPU_BUDGET + rf"(?P<dummy>{SIZE}) reserved for KV cache dummy block,? "
+        rf"(?P<cache>{SIZE}) reserved for usable KV cache",
+        build=_budget,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 11-20 07:32:02 [hpu_worker.py:432] Free device memory: 79.16 GiB, "
+                "71.24 GiB usable (gpu_memory_utilization=0.9), 7.124 GiB reserved for "
+                "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 64 KiB reserved for KV cache "
+                "dummy block 64.12 GiB reserved for usable KV cache",
+                {"kv_cache_bytes": round(64.12 * GIB), "padding_bytes": 64 * 1024},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_blocks_upstream",
+        "# hpu blocks",
+        r"# hpu blocks: (?P<num_blocks>[\d,]{1,16}), "
+        r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
+        KVCacheAllocated,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 06-04 01:18:37 [executor_base.py:113] # hpu blocks: 6399, # CPU "
+                "blocks: 256",
+                {"num_blocks": 6399, "num_host_blocks": 256},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_blocks",
+        "# HPU blocks",
+        r"# HPU blocks: (?P<num_blocks>[\d,]{1,16}), "
+        r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
+        KVCacheAllocated,
+        engine="vllm-fork",
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:37:54 hpu_executor.py:85] # HPU blocks: 1519, "
+                "# CPU blocks: 0",
+                {"num_blocks": 1519, "num_host_blocks": 0},
+            ),
+        ),
+    ),
+    LineRule(
+        "hpu_usable_blocks",
+        "Usable num_blocks: ",
+        r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks",
+        KVCacheAllocated,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 4107, actual "
+                "allocated num_blocks: 4108 (_PAD_BLOCK_ID=4107, _PAD_SLOT_ID=525696)",
+                {"num_blocks": 4107},
+            ),
+            Sample(
+                "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 64, actual "
+                "allocated num_blocks (max across layers): 8320 (_PAD_BLOCK_ID=64, "
+                "_PAD_SLOT_ID=8192)",
+                {"num_blocks": 64},
+            ),
+        ),
+    ),
+)

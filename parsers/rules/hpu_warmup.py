@@ -1,0 +1,246 @@
+"""Warm-up steps and their end, as several HPU dialects print them.
+
+Source: `hpu_model_runner.py` of vllm-fork and vllm-gaudi (`log_warmup`,
+`log_graph_warmup_summary`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import buckets_of, ints_of, phase_of
+from parsers.engine.signals import StepLine
+from parsers.rules.hpu_memory import SIZE
+from warmup_insights.model.events import (
+    Bucket,
+    CaptureSummary,
+    WarmupFinished,
+)
+from warmup_insights.units import GIB, MIB, parse_bytes
+
+
+def _step(match: re.Match[str]) -> Made:
+    word, index, total, batch, length, blocks, images, free = match.groups()
+    bucket: Bucket
+    phase, mode = _phase_and_mode(word)
+    if blocks is not None:
+        bucket = (int(batch), int(length), int(blocks))
+    elif images is not None:
+        # Multimodal prompts of vllm-fork V0: the third dimension counts images.
+        bucket, mode = (int(batch), int(length), int(images)), mode or "eager"
+    else:
+        # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
+        bucket, mode = (int(batch), int(length)), mode or "eager"
+    return StepLine(phase, mode, int(index), int(total), bucket, _free(free))
+
+
+@lru_cache(maxsize=64)
+def _phase_and_mode(word: str) -> tuple[str, str | None]:
+    is_graph = word.startswith(("Graph/", "graph/"))
+    return phase_of(word), "graph" if is_graph else None
+
+
+def _free(text: str | None) -> int | None:
+    """Free memory of a step line; None when the line was cut in the middle of it."""
+    if text is None or not text.strip().endswith("B"):
+        return None
+    return parse_bytes(text)
+
+
+def _unified_step(match: re.Match[str]) -> Made:
+    causal = 1 if match["causal"] == "causal" else 0
+    return StepLine(
+        phase="unified", mode=None, index=int(match["index"]),
+        total=int(match["total"]),
+        bucket=(int(match["query"]), int(match["shared"]), int(match["unique"]), causal),
+        free_bytes=_free(match["free"]),
+    )  # fmt: skip
+
+
+def _multimodal_step(match: re.Match[str]) -> Made:
+    return StepLine(
+        phase="multimodal", mode="graph", index=int(match["index"]),
+        total=int(match["total"]),
+        bucket=tuple(ints_of(match["shape"])),
+        free_bytes=_free(match["free"]),
+    )  # fmt: skip
+
+
+def _summary(match: re.Match[str]) -> Made:
+    used, listed = match["used"], match["buckets"]
+    return CaptureSummary(
+        phase=phase_of(match["phase"]),
+        captured_reported=int(match["captured"]),
+        percent_reported=float(match["percent"]) if match["percent"] else None,
+        used_bytes=parse_bytes(used) if used else None,
+        buckets=buckets_of(listed) if listed else None,
+    )
+
+
+_STEP_HEAD = (
+    r"\[Warmup\]\[(?P<phase>{phase})\]\[(?P<index>\d{{1,6}})/(?P<total>\d{{1,6}})\] "
+)
+_FREE = r"(?: free_mem:(?P<free>-?[\d.]{0,20} ?[KMGT]?i?B?))?"
+
+WARMUP_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "warmup_step",
+        "[Warmup][",
+        _STEP_HEAD.format(phase=r"(?:Graph/)?[A-Za-z]{5,8}")
+        + r"batch_size:(?P<batch_size>\d{1,9}) (?:query_len|seq_len|num_blocks)"
+        r":(?P<query_len>\d{1,9})"
+        r"(?: (?:num_blocks|num_ctx_blocks):(?P<num_blocks>\d{1,9}))?"
+        r"(?: img_args:(?P<images>\d{1,9}))?" + _FREE,
+        build=_step,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-01 22:26:47 hpu_model_runner.py:1066] [Warmup][Prompt][1/24] "
+                "batch_size:4 seq_len:1024 free_mem:79.16 GiB",
+                {
+                    "phase": "prompt",
+                    "mode": "eager",
+                    "index": 1,
+                    "total": 24,
+                    "bucket": (4, 1024),
+                    "free_bytes": round(79.16 * GIB),
+                },
+            ),
+            Sample(
+                "INFO 08-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Graph/Decode]"
+                "[48/48] batch_size:1 seq_len:2048 free_mem:47.35 GiB",
+                {"phase": "decode", "mode": "graph", "bucket": (1, 2048)},
+            ),
+            Sample(
+                "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Prompt][1/3] "
+                "batch_size:1 seq_len:128 img_args:2 free_mem:1.0 GiB",
+                {"bucket": (1, 128, 2), "free_bytes": GIB, "mode": "eager"},
+            ),
+            Sample(
+                "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Decode][3/48] "
+                "batch_size:224 num_blocks:384 free_mem:47.35 GiB",
+                {"phase": "decode", "bucket": (224, 384)},
+            ),
+            Sample(
+                "INFO 07-07 19:15:38 [hpu_model_runner.py:2679] [Warmup][Graph/prompt]"
+                "[1/36] batch_size:4 query_len:1792 num_blocks:0 free_mem:21.06 GiB",
+                {"phase": "prompt", "mode": "graph", "bucket": (4, 1792, 0)},
+            ),
+            Sample(
+                "[Warmup][Prompt][1/35] batch_size:1 query_len:1024 num_blocks:7 "
+                "free_mem:95.5 GiB",
+                {"phase": "prompt", "mode": None, "bucket": (1, 1024, 7)},
+            ),
+        ),
+    ),
+    LineRule(
+        "warmup_step_unified",
+        "[Warmup][Unified",
+        _STEP_HEAD.format(phase="Unified CFG")
+        + r"query_len:(?P<query>\d{1,9}) shared_blocks:(?P<shared>\d{1,9}) "
+        r"unique_blocks:(?P<unique>\d{1,9}) \((?P<causal>(?:non )?causal)\)" + _FREE,
+        build=_unified_step,
+        device="hpu",
+        engine="vllm-gaudi",
+        samples=(
+            Sample(
+                "(EngineCore_DP0 pid=805) INFO 09-23 12:32:50 [hpu_model_runner.py:3320] "
+                "[Warmup][Unified CFG][2/375] query_len:2048 shared_blocks:256 "
+                "unique_blocks:2890 (causal) free_mem:11.16 GiB",
+                {"phase": "unified", "bucket": (2048, 256, 2890, 1), "index": 2},
+            ),
+        ),
+    ),
+    LineRule(
+        "warmup_step_multimodal",
+        "[Warmup][Graph/Multimodal",
+        _STEP_HEAD.format(phase=r"Graph/Multimodal(?:\(\w{1,30}\))?")
+        + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)"
+        + _FREE
+        + r"\s*$",
+        build=_multimodal_step,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal"
+                "(vision_chunk)][1/3] batch_size:1 seq_len:0 resolution:864X480 "
+                "free_mem:15.26 GiB",
+                {"phase": "multimodal", "bucket": (0, 864, 480), "total": 3},
+            ),
+            Sample(
+                "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"
+                "[1/7] batch_size:1 seq_len:1024 num_patches:1600 free_mem:15.26 GiB",
+                {"phase": "multimodal", "bucket": (1024, 1600)},
+            ),
+        ),
+    ),
+    LineRule(
+        "capture_summary",
+        "captured:",
+        r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
+        r"captured:(?P<captured>\d{1,7})(?: \((?P<percent>[\d.]{1,8})%\))?"
+        rf"(?: used_mem:(?P<used>{SIZE}))?(?: buckets:(?P<buckets>\[.*))?",
+        build=_summary,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Prompt captured:2 "
+                "(62.5%) used_mem:14.03 GiB buckets:[(1, 128), (1, 256)]",
+                {
+                    "phase": "prompt",
+                    "captured_reported": 2,
+                    "percent_reported": 62.5,
+                    "used_bytes": round(14.03 * GIB),
+                    "buckets": [(1, 128), (1, 256)],
+                },
+            ),
+            Sample(
+                "INFO 11-20 07:32:46 [hpu_model_runner.py:5174] Graph/Decode captured:13 "
+                "used_mem:104 MiB",
+                {
+                    "phase": "decode",
+                    "captured_reported": 13,
+                    "used_bytes": 104 * MIB,
+                    "buckets": None,
+                },
+            ),
+            Sample(
+                "INFO 07-07 07:32:46 [hpu_model_runner.py:5174] Prompt captured:24 "
+                "(100.0%) used_mem:67.72 MiB",
+                {"phase": "prompt", "percent_reported": 100.0},
+            ),
+        ),
+    ),
+    LineRule(
+        "warmup_finished",
+        "Warmup finished in",
+        r"Warmup finished in (?P<duration_s>[\d.]{1,12}) secs, "
+        rf"allocated (?P<allocated_bytes>{SIZE}) of device memory",
+        WarmupFinished,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 08-02 17:38:43 hpu_model_runner.py:1206] Warmup finished in 49 "
+                "secs, allocated 14.19 GiB of device memory",
+                {"duration_s": 49.0, "allocated_bytes": round(14.19 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "warmup_skipped",
+        ("Skipping warmup", "Forcing warmup off"),
+        r"Skipping warmup\.\.\.|HPU warmup is currently not supported in V1\. "
+        r"Forcing warmup off",
+        WarmupFinished,
+        fixed={"skipped": True},
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup...",
+                {"skipped": True},
+            ),
+        ),
+    ),
+)

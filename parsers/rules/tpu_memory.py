@@ -1,0 +1,211 @@
+"""vLLM on TPU: loading, and what is on the devices.
+
+Source: tpu-inference `worker/tpu_worker.py`, `runner/tpu_runner.py`,
+`runner/kv_cache_manager.py`, `models/jax/utils/weight_utils.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import text_of
+from parsers.engine.signals import DevicesSeen, HbmSums
+from parsers.rules.vllm_kernels import stage_rule
+from warmup_insights.model.events import (
+    ConfigRecorded,
+    KVCacheAllocated,
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+)
+from warmup_insights.units import gib
+
+_NUM = r"[\d.]{1,16}"
+_HBM = rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,255}})"
+
+
+def _memory(match: re.Match[str]) -> Made:
+    """Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`)."""
+    cap = match["cap"]
+    return HbmSums(
+        gib(match["limit"]), gib(cap) if cap else None, gib(match["used"]),
+        gib(match["avail"]),
+    )  # fmt: skip
+
+
+def _worker_made(match: re.Match[str]) -> list[Made]:
+    return [
+        PhaseMarked(name="load_model", edge="start"),
+        DevicesSeen(match["hbm"].count("(")),
+    ]
+
+
+def _model_made(match: re.Match[str]) -> list[Made]:
+    """Nothing but the weights is on the devices yet (`tpu_runner.py load_model`)."""
+    used, total = gib(match["used"]), gib(match["total"])
+    return [
+        PhaseMarked(name="load_model", edge="end"),
+        DevicesSeen(match["hbm"].count("(")),
+        MemoryMeasured(
+            stage="weights", total_bytes=total, used_bytes=used, delta_bytes=used
+        ),
+    ]
+
+
+def _hbm(match: re.Match[str]) -> Made:
+    """Memory of the first device, used and in total."""
+    values = {"used_bytes": gib(match["used"]), "total_bytes": gib(match["total"])}
+    return Note(topic="kv_cache", text=text_of(match[0]), values=values)
+
+
+def _weights_file(match: re.Match[str]) -> list[Made]:
+    """One line for each file, in order: with the first the download is over.
+
+    Source: tpu-inference `models/jax/utils/weight_utils.py`.
+    """
+    return [PhaseMarked(name="download", edge="end")] if match["first"] else []
+
+
+MEMORY_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "tpu_load_started",
+        "Init worker | ",
+        rf"Init worker \| rank=.{{0,300}}?hbm=\[{_HBM}",
+        build=_worker_made,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:56:14 [tpu_worker_jax.py:147] Init worker | rank=0 | "
+                "node_id=0 | is_driver_worker=True | hbm=[(0.0, 31.25)]GiB",
+                {"name": "load_model", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_load_ended",
+        "Init model | ",
+        rf"Init model \| hbm=\[{_HBM}",
+        build=_model_made,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:32 [tpu_jax_runner.py:307] Init model | hbm=[(7.63, "
+                "31.25)]GiB",
+                {"name": "load_model", "edge": "end"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_memory",
+        "Memory statistics | ",
+        rf"Memory statistics \| total_hbm_limit_gb=(?P<limit>{_NUM})GiB \| "
+        rf"(?:total_hbm_limit_cap_gb=(?P<cap>{_NUM})GiB \| )?"
+        rf"total_hbm_used_gb=(?P<used>{_NUM})GiB \| total_hbm_avail_gb=(?P<avail>{_NUM})GiB",
+        build=_memory,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:32 [tpu_worker_jax.py:169] Memory statistics | "
+                "total_hbm_limit_gb=249.97GiB | total_hbm_limit_cap_gb=237.47GiB | "
+                "total_hbm_used_gb=61.03GiB | total_hbm_avail_gb=176.44GiB",
+                {
+                    "total": gib(249.97),
+                    "usable": gib(237.47),
+                    "used": gib(61.03),
+                    "available": gib(176.44),
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_kv_cache_renewed",
+        ("kv-cache | ", "KV cache delete complete"),
+        r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
+        r"KV cache delete complete \| hbm_after|Reinitializing kv-cache \| hbm_before)="
+        rf"\[\((?P<used>{_NUM}), (?P<total>{_NUM})\).{{0,2000}}",
+        build=_hbm,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
+                "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
+                {"values": {"used_bytes": gib(21.5), "total_bytes": gib(31.25)}},
+            ),
+        ),
+    ),
+    stage_rule(
+        "tpu_download",
+        "Downloading weights from HF",
+        r"Downloading weights from HF \S{1,200}$",
+        "download",
+        "start",
+        Sample(
+            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
+            {"name": "download", "edge": "start"},
+        ),
+    ),
+    LineRule(
+        "tpu_weights_file",
+        "Loading weights from ",
+        r"Loading weights from /\S{1,400}?(?:/(?P<first>model(?:-0{0,8}1-of-\d{1,9})?))?"
+        r"\.safetensors$",
+        build=_weights_file,
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:13 [weight_utils.py:122] Loading weights from "
+                "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
+                {"name": "download", "edge": "end"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_weights_loaded",
+        "Total time to load model weights",
+        r"Total time to load model weights from storage to TPU: "
+        r"(?P<duration_s>[\d.]{1,16}) seconds",
+        PhaseMarked,
+        fixed={"name": "load_weights", "edge": "end"},
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
+                "weights from storage to TPU: 254.05 seconds.",
+                {"name": "load_weights", "edge": "end", "duration_s": 254.05},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_block_size",
+        "Using KV cache block size: ",
+        r"Using KV cache block size: (?P<size>\d{1,9})",
+        build=lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
+        device="tpu",
+        samples=(
+            Sample(
+                "INFO 04-30 16:54:44 [tpu_platform.py:301] Using KV cache block size: 64",
+                {"settings": {"block_size": 64}},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_kv_cache",
+        "Init kv-cache | ",
+        r"Init kv-cache \| .{1,200}? \| num_blocks=\[?(?P<num_blocks>\d{1,12})",
+        KVCacheAllocated,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:57:35 [kv_cache_manager.py:218] Init kv-cache | "
+                "num_layers=64 | shape=(num_blocks, (128, 8, 2, 128)) | num_blocks=[5645, "
+                "5645]",
+                {"num_blocks": 5645},
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,380 @@
+"""Upstream vLLM: ready, or failed.
+
+Source: vLLM `entrypoints/`, `v1/engine/core.py`, `v1/executor/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed, ShutdownLine
+from parsers.rules.vllm_loading import SECONDS
+from warmup_insights.model.events import (
+    EngineInitialized,
+    Note,
+    PhaseMarked,
+    ServerReady,
+)
+
+_TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
+
+
+_FRAMES = {
+    "load_model": "load_model", "load_weights": "load_model",
+    "determine_available_memory": "profile_run", "profile_run": "profile_run",
+    "determine_num_available_blocks": "profile_run",
+    "profile_cudagraph_memory": "graph_memory_profile",
+    "initialize_kv_cache": "kv_cache", "initialize_cache": "kv_cache",
+    "aot_compile": "compile",
+    "capture_model": "graph_capture",
+    "kernel_warmup": "kernel_warmup", "flashinfer_autotune": "kernel_warmup",
+    "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
+    "init_device": "init_worker",
+    "init_worker_distributed_environment": "distributed_init",
+}  # fmt: skip
+"""Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are."""
+
+
+def _frame(match: re.Match[str]) -> Made:
+    return FrameSeen(_FRAMES[match["name"]])
+
+
+def _serving(match: re.Match[str]) -> list[Made]:
+    return [PhaseMarked(name="server_start", edge="start"), ServerReady()]
+
+
+def _failure(
+    kind: str | None, *, heading: bool = False, bare: bool = False
+) -> Callable[[re.Match[str]], Made]:
+    def build(match: re.Match[str]) -> Made:
+        message = _TRACEBACK.sub("", match[0].strip())
+        return FailureLine(message, kind, is_heading=heading, is_bare=bare)
+
+    return build
+
+
+def _shutdown(match: re.Match[str]) -> Made:
+    return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
+
+
+_ERROR = r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.exc\.\w{1,60})"
+
+END_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "engine_initialized",
+        "init engine (profile",
+        rf"init engine \(profile, create kv cache, warmup model\) took {SECONDS}(?: s(?:econds)?|$)"
+        r"(?: \(compilation: (?P<compile_s>[\d.]{1,16}) s(?: . language_model: .{1,80})?\))?",
+        EngineInitialized,
+        samples=(
+            Sample(
+                "INFO 07-16 20:04:12 [core.py:340] init engine (profile, create kv "
+                "cache, warmup model) took 92.87 s (compilation: 52.05 s)",
+                {"duration_s": 92.87, "compile_s": 52.05},
+            ),
+            Sample(
+                "INFO 06-04 01:18:37 [llm_engine.py:429] init engine (profile, create kv "
+                "cache, warmup model) took 2.73 seconds",
+                {"duration_s": 2.73, "compile_s": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "server_ready_elsewhere",
+        ("ready to accept requests", "gRPC server started", "Started DPSupervisor on"),
+        r"(?:(?:OpenAI|gRPC) server is ready to accept requests|"
+        # Printed when all its engines are ready (`launchers/dp_supervisor.py`).
+        r"Started DPSupervisor on |"
+        r"Server is ready to accept requests|vLLM gRPC server started on )",
+        ServerReady,
+        samples=(
+            Sample(
+                "INFO 09-16 20:04:15 [grpc_server.py:131] vLLM gRPC server started on "
+                "0.0.0.0:50051",
+                {},
+            ),
+            Sample(
+                "INFO 09-16 20:04:15 [lib.rs:336] OpenAI server is ready to accept "
+                "requests bind_address=0.0.0.0:8000 scheme=http model=a/b",
+                {},
+            ),
+        ),
+    ),
+    LineRule(
+        "server_starting",
+        ("API server", "vLLM server"),
+        r"Starting vLLM (?:(?:multi-model )?API )?server(?: \d{1,3})? on ",
+        build=_serving,
+        samples=(
+            Sample(
+                "(APIServer pid=1) INFO 07-16 20:04:15 [api_server.py:677] Starting vLLM "
+                "server on http://0.0.0.0:8000",
+                {"name": "server_start", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "server_ready",
+        "Application startup complete",
+        r"(?:INFO:     )?Application startup complete\.",
+        ServerReady,
+        samples=(
+            Sample(
+                "(APIServer pid=309263) INFO:     Application startup complete.", {}
+            ),
+        ),
+    ),
+    LineRule(
+        "server_routes",
+        "Available routes are",
+        r"Available routes are:",
+        RoutesListed,
+        files=("launcher.py",),
+        samples=(
+            Sample("INFO 04-14 08:39:49 launcher.py:21] Available routes are:", {}),
+        ),
+    ),
+    LineRule(
+        "server_process",
+        (
+            "Started server process",
+            "Waiting for application startup",
+            "Route: /",
+        ),
+        r"(?:INFO:     )?(?:Started server process|Waiting for application startup|"
+        r"Route: /)",
+        samples=(
+            Sample("(APIServer pid=3) INFO:     Started server process [309263]"),
+        ),
+    ),
+    LineRule(
+        "keep_alive",
+        "shared memory broadcast block",
+        r"(?P<text>No available shared memory broadcast block found in \d{1,6} seconds?)",
+        Note,
+        fixed={"topic": "keep_alive"},
+        samples=(
+            Sample(
+                "(EngineCore pid=1) INFO 07-16 20:03:40 [shm_broadcast.py:705] No "
+                "available shared memory broadcast block found in 60 seconds. This "
+                "typically happens when some processes are hanging",
+                {"topic": "keep_alive"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised",
+        ("Error: ", "Exception: ", "AssertionError"),
+        rf"{_ERROR}: .{{1,1500}}|AssertionError\s*$",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                {
+                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                    "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_bare",
+        ("Error: ", "Exception: "),
+        rf"{_ERROR}: .{{1,1500}}",
+        build=_failure(None, bare=True),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "(EngineCore pid=7) RuntimeError: could not find the compiler",
+                {"message": "RuntimeError: could not find the compiler"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_validation",
+        "Value error, ",
+        r"\s{0,8}Value error, (?P<text>.{1,600}?)(?: \[type=.{0,800})?$",
+        build=lambda match: FailureLine(f"ValueError: {match['text']}", is_bare=True),
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(
+            Sample(
+                "(APIServer pid=7)   Value error, The setting requires another one "
+                "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
+                "input_type=ArgsKwargs]",
+                {"message": "ValueError: The setting requires another one"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory",
+        (
+            "out of memory",
+            "synStatus",
+            "FATAL ERROR",
+            "Allocation failed for size",
+            "RESOURCE_EXHAUSTED",
+        ),
+        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
+        r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: "
+                "MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
+                {"kind": None, "is_bare": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory_bridge",
+        ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
+        r".{0,200}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::).{1,600}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        device="hpu",
+        samples=(
+            Sample(
+                "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
+                "(256)MB",
+                {"kind": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_frame",
+        tuple(f", in {name}" for name in _FRAMES),
+        r'\s{0,20}File "[^"]{1,150}/vllm[^"]{1,150}", line \d{1,7}, in '
+        rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
+        build=_frame,
+        samples=(
+            Sample(
+                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/vllm/v1/worker/gpu_worker.py"'
+                ", line 215, in load_model",
+                {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_heading",
+        (
+            "failed to start",
+            "hit an exception",
+            "encountered a fatal error",
+            "Uncaught exception",
+            "died unexpectedly",
+            "startup failed",
+            "Exception in worker",
+            "Got fatal signal from worker",
+            "output_handler failed",
+        ),
+        r".{0,120}?(?:EngineCore failed to start|WorkerProc failed to start|"
+        r"EngineCore hit an exception|EngineCore encountered a fatal error|"
+        r"Uncaught exception|died unexpectedly|Engine process failed to start|"
+        r"Application startup failed|Exception in worker \w{1,40} while|"
+        r"Got fatal signal from worker|AsyncLLM output_handler failed).{0,300}",
+        build=_failure("error", heading=True),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
+                "to start.",
+                {"kind": "error", "is_heading": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "killed",
+        ("Killed", "SIGKILL", "OOMKilled"),
+        r"(?!.{0,160}?sending SIGKILL)(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
+        r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
+        r".{0,200}",
+        build=_failure("killed"),
+        samples=(
+            Sample("Killed", {"kind": "killed"}),
+            Sample(
+                "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
+                {"kind": "killed"},
+            ),
+        ),
+    ),
+    LineRule(
+        "shutdown",
+        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
+        r"\[shutdown\] (?:API server: shutdown triggered|"
+        r"EngineCore: trigger received signal).{0,200}|"
+        r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
+        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
+        build=_shutdown,
+        levels=("INFO", "WARNING"),
+        samples=(
+            Sample(
+                "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] "
+                "EngineCore: trigger received signal=SIGTERM",
+                {"is_weak": False},
+            ),
+            Sample(
+                "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
+                "FastAPI HTTP server.",
+                {"is_weak": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "interrupted",
+        ("KeyboardInterrupt", "Cancellation requested; stopping"),
+        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}",
+        build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
+    ),
+    LineRule(
+        "signal_received",
+        ("*** SIGTERM received", "*** SIGINT received"),
+        r"\*\*\* SIG(?:TERM|INT) received (?:by PID \d{1,9}|at time=\d{1,12}).{0,200}",
+        build=lambda match: ShutdownLine(match[0].strip()),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "*** SIGTERM received by PID 4711 (TID 4711) on cpu 3, si_code=0, from "
+                "PID 815; stack trace: ***",
+                {"is_weak": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "signal_fatal",
+        ("*** SIG", "Fatal Python error: "),
+        r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
+        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                {
+                    "kind": None,
+                    "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                },
+            ),
+            Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+        ),
+    ),
+    LineRule(
+        "shutdown_step",
+        "[shutdown] ",
+        r"\[shutdown\] (?!API server: shutdown triggered|"
+        r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
+        samples=(
+            Sample(
+                "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
+                "MPClient: start timeout=0s"
+            ),
+        ),
+    ),
+)

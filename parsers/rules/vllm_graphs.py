@@ -1,0 +1,370 @@
+"""Upstream vLLM: CUDA graphs, V0 to 2026-09.
+
+Source: vLLM `v1/worker/gpu_model_runner.py`, `v1/worker/gpu/model_runner.py`,
+`worker/model_runner.py`; delayed capture: vLLM pull requests 22897 and 23184.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
+from warmup_insights.model.events import (
+    GraphMemoryEstimated,
+    GraphsCaptured,
+    MemoryBudgetSet,
+    Note,
+    PhaseMarked,
+)
+from warmup_insights.units import GIB, MIB, gib, mib, parse_clock
+
+_NUM = r"-?[\d.]{1,16}"
+
+
+def _bar(match: re.Match[str]) -> Made:
+    item_s, error_s = _item_seconds(match)
+    place = match["place"]
+    return BarUpdate(
+        name=match["bar"].strip(), done=int(match["done"]), total=int(match["total"]),
+        elapsed_s=parse_clock(match["elapsed"]), item_s=item_s, item_error_s=error_s,
+        place=int(place) if place is not None else None,
+    )  # fmt: skip
+
+
+def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
+    """Seconds per item as drawn, and the rounding of the drawn figure."""
+    rate = match["rate"] or "0"
+    drawn = float(rate.removesuffix("s/"))
+    if drawn <= 0.0:
+        return None, 0.0
+    if rate.endswith("s/"):
+        return drawn, DRAWN_ERROR
+    return 1.0 / drawn, DRAWN_ERROR / drawn**2
+
+
+def _pool(match: re.Match[str]) -> Made:
+    return GraphMemoryEstimated(
+        actual_bytes=gib(match["actual"]), estimated_bytes=gib(match["estimated"])
+    )
+
+
+def _estimated(match: re.Match[str]) -> list[Made]:
+    return [
+        GraphMemoryEstimated(estimated_bytes=gib(match["estimated"])),
+        PhaseMarked(name="graph_memory_profile", edge="end"),
+    ]
+
+
+def _reserved(match: re.Match[str]) -> list[Made]:
+    used = match["used"] or match["without"] or match["disabled"]
+    rest, text = match["rest"], match[0].rstrip(" to")
+    return [
+        GraphMemoryEstimated(
+            is_reserved=match["enabled"] is not None,
+            utilization_without=float(rest) if rest else None,
+        ),
+        MemoryBudgetSet(gpu_memory_utilization=float(used)),
+        Note(topic="cuda_graphs", text=text[:300]),
+    ]
+
+
+def _lazy_end(match: re.Match[str]) -> Made:
+    return LazyCaptureFinished(float(match["seconds"]), mib(match["took"]))
+
+
+DRAWN_ERROR = 0.005
+"""Half of the last digit of a rate."""
+BAR_NAMES = (
+    r"Capturing [\w ]{0,20}CUDA graph[\w ]{0,10}(?: \([\w ,-]{1,40}\))?|"
+    r"(?:Prompt|Decode) warmup processing|Unified Attention warmup|"
+    r"(?:Multi-thread l|L)oading (?:safetensors |pt |np_cache )?(?:checkpoint )?shards"
+    r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
+    r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
+    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\))?|"
+    r"DeepGemmExperts GEMM warmup \(MAX_M=\d{1,9}\)"
+)
+
+GRAPH_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "progress_bar",
+        (
+            "Capturing ",
+            "warmup processing",
+            "Unified Attention warmup",
+            "checkpoint shards",
+            "loading shards",
+            "Loading safetensors using",
+            "JIT kernel warmup (",
+            "Compiling CuTeDSL kernels",
+            "DeepGEMM warmup",
+            "DeepGemm(",
+            "DeepGemmExperts GEMM warmup",
+        ),
+        rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%[^\d\[]{{0,400}}"
+        r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
+        r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
+        r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",
+        build=_bar,
+        anywhere=True,
+        samples=(
+            Sample(
+                "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  34%|███▍      "
+                "| 23/67 [00:02<00:04,  8.92it/s]",
+                {
+                    "name": "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
+                    "done": 23,
+                    "total": 67,
+                    "elapsed_s": 2.0,
+                },
+            ),
+            Sample(
+                "Prompt warmup processing:  45%|████▌     | 43/96 [05:10<05:58,  "
+                "6.77s/item, 43/96]",
+                {"name": "Prompt warmup processing", "done": 43, "elapsed_s": 310.0},
+            ),
+            Sample(
+                "Capturing CUDA graph shapes: 100% 35/35 [00:48<00:00,  1.39s/it]",
+                {"name": "Capturing CUDA graph shapes", "done": 35, "elapsed_s": 48.0},
+            ),
+            Sample(
+                "Loading safetensors checkpoint shards: 100% Completed | 4/4 "
+                "[00:11<00:00,  2.93s/it]",
+                {"name": "Loading safetensors checkpoint shards", "done": 4},
+            ),
+            Sample(
+                "JIT kernel warmup (96 compile keys):  45%|████▌     | 43/96 [01:10<01:58, "
+                " 1.77kernel/s]",
+                {"name": "JIT kernel warmup (96 compile keys)", "elapsed_s": 70.0},
+            ),
+        ),
+    ),
+    LineRule(
+        "graphs_captured",
+        "Graph capturing finished in",
+        r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs"
+        rf"(?:, took (?P<memory_gib>{_NUM}) GiB|\.)",
+        GraphsCaptured,
+        device="cuda",
+        samples=(
+            Sample(
+                "(EngineCore_0 pid=306836) INFO 08-19 06:59:47 [gpu_model_runner.py:2718]"
+                " Graph capturing finished in 4 secs, took 0.54 GiB",
+                {"duration_s": 4.0, "memory_bytes": round(0.54 * GIB)},
+            ),
+            Sample(
+                "INFO 11-01 06:59:47 model_runner.py:2718] Graph capturing finished in "
+                "37 secs.",
+                {"duration_s": 37.0, "memory_bytes": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "lazy_capture_started",
+        "Graph capturing for",
+        r"Graph capturing for (?P<num_tokens>\d{1,9}) input tokens",
+        LazyCaptureStarted,
+        device="cuda",
+        samples=(
+            Sample(
+                "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721] "
+                "Graph capturing for 512 input tokens",
+                {"num_tokens": 512},
+            ),
+        ),
+    ),
+    LineRule(
+        "lazy_capture_finished",
+        "finished in ",
+        rf"\s{{4,60}}finished in (?P<seconds>{_NUM}) secs, took (?P<took>{_NUM}) MiB",
+        build=_lazy_end,
+        device="cuda",
+        samples=(
+            Sample(
+                "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721]     "
+                "                    finished in 0.073 secs, took -342.00 MiB",
+                {"duration_s": 0.073, "memory_bytes": -342 * MIB},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_memory_estimated",
+        "Estimated CUDA graph memory",
+        rf"Estimated CUDA graph memory: (?P<estimated>{_NUM}) GiB total",
+        build=_estimated,
+        device="cuda",
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=2) INFO 07-16 20:03:55 [gpu_model_runner.py:6720] "
+                "Estimated CUDA graph memory: 0.06 GiB total",
+                {"estimated_bytes": round(0.06 * GIB)},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_pool_memory",
+        "CUDA graph pool memory",
+        rf"CUDA graph pool memory: (?P<actual>{_NUM}) GiB \(actual\), "
+        rf"(?P<estimated>{_NUM}) GiB \(estimated\)",
+        build=_pool,
+        device="cuda",
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=2) INFO 07-16 20:04:10 [gpu_worker.py:793] CUDA graph "
+                "pool memory: 0.73 GiB (actual), 0.36 GiB (estimated), difference: 0.37 "
+                "GiB (50.4%).",
+                {
+                    "actual_bytes": round(0.73 * GIB),
+                    "estimated_bytes": round(0.36 * GIB),
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_capture_started",
+        (
+            "Capturing cudagraphs for decoding",
+            "Capturing the model for CUDA graphs",
+            "Capturing model for",
+        ),
+        r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
+        r"Capturing model for .{1,60}",
+        PhaseMarked,
+        fixed={"name": "graph_capture", "edge": "start"},
+        device="cuda",
+        samples=(
+            Sample(
+                "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
+                "decoding. This may lead to unexpected consequences",
+                {"name": "graph_capture", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_capture_registered",
+        "cuda graph addresses",
+        r"Registering \d{1,9} cuda graph addresses",
+        PhaseMarked,
+        # Printed when `custom_all_reduce.py capture()` is left.
+        fixed={"name": "graph_capture", "edge": "end"},
+        samples=(
+            Sample(
+                "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
+                "Registering 4891 cuda graph addresses",
+                {"name": "graph_capture", "edge": "end"},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_profile_started",
+        "Profiling CUDA graph memory",
+        r"Profiling CUDA graph memory: ",
+        PhaseMarked,
+        fixed={"name": "graph_memory_profile", "edge": "start"},
+        device="cuda",
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
+                "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
+                "(largest=256)",
+                {"name": "graph_memory_profile", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_estimate_reserved",
+        "CUDA graph memory profiling",
+        r"(?:(?P<enabled>CUDA graph memory profiling is enabled) .{1,120}?"
+        rf"current --gpu-memory-utilization=(?P<used>{_NUM}) "
+        rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{_NUM}) )?|"
+        r"In v[\d.]{1,8}, CUDA graph memory profiling will .{1,260}?from "
+        rf"(?P<without>{_NUM}) to |"
+        r"CUDA graph memory profiling is disabled .{1,360}?from "
+        rf"(?P<disabled>{_NUM}) to )",
+        build=_reserved,
+        device="cuda",
+        samples=(
+            Sample(
+                "INFO 08-14 14:07:22 [gpu_worker.py:578] CUDA graph memory profiling is "
+                "enabled (default since v0.21.0). The current "
+                "--gpu-memory-utilization=0.8200 is equivalent to "
+                "--gpu-memory-utilization=0.8048 without CUDA graph memory profiling. To "
+                "maintain the same effective KV cache size as before, increase "
+                "--gpu-memory-utilization to 0.8352.",
+                {"is_reserved": True, "utilization_without": 0.8048},
+            ),
+            Sample(
+                "INFO 03-08 14:07:22 [gpu_worker.py:470] In v0.19, CUDA graph memory "
+                "profiling will be enabled by default "
+                "(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1), which more accurately "
+                "accounts for CUDA graph memory during KV cache allocation. To try it "
+                "now, set VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 and increase "
+                "--gpu-memory-utilization from 0.9000 to 0.9099 to maintain the same "
+                "effective KV cache size.",
+                {"is_reserved": False},
+            ),
+            Sample(
+                "WARNING 08-14 14:07:22 [gpu_worker.py:592] CUDA graph memory profiling "
+                "is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, "
+                "CUDA graph memory is not accounted for during KV cache allocation, "
+                "which may require lowering --gpu-memory-utilization to avoid OOM. "
+                "Consider re-enabling it (the default as of v0.21.0) and increasing "
+                "--gpu-memory-utilization from 0.9200 to 0.9271.",
+                {"is_reserved": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_mode",
+        (
+            "cudagraph_mode ",
+            "Cudagraph mode ",
+            "Enforce eager set",
+            "Cudagraph is disabled",
+            "max_cudagraph_capture_size to",
+            "TORCH_COMPILE_DISABLE is set",
+            "cudagraph_capture_sizes specified",
+        ),
+        r"(?P<text>(?:Enforce eager set|TORCH_COMPILE_DISABLE is set|Cudagraph is disabled|"
+        r"Truncating max_cudagraph_capture_size|cudagraph_capture_sizes specified|"
+        r"Cudagraph mode \w).{1,300}|"
+        r".{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to .{1,100})",
+        Note,
+        fixed={"topic": "cuda_graphs"},
+        samples=(
+            Sample(
+                "WARNING 06-03 05:44:02 [vllm.py:1957] Pooling models do not support full "
+                "cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
+                {"topic": "cuda_graphs"},
+            ),
+            Sample(
+                "WARNING 09-16 05:44:02 [vllm.py:1772] Enforce eager set, disabling "
+                "torch.compile and CUDAGraphs. This is equivalent to setting "
+                "-cc.mode=none -cc.cudagraph_mode=none",
+                {"topic": "cuda_graphs"},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_note",
+        (
+            "cudagraph capture sizes",
+            "cudagraph_mode",
+            "CUDAGraphMode.",
+            "Skipping CUDA graph capture",
+            "CUDA graph persistent memory",
+        ),
+        r"(?P<text>Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
+        r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200})",
+        Note,
+        fixed={"topic": "cuda_graphs"},
+        device="cuda",
+        samples=(
+            Sample(
+                "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture "
+                "sizes from max 512 to 352 to fit Mamba cache blocks",
+                {"topic": "cuda_graphs"},
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,284 @@
+"""Upstream vLLM: kernels that are warmed up, tuned or compiled.
+
+Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
+`autotuner.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import convert_groups, text_of
+from warmup_insights.model.events import (
+    Note,
+    PhaseMarked,
+    RuntimeCompile,
+)
+
+_SECONDS = r"(?P<duration_s>[\d.]{1,16})"
+
+
+def _runtime_compile(match: re.Match[str]) -> Made:
+    rest = match["rest"].partition(". This causes a latency spike")[0]
+    kernel, _, detail = rest.partition(" (")
+    return RuntimeCompile(
+        what=text_of(match["what"]), kernel=text_of(kernel)[:300],
+        detail=text_of(detail.removesuffix(")"))[:300] or None,
+    )  # fmt: skip
+
+
+def stage_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    *samples: Sample,
+) -> LineRule:
+    """A rule for the beginning or the end of a stage of kernels."""
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
+        samples=samples,
+    )  # fmt: skip
+
+
+def note_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    topic: str,
+    line: str,
+    *,
+    values: dict[str, Any] | None = None,
+    outcome: str | None = None,
+    **more: Any,
+) -> LineRule:
+    """A line of which the text is kept, its figures (the named groups) and the
+    `outcome` that it states."""
+    stated = {} if outcome is None else {"outcome": outcome}
+
+    def build(match: re.Match[str]) -> Made:
+        groups = convert_groups(match.groupdict())
+        # As they come back from the store, which has no tuples.
+        figures = {k: list(v) if isinstance(v, tuple) else v for k, v in groups.items()}
+        text = text_of(match[0])
+        return Note(topic=topic, text=text, values={**figures, **stated})
+
+    expected = {"topic": topic, "values": {**(values or {}), **stated}}
+    return LineRule(
+        rule, hint, pattern, build=build, samples=(Sample(line, expected),), **more
+    )
+
+
+def _tuned(match: re.Match[str]) -> Made:
+    values = {
+        "new": int(match["new"]), "previous": int(match["previous"]),
+        "path": text_of(match["path"]),
+    }  # fmt: skip
+    return Note(topic="autotune", text=text_of(match["text"]), values=values)
+
+
+def _tuned_before(match: re.Match[str]) -> Made:
+    values = {"loaded": int(match["loaded"])}
+    return Note(topic="autotune", text=text_of(match["text"]), values=values)
+
+
+KERNEL_RULES: tuple[LineRule, ...] = (
+    stage_rule(
+        "kernel_warmup",
+        (
+            "Warming up ",
+            "Autotuning process starts",
+            "Compile and warming up",
+            "JIT kernel warmup starting",
+            "Running FlashInfer autotune",
+            "Autotuning FlashInfer",
+        ),
+        r"Warming up (?:ll_bf16|BF16x3|Kimi|Step5|DeepSeek|MiniMax|CuTeDSL|Qwen|Mamba|"
+        r"watermark|[\w-]{1,40} (?:kernel|GEMM|attention))|"
+        r"Compile and warming up model for size|JIT kernel warmup starting\.|"
+        r"Running FlashInfer autotune|Autotuning FlashInfer |"
+        r".{0,120}?\[Autotuner\]: Autotuning process starts",
+        "kernel_warmup",
+        "start",
+        Sample(
+            "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
+            "ll_bf16 router GEMM kernels.",
+            {"name": "kernel_warmup", "edge": "start"},
+        ),
+        Sample(
+            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
+            {"name": "kernel_warmup", "edge": "start"},
+        ),
+    ),
+    stage_rule(
+        "kernel_warmup_end",
+        "Autotuning process ends",
+        r".{0,120}?\[Autotuner\]: Autotuning process ends",
+        "kernel_warmup",
+        "end",
+        Sample(
+            "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
+            "flashinfer.jit: [Autotuner]: Autotuning process ends",
+            {"name": "kernel_warmup", "edge": "end"},
+        ),
+    ),
+    LineRule(
+        "kernel_warmup_took",
+        (
+            "JIT kernel warmup finished",
+            "JIT kernel warmup failed",
+            "CuTeDSL warmup compiled",
+            "TileLang warmup finished",
+            "segmented attention autotune ready",
+        ),
+        r"(?:JIT kernel warmup (?:finished in|failed after)|"
+        r"CuTeDSL warmup compiled \d{1,9} units in|"
+        r"[\w ]{0,60}TileLang warmup finished in|"
+        r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
+        rf"{_SECONDS} ?s",
+        PhaseMarked,
+        fixed={"name": "kernel_warmup", "edge": "end"},
+        samples=(
+            Sample(
+                "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
+                "in 4.20s.",
+                {"name": "kernel_warmup", "edge": "end", "duration_s": 4.2},
+            ),
+            Sample(
+                "INFO 07-16 20:04:02 [cutedsl_warmup.py:113] CuTeDSL warmup compiled 12 "
+                "units in 3.50 s.",
+                {"duration_s": 3.5},
+            ),
+            Sample(
+                "INFO 07-16 20:04:02 [deepseek_v4_mhc_warmup.py:205] DeepSeek V4 mHC "
+                "TileLang warmup finished in 2.50 seconds.",
+                {"duration_s": 2.5},
+            ),
+            Sample(
+                "INFO 09-16 20:04:02 [rocm_segmented_attn_autotune_warmup.py:1168] ROCm "
+                "segmented attention autotune ready: tp_rank=0/8 local_tuned=1 tuned=8 "
+                "loaded=0 failed=0 elapsed=7.25s cache=/c",
+                {"duration_s": 7.25},
+            ),
+        ),
+    ),
+    note_rule(
+        "kernel_warmup_skipped",
+        ("Skipping ", "warmup failed", "kernel warmup (T="),
+        r"Skipping (?!defragmenter|prompt graph|FlashInfer autotune because it)[\w/+ -]{2,60}?(?:warmup|autotun\w{1,3})\b.{0,300}|"
+        r"Mamba2 SSD kernel warmup failed .{1,200}|wvSplitKrc workspace warmup failed|"
+        r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
+        "kernel_warmup",
+        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because no "
+        "compile units were requested.",
+        startup_only=True,
+    ),
+    note_rule(
+        "kernel_warmed",
+        (
+            "Warmed ",
+            "is JIT-compiled; first run",
+            "segmented attention tuning plan",
+            "segmented attention autotune: ",
+        ),
+        r"Warmed (?:up )?.{1,300}|FlashInfer GDN prefill (?:kernel )?is JIT-compiled.{1,200}|"
+        r"ROCm segmented attention (?:tuning plan|autotune): .{1,300}",
+        "kernel_warmup",
+        "INFO 09-16 20:03:58 [b12x_warmup.py:96] Warmed up 12 b12x MoE kernel "
+        "signature(s).",
+        startup_only=True,
+    ),
+    note_rule(
+        "autotune_cache",
+        ("autotune cache", "autotune table", "precompiled kernels are missing"),
+        r"(?:Using|No|FlashInfer|Installed) .{0,80}?autotune (?:cache|table).{0,300}|"
+        r"flashinfer metadata classifier unavailable.{1,200}|"
+        r"FlashInfer's precompiled kernels are missing.{1,500}",
+        "autotune",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache file: "
+        "/c/tuned.json",
+        startup_only=True,
+    ),
+    LineRule(
+        "runtime_compile",
+        "during inference: ",
+        r"(?P<what>[\w ]{1,40}?) during inference: (?P<rest>.{1,900})",
+        build=_runtime_compile,
+        samples=(
+            Sample(
+                "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
+                "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
+                "latency spike; consider extending warmup to cover this shape/config.",
+                {
+                    "what": "Triton kernel JIT compilation",
+                    "kernel": "_fwd_kernel",
+                    "detail": "BLOCK=64",
+                },
+            ),
+            Sample(
+                "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
+                "during inference: gemm. This causes a latency spike; consider extending "
+                "warmup to cover this shape/config.",
+                {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
+            ),
+        ),
+    ),
+    note_rule(
+        "runtime_jit",
+        "Kernel JIT",
+        r"Kernel JIT monitor activated.{0,100}",
+        "jit_monitor",
+        "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT monitor "
+        "activated; monitored JIT compilations during inference",
+    ),
+    note_rule(
+        "autotune_off",
+        "FlashInfer autotune because it is disabled",
+        r"Skipping FlashInfer autotune because it is disabled\.",
+        "autotune",
+        "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune because "
+        "it is disabled.",
+        outcome="off",
+        startup_only=True,
+    ),
+    LineRule(
+        "autotune_loaded",
+        "[Autotuner]: Loaded",
+        r"(?P<text>.{0,120}?\[Autotuner\]: Loaded (?P<loaded>\d{1,9}) configs from "
+        r"(?P<path>\S{1,300}))",
+        build=_tuned_before,
+        startup_only=True,
+        samples=(
+            Sample(
+                "(EngineCore pid=2) 2026-08-01 21:22:02,163 - INFO - autotuner.py:1899 - "
+                "flashinfer.jit: [Autotuner]: Loaded 84 configs from /c/a.json",
+                {"topic": "autotune", "values": {"loaded": 84}},
+            ),
+        ),
+    ),
+    LineRule(
+        "autotune_saved",
+        "[Autotuner]: Saved",
+        r"(?P<text>.{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
+        r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\))",
+        build=_tuned,
+        samples=(
+            Sample(
+                "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
+                "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
+                "from previous config)",
+                {
+                    "topic": "autotune",
+                    "values": {
+                        "new": 84,
+                        "previous": 0,
+                        "path": "/c/autotune_configs.json",
+                    },
+                },
+            ),
+        ),
+    ),
+)

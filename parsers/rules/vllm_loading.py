@@ -1,0 +1,312 @@
+"""Upstream vLLM: processes, plugins, downloading and loading of the model.
+
+Source: vLLM `v1/executor/`, `plugins/`, `model_executor/model_loader/`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import model_of, text_of
+from parsers.engine.signals import ModelNamed
+from parsers.rules.vllm_kernels import note_rule
+from warmup_insights.model.events import (
+    MemoryMeasured,
+    Note,
+    PhaseMarked,
+)
+from warmup_insights.units import GIB, MIB, gib
+
+_NUM = r"-?[\d.]{1,16}"
+SECONDS = r"(?P<duration_s>[\d.]{1,16})"
+
+
+def _load_started(match: re.Match[str]) -> list[Made]:
+    marked = PhaseMarked(name="load_model", edge="start")
+    named = match["model"]
+    return [marked, ModelNamed(model_of(named))] if named else [marked]
+
+
+def _load_stage(match: re.Match[str]) -> Made:
+    name = next(
+        (part for part in ("download", "init", "quantize", "partition") if match[part]),
+        "reload",
+    )
+    names = {
+        "init": "init_model", "reload": "reload_weights", "partition": "partition_model",
+    }  # fmt: skip
+    seconds = float(match["seconds"])
+    return PhaseMarked(name=names.get(name, name), edge="end", duration_s=seconds)
+
+
+def _weights_gb(match: re.Match[str]) -> Made:
+    seconds = match["seconds"]
+    scale = MIB if match["unit"] == "MiB" else GIB
+    return MemoryMeasured(
+        stage="weights",
+        delta_bytes=round(float(match["size"]) * scale),
+        duration_s=float(seconds) if seconds else None,
+    )
+
+
+def marked(name: str, edge: str) -> dict[str, str]:
+    """The fields of `PhaseMarked` that are the same in every line."""
+    return {"name": name, "edge": edge}
+
+
+def phase_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    line: str,
+) -> LineRule:
+    """A line without a figure at which a phase begins or ends."""
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed=marked(name, edge),
+        samples=(Sample(line, {"name": name, "edge": edge}),),
+    )  # fmt: skip
+
+
+def _weight_cache(match: re.Match[str]) -> Made:
+    """Whether the weights of a daemon were mapped, or why they were read from disk."""
+    values: dict[str, str] = {"outcome": "mapped"}
+    if match["mapped"] is None:
+        values = {
+            "outcome": "fell back",
+            "reason": text_of(match["reason"] or "failed"),
+        }
+    return Note(topic="weight_cache", text=text_of(match[0]), values=values)
+
+
+def _checkpoint(match: re.Match[str]) -> Made:
+    values = {
+        "size_bytes": gib(match["size"]),
+        "available_bytes": gib(match["ram"]),
+        "filesystem": text_of(match["filesystem"]),
+    }
+    return Note(topic="checkpoint", text=text_of(match["text"]), values=values)
+
+
+LOAD_RULES: tuple[LineRule, ...] = (
+    phase_rule(
+        "engine_processes",
+        "DP group leader",
+        r"DP group leader: node_rank=",
+        "start_workers",
+        "start",
+        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+        "leader: node_rank=0, node_rank_within_dp=0",
+    ),
+    phase_rule(
+        "plugins_loading",
+        "Available plugins for group",
+        r"Available plugins for group",
+        "import",
+        "start",
+        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+        "vllm.platform_plugins:",
+    ),
+    LineRule(
+        "load_started",
+        ("tarting to load model", "oading model from scratch", "Loading weights on "),
+        r"Starting to load model(?: (?P<model>\S{1,300}?)(?:\.\.\.|\s*$))?|"
+        r"Loading model from scratch|Loading weights on \w{1,20}",
+        build=_load_started,
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model "
+                "/m...",
+                {"name": "load_model", "edge": "start"},
+            ),
+            Sample(
+                "INFO 10-30 19:35:56 loader.py:284] Loading weights on hpu ...",
+                {"name": "load_model", "edge": "start"},
+            ),
+        ),
+    ),
+    LineRule(
+        "model_banner",
+        "  model   ",
+        r"[▀-▟\s]{0,60}  model   (?P<model>\S{1,300})\s*$",
+        build=lambda match: ModelNamed(model_of(match["model"])),
+        samples=(
+            Sample(
+                "(APIServer pid=2) INFO 08-01 18:02:54 [api_utils.py:339]   █▄█▀ █     █ "
+                "    █     █  model   a/b",
+                {"model": "a/b"},
+            ),
+        ),
+    ),
+    LineRule(
+        "load_stage_took",
+        (
+            "Time spent downloading weights",
+            "Initializing model took",
+            "Online quantization as part",
+            "Reloading and processing weights",
+            "Partition model took",
+        ),
+        r"(?:(?P<download>Time spent downloading weights for .{1,300}?: )|"
+        r"(?P<init>Initializing model took )|"
+        r"(?P<quantize>Online quantization as part of model loading took )|"
+        r"(?P<partition>Partition model took )|"
+        r"Reloading and processing weights took )(?P<seconds>[\d.]{1,16}) seconds",
+        build=_load_stage,
+        samples=(
+            Sample(
+                "INFO 08-03 21:42:53 [weight_utils.py:537] Time spent downloading "
+                "weights for a/b: 2389.490000 seconds",
+                {"name": "download", "edge": "end", "duration_s": 2389.49},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [base_loader.py:82] Initializing model took "
+                "1.250000 seconds",
+                {"name": "init_model", "duration_s": 1.25},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [base_loader.py:164] Online quantization as part of "
+                "model loading took 3.50 seconds",
+                {"name": "quantize", "duration_s": 3.5},
+            ),
+            Sample(
+                "INFO 09-16 21:42:53 [inplace.py:113] Reloading and processing weights "
+                "took 3.50 seconds",
+                {"name": "reload_weights", "duration_s": 3.5},
+            ),
+        ),
+    ),
+    LineRule(
+        "weights_loaded",
+        "oading weights took",
+        r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
+        PhaseMarked,
+        fixed=marked("load_weights", "end"),
+        samples=(
+            Sample(
+                "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
+                "seconds",
+                {"name": "load_weights", "duration_s": 4.12},
+            ),
+        ),
+    ),
+    LineRule(
+        "model_loaded",
+        ("oading model weights took", "odel loading took"),
+        r"(?:Loading model weights|Model loading) took (?P<size>-?[\d.]{1,16}) "
+        r"(?P<unit>GB|GiB|MiB)(?: memory)?(?: and (?P<seconds>[\d.]{1,16}) seconds)?\s*$",
+        build=_weights_gb,
+        samples=(
+            Sample(
+                "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
+                {"stage": "weights", "delta_bytes": round(7.51 * GIB)},
+            ),
+            Sample(
+                "(Worker_TP0 pid=1) INFO 07-16 19:59:51 [gpu_model_runner.py:5335] Model "
+                "loading took 54.82 GiB memory and 389.427126 seconds",
+                {"delta_bytes": round(54.82 * GIB), "duration_s": 389.427126},
+            ),
+        ),
+    ),
+    phase_rule(
+        "block_size_chosen",
+        "Setting kv cache block size",
+        r"Setting kv cache block size to \d",
+        "load_model",
+        "end",
+        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
+    ),
+    note_rule(
+        "memory_external_weights",
+        "Weights are held outside this process",
+        rf"Weights are held outside this process: of the (?P<usable_gib>{_NUM}) GiB "
+        rf"utilization budget, (?P<external_gib>{_NUM}) GiB is externally held and "
+        rf"(?P<own_gib>{_NUM}) GiB remains.{{0,100}}",
+        "memory",
+        "INFO 09-16 20:04:12 [utils.py:751] Weights are held outside this process: of "
+        "the 71.26 GiB utilization budget, 20.0 GiB is externally held and 51.26 GiB "
+        "remains for the engine's own allocations.",
+        values={
+            "usable_bytes": round(71.26 * GIB),
+            "external_bytes": 20 * GIB,
+            "own_bytes": round(51.26 * GIB),
+        },
+    ),
+    LineRule(
+        "checkpoint",
+        "Filesystem type for checkpoints",
+        r"(?P<text>Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
+        rf"Checkpoint size: (?P<size>{_NUM}) GiB\. Available RAM: (?P<ram>{_NUM}) GiB)",
+        build=_checkpoint,
+        samples=(
+            Sample(
+                "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
+                "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
+                "GiB.",
+                {
+                    "topic": "checkpoint",
+                    "values": {
+                        "size_bytes": round(361.06 * GIB),
+                        "available_bytes": 900 * GIB,
+                        "filesystem": "GPFS",
+                    },
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "weight_cache",
+        ("tensors from the weight cache daemon", "; falling back to disk loading"),
+        r"(?P<mapped>Mapped \d{1,9} tensors from the weight cache daemon).{0,100}|"
+        r"Weight cache (?:unusable \((?P<reason>.{1,500})\)|IPC loading failed); "
+        r"falling back to disk loading",
+        build=_weight_cache,
+        samples=(
+            Sample(
+                "INFO 10-16 20:04:12 [ipc_loader.py:208] Mapped 291 tensors from the "
+                "weight cache daemon (zero_copy mode)",
+                {"topic": "weight_cache", "values": {"outcome": "mapped"}},
+            ),
+            Sample(
+                "WARNING 10-16 20:04:12 [ipc_loader.py:139] Weight cache unusable "
+                "(WeightCacheKey mismatch on fields: ['checkpoint']); falling back to "
+                "disk loading",
+                {
+                    "topic": "weight_cache",
+                    "values": {
+                        "outcome": "fell back",
+                        "reason": "WeightCacheKey mismatch on fields: ['checkpoint']",
+                    },
+                },
+            ),
+        ),
+    ),
+    note_rule(
+        "page_cache",
+        (
+            "Prefetching checkpoint files",
+            "prefetch is disabled",
+            "Skipping auto-prefetch",
+            "EP weight filter",
+            "checkpoint page cache",
+            "safetensors shard(s)",
+            "safetensors_load_strategy",
+            "eight cache ",
+        ),
+        r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
+        r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
+        r"Released .{1,20} of checkpoint page cache .{1,200}|"
+        r"(?:mm-encoder-only: s|S)kipped \d{1,7}/\d{1,7} safetensors shard\(s\).{1,200}|"
+        r"safetensors_load_strategy='prefetch' .{1,300}|"
+        r"(?:===== |Cannot (?:query|watch) the |Cannot query |Failed to ask the |"
+        r"Waiting up to \S{1,20} for the )?[Ww]eight cache (?!unusable|IPC).{1,300}|"
+        r"Auto-prefetch is disabled .{1,300}|"
+        r"Network filesystem .{1,300}",
+        "checkpoint",
+        "INFO 07-16 19:53:31 [weight_utils.py:899] Auto-prefetch is disabled because the "
+        "filesystem (EXT4) is not a recognized network FS (NFS/Lustre).",
+    ),
+)

@@ -1,0 +1,232 @@
+"""Upstream vLLM: decisions, skipped stages and memory that belongs to no stage.
+
+Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py`,
+`v1/core/kv_cache_planning.py`, `v1/kv_offload/`, `v1/simple_kv_offload/`, `v1/hisparse/`,
+`multimodal/gpu_ipc_memory.py`, `utils/numa_utils.py`, `renderers/base.py`,
+`entrypoints/openai/speech_to_text.py`, `v1/worker/gpu_model_runner.py`.
+"""
+
+from __future__ import annotations
+
+from parsers.base import LineRule, Sample
+from parsers.rules.vllm_kernels import note_rule, stage_rule
+from warmup_insights.model.events import ConfigRecorded
+from warmup_insights.units import GIB, MIB
+
+_NUM = r"-?[\d.]{1,16}"
+_CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "cpu.py",
+           "tpu.py", "openvino.py", "model.py", "breakable_cudagraph.py",
+           "model_runner.py", "gpu_model_runner.py", "encoder_cudagraph.py",
+           "platform.py", "interface.py")  # fmt: skip
+"""Modules that decide about graphs: their wordings are many and change often."""
+
+NOTE_RULES: tuple[LineRule, ...] = (
+    note_rule(
+        "graphs_off",
+        (
+            "CUDA graph is not supported",
+            "CUDA graphs are not supported",
+            "Disabling CUDA Graphs",
+            "disabling cudagraph",
+            "isabling cudagraphs",
+            "Disabling cudagraph",
+            "reakable CUDA graph",
+            "BREAKABLE_CUDAGRAPH",
+            "No piecewise cudagraph",
+            "graph fallback to eager",
+            "No CUDA graphs will be",
+            "Skipping encoder and decoder CUDA graph",
+            "cudagraph sizes specified",
+            "Forcing DYNAMO_ONCE",
+            "Forcing CompilationMode",
+        ),
+        r"(?!.{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to |"
+        r"Enforce eager set|TORCH_COMPILE_DISABLE|Cudagraph (?:is|mode))"
+        r".{0,300}?(?:CUDA graphs? (?:is|are) not supported|Disabling CUDA Graphs|"
+        r"[Dd]isabling cudagraph|[Bb]reakable CUDA graph|BREAKABLE_CUDAGRAPH|"
+        r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
+        r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
+        r"Forcing (?:DYNAMO_ONCE|CompilationMode)).{0,300}",
+        "cuda_graphs",
+        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "
+        "ROCm yet, fallback to eager mode.",
+        files=_CONFIG,
+    ),
+    note_rule(
+        "graph_mode_estimate",
+        ("MiB first-capture", "encoder CUDA graph memory: "),
+        rf"Estimated (?P<mode>\w{{1,40}}) CUDA graph memory: (?P<first_mib>{_NUM}) MiB "
+        rf"first-capture \+ \((?P<num_graphs>\d{{1,7}})-1\) . (?P<each_mib>{_NUM}) MiB|"
+        rf"Estimated encoder CUDA graph memory: (?P<all_mib>{_NUM}) MiB for "
+        r"(?P<count>\d{1,7}) graphs",
+        "cuda_graphs",
+        "DEBUG 09-16 20:04:12 [gpu_model_runner.py:6360] Estimated FULL CUDA graph "
+        "memory: 12.50 MiB first-capture + (35-1) × 1.25 MiB per-graph",
+        values={
+            "mode": "FULL",
+            "first_bytes": round(12.5 * MIB),
+            "num_graphs": 35,
+            "each_bytes": round(1.25 * MIB),
+        },
+    ),
+    LineRule(
+        "model_runner",
+        ("Using V2 Model Runner", "using the V1 model runner instead"),
+        r"Using (?P<version>V\d) Model Runner|.{0,200}?; using the (?P<instead>V\d) model "
+        r"runner instead",
+        build=lambda match: ConfigRecorded(
+            settings={"model_runner": match["version"] or match["instead"]}
+        ),
+        samples=(
+            Sample(
+                "(Worker pid=2) INFO 07-25 14:02:32 [gpu_worker.py:378] Using V2 Model "
+                "Runner",
+                {"settings": {"model_runner": "V2"}},
+            ),
+            Sample(
+                "WARNING 11-20 07:44:35 [vllm.py:577] Model Runner V2 requires Triton; "
+                "using the V1 model runner instead.",
+                {"settings": {"model_runner": "V1"}},
+            ),
+        ),
+    ),
+    note_rule(
+        "compile_decision",
+        (
+            "aot compilation",
+            "Start compiling function",
+            "reconstructed serializable fn",
+        ),
+        r"(?:\[[^\]\s]{1,60}\] )?(?:Cannot save aot compilation .{1,300}|"
+        r"Start compiling function .{1,200}|reconstructed serializable fn .{1,200})",
+        "compile",
+        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to path "
+        "/c/model, error: x",
+        startup_only=True,
+    ),
+    note_rule(
+        "kv_cache_share",
+        (
+            "padding layers, may waste",
+            "Multiplying the GPU KV cache size",
+            "page sizes cannot be unified",
+            "page alignment wastes",
+        ),
+        r"Add \d{1,5} padding layers, may waste .{1,100}|"
+        r"Multiplying the GPU KV cache size by .{1,200}|"
+        r"KV cache page sizes cannot be unified.{1,300}|"
+        r"Using block size \d{1,9} for hidden-state cache .{1,200}",
+        "kv_cache",
+        "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may waste "
+        "at most 6.25% KV cache memory",
+        startup_only=True,
+    ),
+    note_rule(
+        "kv_offload",
+        (
+            "SimpleCPUOffload",
+            "DiskBackend: path",
+            "Created mmap file",
+            "HiSparse HMA",
+            "CPU tensors...",
+            "RoutedExpertsManager CPU buffer",
+        ),
+        r"SimpleCPUOffload(?:Scheduler|Worker)\b.{0,20}?: .{1,300}|DiskBackend: path=.{1,300}|"
+        r"Created mmap file .{1,300}|HiSparse HMA: .{1,300}|Enabled experimental HiSparse HMA .{1,200}|"
+        r"Allocating \d{1,7} CPU tensors\.\.\.|RoutedExpertsManager CPU buffer: .{1,200}",
+        "kv_offload",
+        "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating 2048 "
+        "offload blocks (16.00 GB, mode=eager, backend=cpu)",
+        startup_only=True,
+    ),
+    note_rule(
+        "memory_set_aside",
+        (
+            "GPU IPC memory pool",
+            "decode workspace: ",
+            "Peak GPU memory after loading",
+            "worker requested memory: ",
+        ),
+        r"Initialized multimodal GPU IPC memory pool with (?P<pool_bytes>\d{1,18}) bytes .{1,200}|"
+        rf"[\w ]{{1,40}} decode workspace: (?P<workspace_gib>{_NUM}) GiB|"
+        rf"Peak GPU memory after loading weights: (?P<peak_gib>{_NUM}) GiB|"
+        rf"worker requested memory: (?P<requested_gib>{_NUM}) ?GiB",
+        "memory",
+        "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading weights: "
+        "15.25 GiB",
+        values={"peak_bytes": round(15.25 * GIB)},
+        startup_only=True,
+    ),
+    note_rule(
+        "memory_snapshot",
+        "worker init memory snapshot",
+        r"worker init memory snapshot: .{1,600}",
+        "memory",
+        "DEBUG 09-16 20:04:12 [gpu_worker.py:300] worker init memory snapshot: "
+        "torch_peak=0.0GiB, free_memory=78.5GiB",
+        startup_only=True,
+    ),
+    note_rule(
+        "numa_binding",
+        ("Binding worker subprocess", "Binding EngineCore subprocess"),
+        r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}",
+        "numa",
+        "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess (local_rank=1, "
+        "gpu_index=1) to CPUs 0-31 and NUMA node 0",
+        startup_only=True,
+    ),
+    note_rule(
+        "drafter_loading",
+        "oading drafter model",
+        r"Loading drafter model\.\.\.",
+        "load_model",
+        "INFO 07-16 19:53:31 [gpu_model_runner.py:4700] Loading drafter model...",
+        startup_only=True,
+    ),
+    note_rule(
+        "frontend_warmup",
+        (
+            "Warming up chat template",
+            "Warming up multi-modal",
+            "Warming up readonly",
+            "Warming up audio",
+            "Warming up multimodal input",
+            "warmup failed",
+            "Warming up ",
+        ),
+        r"Warming up (?:chat template|(?:readonly )?multi-modal|multimodal input|audio) "
+        r"[\w ]{1,60}\.\.\.|Warming up \d{1,7}/\d{1,7} for shape .{1,100}|"
+        r"(?:Chat template|(?:Readonly m|M)ulti-modal|Audio preprocessing|Input processor) "
+        r"warmup failed.{0,200}",
+        "frontend_warmup",
+        "WARNING 07-16 20:04:14 [base.py:380] Multi-modal warmup failed",
+        startup_only=True,
+    ),
+    stage_rule(
+        "frontend_warmup_took",
+        ("preprocessing warmup completed", "processor warmup completed"),
+        r"(?:Audio preprocessing|Input processor) warmup completed in "
+        r"(?P<duration_s>[\d.]{1,12})s",
+        "multimodal_warmup",
+        "end",
+        Sample(
+            "INFO 01-16 20:04:14 [speech_to_text.py:174] Audio preprocessing warmup "
+            "completed in 3.25s",
+            {"name": "multimodal_warmup", "edge": "end", "duration_s": 3.25},
+        ),
+    ),
+    note_rule(
+        "profiling_begins",
+        (
+            "Starting profile run",
+            "Start profiling run",
+            "encoder profiling for embedding",
+        ),
+        r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}|"
+        r"Skipping encoder profiling for embedding-only mode .{1,200}",
+        "profile_run",
+        "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
+        "multi-modal models.",
+        startup_only=True,
+    ),
+)

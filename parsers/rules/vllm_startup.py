@@ -1,0 +1,279 @@
+"""Upstream vLLM: arguments, processes, loading, compilation.
+
+Source: vLLM `entrypoints/`, `engine/llm_engine.py`, `v1/engine/core.py`,
+`model_executor/model_loader/`, `compilation/backends.py`, `compilation/monitor.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import LineRule, Made, Sample
+from parsers.engine.config_text import settings_of
+from parsers.engine.convert import model_of, text_of
+from parsers.engine.signals import RankNamed
+from warmup_insights.model.events import (
+    ConfigRecorded,
+    Note,
+    PhaseMarked,
+)
+
+
+def _namespace(match: re.Match[str]) -> list[Made]:
+    """All arguments with their defaults: what is unset or off is left out."""
+    settings = {
+        key: value
+        for key, value in settings_of(match["rest"]).items()
+        if value not in (None, False, "", "None") and value != []
+    }
+    return [
+        ConfigRecorded(settings=settings, model=_model(settings.get("model"))),
+        PhaseMarked(name="configure", edge="start"),
+    ]
+
+
+def _auto_fit(match: re.Match[str]) -> list[Made]:
+    fitted = match["fitted"] or match["whole"] or match["derived"]
+    return [
+        ConfigRecorded(settings={"max_model_len": int(fitted)}),
+        Note(topic="auto_fit", text=text_of(match[0])),
+    ]
+
+
+def _arguments(match: re.Match[str]) -> list[Made]:
+    settings = settings_of(match["rest"])
+    model = settings.get("model") or settings.get("model_tag")
+    return [
+        ConfigRecorded(settings=settings, model=_model(model)),
+        PhaseMarked(name="configure", edge="start"),
+    ]
+
+
+def _engine(match: re.Match[str]) -> list[Made]:
+    settings = settings_of(match["rest"])
+    if "max_seq_len" in settings:
+        settings["max_model_len"] = settings.pop("max_seq_len")
+    model, device = settings.get("model"), settings.get("device_config")
+    recorded = ConfigRecorded(
+        settings=settings,
+        version=match["version"],
+        model=_model(model),
+        device_kind=device if device in DEVICES else None,
+    )
+    return [recorded, PhaseMarked(name="start_engine", edge="start")]
+
+
+def _platform(match: re.Match[str]) -> Made:
+    name = match["built_in"] or match["plugin"]
+    if name not in DEVICES:
+        return None
+    # What the plugins and the platforms of the source tree are, on HPU.
+    own = "vllm-gaudi" if match["plugin"] else "vllm-fork"
+    return ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)
+
+
+def _banner(match: re.Match[str]) -> Made:
+    return ConfigRecorded(version=match["version"])
+
+
+def _rank(match: re.Match[str]) -> list[Made]:
+    if match["rank"] is None:
+        named = RankNamed(int(match["own"]), int(match["size"]))
+        return [
+            named,
+            PhaseMarked(name="distributed_init", edge="end"),
+            PhaseMarked(name="init_worker", edge="start"),
+        ]
+    return [
+        RankNamed(int(match["rank"]), int(match["world_size"])),
+        PhaseMarked(name="distributed_init", edge="start"),
+    ]
+
+
+def _setting(key: str, kind: type[int] | type[str] | type[bool]) -> object:
+    def build(match: re.Match[str]) -> Made:
+        text = match["value"]
+        return ConfigRecorded(settings={key: kind(text.replace(",", ""))})
+
+    return build
+
+
+DEVICES = ("hpu", "cuda", "rocm", "xpu", "cpu", "tpu")
+
+
+def _model(value: object) -> str | None:
+    """The name of a model; None for what is no text."""
+    return model_of(value) if isinstance(value, str) else None
+
+
+CONFIG_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "banner_version",
+        (" version ", "vLLM API server version"),
+        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
+        build=_banner,
+        starts=1,
+        samples=(
+            Sample(
+                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
+                "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
+                {"version": "0.23.1rc1.dev1201+gd08eebad1"},
+            ),
+        ),
+    ),
+    LineRule(
+        "arguments",
+        "non-default args: ",
+        r"non-default args: (?P<rest>\{.*)",
+        build=_arguments,
+        starts=2,
+        samples=(
+            Sample(
+                "(APIServer pid=1) INFO 07-16 19:52:39 [api_utils.py:273] non-default "
+                "args: {'model': 'a/b', 'max_model_len': 4096, 'api_key': 'x'}",
+                {
+                    "model": "a/b",
+                    "settings": {
+                        "model": "a/b",
+                        "max_model_len": 4096,
+                        "api_key": "***",
+                    },
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "arguments_namespace",
+        "args: Namespace(",
+        r"args: Namespace\((?P<rest>.*)",
+        build=_namespace,
+        starts=2,
+        samples=(
+            Sample(
+                "INFO 04-12 18:36:11 [api_server.py:1035] args: Namespace(port=8000, "
+                "api_key=None, model='a/b', gpu_memory_utilization=0.5)",
+                {
+                    "model": "a/b",
+                    "settings": {
+                        "port": 8000,
+                        "model": "a/b",
+                        "gpu_memory_utilization": 0.5,
+                    },
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "engine_config",
+        ("LLM engine (v", "LLM engine with config"),
+        r"Initializing an? (?:V[01] )?LLM engine(?: \(v(?P<version>[^\s)]{1,80})\))? with "
+        r"config: (?P<rest>.*)",
+        build=_engine,
+        starts=3,
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [core.py:116] Initializing a V1 LLM engine "
+                "(v0.26.0) with config: model='/m', max_seq_len=1024, device_config=hpu",
+                {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
+            ),
+            Sample(
+                "INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine with "
+                "config: model='a/b', max_seq_len=4096, tensor_parallel_size=1",
+                {"version": None, "model": "a/b"},
+            ),
+        ),
+    ),
+    LineRule(
+        "platform",
+        ("detected platform", "Platform plugin"),
+        r"(?:Automatically detected platform (?P<built_in>\w{1,20})\.|"
+        r"Platform plugin (?P<plugin>\w{1,20}) is activated)",
+        build=_platform,
+        samples=(
+            Sample(
+                "INFO 04-12 18:36:10 [__init__.py:239] Automatically detected platform "
+                "rocm.",
+                {"device_kind": "rocm"},
+            ),
+            Sample(
+                "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
+                {"device_kind": "hpu", "engine": "vllm-gaudi"},
+            ),
+        ),
+    ),
+    LineRule(
+        "max_model_len",
+        "Using max model len",
+        r"Using max model len (?P<value>[\d,]{1,16})",
+        build=_setting("max_model_len", int),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
+                {"settings": {"max_model_len": 1024}},
+            ),
+        ),
+    ),
+    LineRule(
+        "max_model_len_fitted",
+        "Auto-fit max_model_len: ",
+        r"Auto-fit max_model_len: (?:reduced from \d{1,12} to (?P<fitted>\d{1,12}) |"
+        r"full model context length (?P<whole>\d{1,12}) fits |"
+        r"attention-free model, using derived max_model_len=(?P<derived>\d{1,12})"
+        r").{0,200}",
+        build=_auto_fit,
+        samples=(
+            Sample(
+                "INFO 09-16 20:02:46 [kv_cache_planning.py:1404] Auto-fit max_model_len: "
+                "reduced from 262144 to 65536 to fit in available KV cache memory (8.72 "
+                "GiB GPU)",
+                {"settings": {"max_model_len": 65536}},
+            ),
+        ),
+    ),
+    LineRule(
+        "max_num_batched_tokens",
+        "Chunked prefill is enabled",
+        r"Chunked prefill is enabled with max_num_batched_tokens=(?P<value>\d{1,12})",
+        build=_setting("max_num_batched_tokens", int),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
+                "max_num_batched_tokens=1024.",
+                {"settings": {"max_num_batched_tokens": 1024}},
+            ),
+        ),
+    ),
+    LineRule(
+        "architecture",
+        "Resolved architecture",
+        r"Resolved architecture: (?P<value>[\w.-]{1,120})",
+        build=_setting("architecture", text_of),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: "
+                "LlamaForCausalLM",
+                {"settings": {"architecture": "LlamaForCausalLM"}},
+            ),
+        ),
+    ),
+    LineRule(
+        "world_size",
+        ("world_size=", "in world size"),
+        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) local_rank=|"
+        r"rank (?P<own>\d{1,6}) in world size (?P<size>\d{1,6}) is assigned as ",
+        build=_rank,
+        samples=(
+            Sample(
+                "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
+                "world_size=4 rank=1 local_rank=1 distributed_init_method=tcp://x "
+                "backend=nccl",
+                {"rank": 1, "world_size": 4},
+            ),
+            Sample(
+                "INFO 11-24 14:52:34 [parallel_state.py:1425] rank 2 in world size 4 is "
+                "assigned as DP rank 2, PP rank 0, PCP rank 0, TP rank 0, EP rank 2",
+                {"rank": 2, "world_size": 4},
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,155 @@
+"""Advice on compiled artefacts of earlier starts, from lines as vLLM prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import changed
+from tests.helpers import folded, read
+from warmup_insights.analysis.advice import RunFacts, advise
+
+HEAD = """\
+(APIServer pid=1) INFO 10-16 10:00:00 [api_utils.py:339] vLLM API server version 0.31.0
+(EngineCore pid=7) INFO 10-16 10:00:05 [core.py:112] Initializing a V1 LLM engine (v0.31.0) with config: model='o/m', dtype=torch.bfloat16
+"""
+AOT = """\
+(EngineCore pid=7) INFO 10-16 10:01:00 [decorators.py:326] Directly load AOT compilation from path /data/cache/vllm/torch_compile_cache/torch_aot_compile/9beb30bf69a4e921/rank_0_0/model
+"""
+GRAPH = """\
+(EngineCore pid=7) INFO 10-16 10:01:00 [backends.py:1094] Using cache directory: /data/cache/vllm/torch_compile_cache/ea2d23402a/rank_0_0/backbone for vLLM's torch.compile
+(EngineCore pid=7) INFO 10-16 10:01:02 [backends.py:290] Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 0.826 s
+"""
+COMPILED = GRAPH.replace(
+    "Directly load the compiled graph(s) for", "Compiling a graph for"
+).replace("from the cache, took 0.826 s", "takes 20.5 s")
+ERROR = "(EngineCore pid=7) ERROR 10-16 10:01:05 [core.py:1104] "
+FRAMES = {
+    "loader": (
+        '  File "/venv/lib/python3.12/site-packages/vllm/compilation/caching.py", line 217, '
+        "in optimized_call"
+    ),
+    "inductor": (
+        '  File "/data/cache/vllm/torch_compile_cache/ea2d23402a/rank_0_0/inductor_cache/'
+        'bx/cbxnsx.py", line 370, in call'
+    ),
+}
+
+
+def failing(
+    loaded: str, frame: str, message: str = "Expected tensors only, but got int"
+):
+    lines = [
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        '  File "/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 1095, in '
+        "run_engine_core",
+        frame,
+        f"AssertionError: {message}",
+    ]
+    text = HEAD + loaded + "".join(f"{ERROR}{line}\n" for line in lines if line)
+    runs, _ = read(text)
+    return folded(runs[0]).summary
+
+
+def poisoned(summary, history=()):
+    found = advise(RunFacts(summary, (), history))
+    return [finding for finding in found if finding.rule == "poisoned_cache"]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "frame", "folders"),
+    [
+        (
+            AOT,
+            FRAMES["loader"],
+            (
+                "/data/cache/vllm/torch_compile_cache/torch_aot_compile/9beb30bf69a4e921",
+            ),
+        ),
+        (
+            GRAPH,
+            FRAMES["inductor"],
+            ("/data/cache/vllm/torch_compile_cache/ea2d23402a",),
+        ),
+    ],
+)
+def test_an_error_in_a_loaded_artefact_names_the_directory_to_remove(
+    loaded, frame, folders
+):
+    summary = failing(loaded, frame)
+    (finding,) = poisoned(summary)
+    assert finding.severity == "medium"
+    assert "Expected tensors only" in finding.title
+    assert finding.suggestion == f"remove {folders[0]}"
+    assert finding.details == folders
+
+
+def test_the_same_failure_at_the_next_restart_is_more_severe():
+    first = failing(GRAPH, FRAMES["inductor"])
+    again = changed(first, run_id="bbb")
+    (finding,) = poisoned(again, [first])
+    assert finding.severity == "high"
+    assert finding.numbers["num_starts"] == 2
+    assert "as another start that loaded it" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("loaded", "frame", "message"),
+    [
+        (COMPILED, FRAMES["inductor"], "x"),
+        (GRAPH, "", "x"),
+        (GRAPH, FRAMES["inductor"], "CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+    ids=["nothing was loaded", "not in an artefact", "memory ran out"],
+)
+def test_another_failure_is_not_the_caches(loaded, frame, message):
+    assert not poisoned(failing(loaded, frame, message))
+
+
+def start(hash_: str, run_id: str, env: str | None = None, config: str = "bfloat16"):
+    key = (
+        f"(EngineCore pid=7) DEBUG 10-16 10:01:00 [compilation/backends.py:1080] "
+        f"torch.compile cache factors: env={env} cfg=c1 comp=p1 code=o1 dir=/d\n"
+    )
+    text = (
+        HEAD.replace("bfloat16", config)
+        + GRAPH.replace("ea2d23402a", hash_).splitlines(True)[0]
+        + (key if env else "")
+        + "(EngineCore pid=7) INFO 10-16 10:02:00 [backends.py:393] Compiling a graph for "
+        "compile range (1, 8192) takes 50.5 s\n"
+        "(EngineCore pid=7) INFO 10-16 10:02:00 [monitor.py:53] torch.compile took 58.05 s "
+        "in total\n"
+        "(EngineCore pid=7) INFO 10-16 10:02:30 [core.py:337] init engine (profile, create "
+        "kv cache, warmup model) took 90.00 s (compilation: 58.05 s)\n"
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+    )
+    runs, _ = read(text)
+    return changed(folded(runs[0]).summary, run_id=run_id)
+
+
+def missed(summary, history):
+    found = advise(RunFacts(summary, (), history))
+    (finding,) = [finding for finding in found if finding.rule == "compile_cache"]
+    return finding
+
+
+def test_another_key_with_equal_settings_is_the_reason_of_a_miss():
+    old, new = start("3fbdd5227b", "aaa", "e1"), start("978868eca3", "bbb", "e2")
+    finding = missed(new, [old])
+    assert "environment variables differ" in finding.details[0]
+    assert finding.setting == "VLLM_LOGGING_LEVEL"
+
+
+def test_another_key_with_other_settings_is_expected():
+    old = start("3fbdd5227b", "aaa", config="float16")
+    assert not missed(start("978868eca3", "bbb"), [old]).details
+
+
+def test_the_variable_of_a_pod_is_what_to_fix():
+    old, new = start("3fbdd5227b", "aaa", "e1"), start("978868eca3", "bbb", "e2")
+    name = "env.VLLM_NIXL_SIDE_CHANNEL_PORT"
+    old = changed(old, compile={"factors": {name: "5600"}})
+    new = changed(new, compile={"factors": {name: "5601"}})
+    finding = missed(new, [old])
+    assert finding.setting == "VLLM_NIXL_SIDE_CHANNEL_PORT"
+    assert "VLLM_NIXL_SIDE_CHANNEL_PORT (5600, 5601)" in finding.details[0]

@@ -1,0 +1,156 @@
+"""Errors whose text names their cause: which rule applies, and what is to be changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import facts_of
+from tests.analysis.room_cases import ended
+from warmup_insights.analysis.advice import advise
+from warmup_insights.analysis.advice.known_errors import KNOWN, known_error
+from warmup_insights.analysis.advice.rules_known import RULES
+
+NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
+TEXTS = [
+    ("ValueError: Total number of attention heads (28) must be divisible by tensor parallel "
+     "size (8).", "setting_refused", "--tensor-parallel-size 7", {"tensor_parallel_size": 7}),
+    ("ValueError: Total number of attention heads (40) must be divisible by tensor parallel "
+     "size (16).", "setting_refused", "--tensor-parallel-size 10",
+     {"tensor_parallel_size": 10}),
+    ("AssertionError: 151936 is not divisible by 7", "setting_refused",
+     "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
+    ("ValueError: User-specified max_model_len (40000) is greater than the derived "
+     "max_model_len (max_position_embeddings=32768 or model_max_length=None).",
+     "setting_refused", "--max-model-len 32768", {"max_model_len": 32768}),
+    ("ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (8192).",
+     "setting_refused", "--max-num-batched-tokens 8192", {"max_num_batched_tokens": 8192}),
+    ("ValueError: max_num_batched_tokens (64) must be greater than or equal to max_num_seqs "
+     "(256).", "setting_refused", "--max-num-seqs 64", {"max_num_seqs": 64}),
+    ("ValueError: Chunked MM input disabled but max_tokens_per_mm_item (4225) is larger than "
+     "max_num_batched_tokens (4096).", "setting_refused", "--max-num-batched-tokens 4225",
+     {"max_num_batched_tokens": 4225}),
+    ("ValueError: total_hbm_used_gb=731.21GiB exceeds total_hbm_limit_cap_gb=718.55GiB by "
+     "12.66GiB. Please consider increasing --gpu-memory-utilization from 0.90 to a larger "
+     "value.", "setting_refused", "--gpu-memory-utilization 0.916",
+     {"gpu_memory_utilization": 0.916}),
+    ("ValueError: LoRA rank 48 is greater than max_lora_rank 16.", "setting_refused",
+     "--max-lora-rank 64", {"max_lora_rank": 64}),
+    ("ValueError: World size (4) is larger than the number of available GPUs (2) in this "
+     "node.", "setting_refused", "--tensor-parallel-size 2", {"tensor_parallel_size": 2}),
+    ("vllm: error: unrecognized arguments: --foo", "setting_refused", "--foo", {}),
+    ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
+     "8.0.", "device_unsupported", "--dtype half", {"dtype": "half"}),
+    ("RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
+     "device_unsupported", "made for this device", {}),
+    ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072",
+     "device_unsupported", "backend", {}),
+    ("RuntimeError: Error 803: system has unsupported display driver / cuda driver "
+     "combination", "driver_mismatch", "newer driver", {}),
+    ("RuntimeError: Failed to infer device type", "device_unreachable", "--gpus all", {}),
+    ("ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
+     "device_unreachable", "--gpus all", {}),
+    ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
+     "device_unreachable", "hl-smi", {}),
+    ("JaxRuntimeError: ABORTED: Internal error when accessing libtpu multi-process lockfile.",
+     "device_unreachable", "/tmp/libtpu_lockfile", {}),
+    ("zmq.error.ZMQError: Address already in use (addr='tcp://1.2.3.4:5')", "port_in_use",
+     "ss -ltnp", {}),
+    ("RuntimeError: unable to open shared memory object </torch_123> in read-write mode",
+     "shared_memory", "--shm-size", {}),
+    ("PermissionError: [Errno 13] Permission denied: '/.cache'", "disk_full", "HF_HOME", {}),
+    ("RuntimeError: Cannot re-initialize CUDA in forked subprocess.", "host_limit", "spawn",
+     {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
+    ("huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error.", "model_access",
+     "the name as the hub has it", {}),
+    ("huggingface_hub.errors.GatedRepoError: 403 Client Error.", "model_access", "HF_TOKEN",
+     {}),
+    ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+     "model_access", "download it again", {}),
+    ("OSError: a/b does not appear to have a file named config.json", "model_access",
+     "a complete folder", {}),
+    ("ValueError: The checkpoint you are trying to load has model type `x` but Transformers "
+     "does not recognize this architecture.", "model_unsupported", "supported models", {}),
+    ("ValueError: set the option `trust_remote_code=True` to remove this error.",
+     "model_unsupported", "--trust-remote-code", {"trust_remote_code": True}),
+    (NCCL + "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+     "ranks_not_connected", "/dev/shm", {}),
+    (NCCL + "unhandled cuda error", "ranks_not_connected", "NCCL_DEBUG=INFO", {}),
+    (NCCL + "remote process exited or there was a network error", "ranks_not_connected",
+     "ended first", {}),
+    ("RuntimeError: hcclCommInitRank failed", "ranks_not_connected", "LOG_LEVEL_ALL=3", {}),
+    ("torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 "
+     "clients joined.", "ranks_not_connected", "VLLM_HOST_IP", {}),
+    ("ValueError: Cannot provide a placement group of placement_group_specs=[] within 1800 "
+     "seconds.", "ranks_not_connected", "ray status", {}),
+    ("RuntimeError: collective nonSFG is not supported during hpu graph capturing",
+     "ranks_not_connected", "PT_HPU_ENABLE_LAZY_COLLECTIVES=true",
+     {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'",
+     "missing_tool", "CUDA toolkit", {}),
+    ("RuntimeError: Could not find nvcc", "missing_tool", "CUDA toolkit", {}),
+    ("ModuleNotFoundError: No module named 'decord'", "missing_tool", "install decord", {}),
+    ("ImportError: libcudart.so.12: cannot open shared object file", "missing_tool",
+     "libcudart.so.12", {}),
+    ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
+     "status 1.", "build_failed", "gcc", {}),
+    ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
+     "build_failed", "LOG_LEVEL_ALL=3", {}),
+    ("AssertionError: Tried to load weights of size torch.Size([6144])to a parameter of size "
+     "torch.Size([18432])", "model_unsupported", "as new as the checkpoint", {}),
+    ("pydantic_core.ValidationError: 1 validation error for VllmConfig", "setting_refused",
+     "the setting of VllmConfig", {}),
+    ("AssertionError", "failure_unexplained", "read the traceback", {}),
+    ("RuntimeError: PassManager::run failed", "build_failed", "--enforce-eager",
+     {"enforce_eager": True}),
+    ("ImportError: /x/flash_attn_2_cuda.so: undefined symbol: _ZN3c10", "packages_mismatch",
+     "released together", {}),
+    ("ImportError: cannot import name 'A' from 'transformers'", "program_error",
+     "released together", {}),
+    ("RuntimeError: Worker process (PID=1) terminated with exit code -15.", "killed", "dmesg",
+     {}),
+    ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+     "proc(s): {}", "failure_unexplained", "ended from outside", {}),
+    ("TypeError: __init__() got an unexpected keyword argument 'trust_remote_code'",
+     "program_error", "released together", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "rule", "change", "changes"), TEXTS)
+def test_a_text_has_its_rule_and_its_change(message, rule, change, changes):
+    (finding,) = advise(facts_of(ended("error", message)))
+    assert finding.rule == rule
+    assert change in finding.suggestion
+    assert finding.changes == changes
+    assert finding.severity == "high"
+
+
+def test_every_rule_of_the_table_is_a_rule():
+    assert {known.rule for known in KNOWN} == {rule.name for rule in RULES}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: Total number of attention heads (0) must be divisible by tensor "
+        "parallel size (0).",
+        "AssertionError: 7 is not divisible by 1",
+        "ValueError: LoRA rank 4096 is greater than max_lora_rank 512.",
+        "ValueError: World size (2) is larger than the number of available GPUs (0)",
+        "ValueError: total_hbm_used_gb=1GiB exceeds total_hbm_limit_cap_gb=0GiB by 1GiB. "
+        "Please consider increasing --gpu-memory-utilization from 0.9 to a larger value.",
+    ],
+)  # fmt: skip
+def test_a_text_without_a_fitting_value_still_gets_a_way(message):
+    (finding,) = advise(facts_of(ended("error", message)))
+    assert finding.rule == "setting_refused"
+    assert finding.suggestion
+
+
+def test_a_text_of_any_length_is_searched_in_bounded_time():
+    for known in KNOWN:
+        assert known.match("NCCL (" * 100_000) is None or known.rule
+
+
+def test_what_no_row_names_has_none():
+    for text in ("", "no", "ValueError: no", "AssertionError", "Uncaught exception"):
+        assert known_error(text) is None

@@ -1,0 +1,135 @@
+"""The KV cache under other settings, from runs that do not state what graphs took."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.analysis.builders import planner_of, simulate
+from tests.helpers import REAL_LOGS
+from warmup_insights.analysis.plan.cache import CachePlanner, CacheSettings
+from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.summary import summarize
+from warmup_insights.errors import InputError
+from warmup_insights.ingest.log import LogEnd, read_log
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.model.events import (
+    ConfigRecorded,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    RunStarted,
+)
+from warmup_insights.model.figures import contradictory
+from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import GIB
+
+
+def cuda(*, total=80 * GIB, concurrency=10.0, **settings) -> RunSummary:
+    """A run on CUDA with 20 GiB of KV cache for 160,000 tokens at a utilisation of 0.5."""
+    events = [
+        RunStarted(device_kind="cuda"),
+        ConfigRecorded(
+            settings={
+                "max_model_len": 16_000, "kv_cache_dtype": "auto",
+                "dtype": "torch.bfloat16", **settings,
+            }
+        ),
+        MemoryBudgetSet(
+            total_bytes=total, gpu_memory_utilization=0.5, kv_cache_bytes=20 * GIB
+        ),
+        KVCacheAllocated(
+            num_blocks=10_000, num_tokens=160_000, max_concurrency=concurrency
+        ),
+    ]  # fmt: skip
+    return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
+
+
+def test_the_cache_of_cuda_grows_by_a_share_of_the_device():
+    plan = CachePlanner(cuda()).plan(CacheSettings(gpu_memory_utilization=0.75))
+    assert plan.kv_cache_bytes == 40 * GIB
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (20_000, 320_000)
+    assert (plan.max_concurrency, plan.outcome) == (20.0, "fits")
+    small = CachePlanner(cuda()).plan(CacheSettings(gpu_memory_utilization=0.26))
+    assert small.kv_cache_bytes == pytest.approx(0.8 * GIB)
+    assert small.outcome == "no_kv_cache"
+
+
+def test_the_settings_of_the_run_give_its_own_figures():
+    planner = CachePlanner(cuda())
+    plan = next(plan for plan in map(planner.plan, planner.grid()) if plan.is_own)
+    assert (plan.kv_cache_tokens, plan.max_concurrency) == (160_000, 10.0)
+
+
+def test_without_the_memory_of_the_device_another_utilisation_is_unknown():
+    planner = CachePlanner(cuda(total=None))
+    plan = planner.plan(CacheSettings(gpu_memory_utilization=0.75))
+    assert (plan.kv_cache_tokens, plan.outcome) == (None, None)
+    assert any("--device-memory" in note for note in plan.notes)
+    given = CachePlanner(cuda(total=None), device_bytes=80 * GIB)
+    plan = given.plan(CacheSettings(gpu_memory_utilization=0.75))
+    assert plan.kv_cache_tokens == 320_000
+
+
+def test_smaller_values_and_shorter_requests():
+    planner = CachePlanner(cuda())
+    plan = planner.plan(CacheSettings(kv_cache_dtype="fp8", max_model_len=8_000))
+    assert (plan.kv_cache_tokens, plan.max_concurrency) == (320_000, 40.0)
+    # Layers with a window: the run's own figure is not tokens by length.
+    windowed = CachePlanner(cuda(concurrency=14.0))
+    assert windowed.plan(CacheSettings(max_model_len=8_000)).max_concurrency is None
+    assert windowed.plan(CacheSettings(kv_cache_dtype="fp8")).max_concurrency == 28.0
+
+
+def test_a_fixed_cache_does_not_follow_utilisation():
+    planner = CachePlanner(cuda(num_gpu_blocks_override=10_000))
+    assert planner.grid() == [CacheSettings()]
+    plan = planner.plan(CacheSettings(gpu_memory_utilization=0.9))
+    assert plan.num_kv_blocks == 10_000
+    assert "num_gpu_blocks_override is set" in plan.notes[0]
+
+
+def test_on_hpu_it_gives_the_blocks_that_the_replay_gives():
+    planner = planner_of(simulate()[1])
+    cache = CachePlanner(planner.summary)
+    for use, reserve in [(0.8, 0.25), (0.5, 0.3), (0.95, 0.05)]:
+        replayed = planner.plan(
+            PlanSettings(gpu_memory_utilization=use, graph_reserved_mem=reserve)
+        )
+        plan = cache.plan(
+            CacheSettings(gpu_memory_utilization=use, graph_reserved_mem=reserve)
+        )
+        # The blocks of the run are whole ones; the rest of one grows with the cache.
+        growth = replayed.num_kv_blocks / planner.summary.memory.num_kv_blocks
+        assert plan.num_kv_blocks == pytest.approx(
+            replayed.num_kv_blocks, abs=1 + growth
+        )
+        assert plan.graphs_captured is None
+
+
+LOGS = sorted([*REAL_LOGS.glob("*.log"), *REAL_LOGS.glob("fresh/*.log")])
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_every_log_that_states_its_cache_can_be_planned(log):
+    parts = read_log(io.BytesIO(log.read_bytes()), log.name, Options(year=2026))
+    (end,) = (part for part in parts if isinstance(part, LogEnd))
+    for folded in end.runs.values():
+        check_plans(folded.summary)
+
+
+def check_plans(summary: RunSummary) -> None:
+    memory = summary.memory_or_none
+    try:
+        planner = CachePlanner(summary)
+    except InputError:
+        states = memory.kv_cache_tokens or memory.num_kv_blocks
+        assert not states or contradictory(summary)
+        return
+    own = planner.plan(CacheSettings())
+    assert own.kv_cache_tokens == memory.kv_cache_tokens
+    assert own.num_kv_blocks == memory.num_kv_blocks
+    assert own.max_concurrency == memory.max_concurrency
+    known = [planner.plan(each).kv_cache_tokens or 0 for each in planner.grid()]
+    assert [tokens for tokens in known if tokens] == sorted(t for t in known if t)

@@ -1,0 +1,136 @@
+"""`doctor`: every check of the machine, and that a wrong reading is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.cli.decisions import invoke
+from tests.devices.habana_stand_in import StandIn, install
+from warmup_insights.devices import checks
+from warmup_insights.devices.base import _asked_bytes
+from warmup_insights.devices.checks import NOT_APPLICABLE, OK, WRONG
+from warmup_insights.devices.hpu import HpuDevice
+from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
+from warmup_insights.errors import InputError
+
+
+def results(path):
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return {check["name"]: check["result"] for check in found["checks"]}
+
+
+def run(tmp_path, device):
+    path = tmp_path / "found.json"
+    done = invoke("doctor", "--device", device, "-o", path, "--db", tmp_path / "x.db")
+    return done, path
+
+
+def test_the_cpu_passes_every_check_that_means_something_there(tmp_path):
+    done, path = run(tmp_path, "cpu")
+    assert done.exit_code == 0, done.stdout
+    assert results(path) == {
+        "versions": OK, "hooks": NOT_APPLICABLE, "device": OK, "mode": NOT_APPLICABLE,
+        "memory reading": OK, "graph": OK, "clock": OK, "out of memory": OK,
+        "recorder": OK, "database folder": OK,
+    }  # fmt: skip
+    assert not list(tmp_path.glob("*.events.jsonl"))
+
+
+def test_a_simulated_device_states_that_nothing_is_measured(tmp_path):
+    done, path = run(tmp_path, "simulated:gaudi2")
+    assert done.exit_code == 0
+    assert results(path)["graph"] == NOT_APPLICABLE
+    assert "simulated: nothing is measured" in done.stdout
+
+
+def test_a_device_that_is_not_there_is_one_wrong_check(tmp_path):
+    done, path = run(tmp_path, "hpu")
+    assert done.exit_code == 1
+    assert results(path)["device"] == WRONG
+    assert results(path)["recorder"] == OK
+
+
+def test_secrets_are_masked_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_API_KEY", "very-hidden-word")
+    _, path = run(tmp_path, "simulated:gaudi2")
+    text = path.read_text(encoding="utf-8")
+    assert "VLLM_API_KEY" in text
+    assert "very-hidden-word" not in text
+
+
+def test_a_file_that_is_there_is_kept(tmp_path):
+    run(tmp_path, "simulated:gaudi2")
+    done, _ = run(tmp_path, "simulated:gaudi2")
+    assert done.exit_code != 0
+    assert isinstance(done.exception, InputError)
+    assert "exists; use --force" in str(done.exception)
+
+
+def test_a_reading_that_does_not_follow_is_wrong():
+    class Stuck(SimulatedDevice):
+        def allocate(self, num_bytes):
+            pass
+
+    found = checks.check_memory("memory", Stuck(PROFILES["gaudi2"]))
+    assert found.result == WRONG
+    assert found.values["grown_bytes"] == 0
+
+
+def test_a_clock_that_goes_back_is_wrong():
+    class Back(checks_cpu()):
+        def now(self):
+            self.reading = getattr(self, "reading", 0.0) - 1e-6
+            return self.reading
+
+    assert checks.check_clock("clock", Back()).result == WRONG
+
+
+def checks_cpu():
+    from warmup_insights.devices.cpu import CpuDevice
+
+    return CpuDevice
+
+
+@pytest.mark.parametrize("is_lazy", [True, False])
+def test_the_mode_of_the_bridge_is_named(monkeypatch, is_lazy):
+    install(monkeypatch, StandIn(is_lazy=is_lazy))
+    found = checks.check_mode("mode", HpuDevice())
+    assert (found.result, found.figure) == (OK, "lazy" if is_lazy else "compile")
+
+
+def test_a_capture_that_fails_is_ended(monkeypatch):
+    stand_in = StandIn(is_lazy=True)
+    install(monkeypatch, stand_in)
+
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        HpuDevice().capture(fail)
+    assert stand_in.calls[-1] == "capture_end"
+
+
+def test_a_child_that_the_device_ends_is_reported_with_its_last_line(monkeypatch):
+    text = "PT_DEVMEM Allocation failed for size::268435456 (256)MB\n"
+    done = subprocess.CompletedProcess([], -6, stdout="", stderr=text)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    found = checks.check_out_of_memory("hpu")
+    assert found.result == WRONG
+    assert "ended with -6" in found.figure
+    assert "268435456" in found.figure
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has", 20 << 30),
+        ("can't allocate memory: you tried to allocate 4096 bytes. Error 12", 4096),
+        ("PT_DEVMEM Allocation failed for size::268435456 (256)MB", 268435456),
+        ("something else", None),
+    ],
+)
+def test_what_was_asked_for_is_read_from_the_error(text, asked):
+    assert _asked_bytes(text) == asked

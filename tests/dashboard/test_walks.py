@@ -1,0 +1,140 @@
+"""Walks of a visitor in Chromium: from the demo, from a dropped log, by keyboard alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.decisions import invoke
+from tests.dashboard.browser import ROOT, serving, settle
+from warmup_insights.cli.demo import DOCUMENTED, RESERVES
+
+pytestmark = pytest.mark.browser
+PAGES = ["/", "/run?run=documented", "/run?run=documented&tab=Buckets",
+         "/run?run=no+reserve+left", "/compare?run=reserve+0.2&run=reserve+0.6", "/memory?q=reserve", "/buckets",
+         "/live"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo_server(tmp_path_factory, chromium):
+    """The demo, and the same reserves at another utilisation: eight configurations."""
+    database = tmp_path_factory.mktemp("walks") / "demo.db"
+    result = invoke("demo", "--no-run", "--no-dashboard", "--db", database)
+    assert result.exit_code == 0, result.output
+    for reserve in RESERVES:
+        made = invoke(
+            "run", *DOCUMENTED, "--gpu-memory-utilization", "0.6", "--graph-reserved-mem",
+            reserve, "--quiet", "--label", f"reserve {reserve} at 0.6", "--db", database,
+        )  # fmt: skip
+        assert made.exit_code == 0, made.output
+    with serving(database) as (address, _):
+        yield address
+
+
+def test_a_newcomer_finds_why_62_percent_were_captured(demo_server, visit):
+    """It stands on the first page that `demo` names."""
+    page = visit(demo_server).open("/run?run=documented")
+    page.get_by_text("62.5 %").first.wait_for()
+    reason = (
+        "9 of 72 buckets got no graph: all of them need 45.51 GiB (predicted), and "
+        "15.83 GiB are reserved."
+    )
+    page.get_by_text(reason).wait_for()
+
+
+def test_an_operator_gets_advice_after_one_click(tmp_path, visit):
+    log = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+    with serving(tmp_path / "new.db") as (address, _):
+        visitor = visit(address, viewport={"width": 1600, "height": 1200})
+        page = visitor.open("/")
+        page.locator('input[type="file"]').set_input_files(str(log))
+        page.get_by_role("link", name=re.compile("Open run")).click()
+        page.get_by_role("heading", name=re.compile("21 s of 59 s")).wait_for()
+        page.get_by_text("9 of 72 buckets got no graph", exact=False).wait_for()
+        assert page.get_by_text("VLLM_GRAPH_RESERVED_MEM=").first.is_visible()
+        visitor.close()
+
+
+def test_one_of_eight_configurations_is_named_with_its_reason(demo_server, visit):
+    page = visit(demo_server, viewport={"width": 1600, "height": 1000}).open(
+        "/memory?q=reserve"
+    )
+    page.get_by_text("Pick for").first.wait_for()
+    text = page.get_by_test_id("stMain").inner_text()
+    assert "gpu_memory_utilization=0.6, VLLM_GRAPH_RESERVED_MEM=0.3" in text
+    assert "no figure is more than 13 % off the best one" in text
+    assert text.count("gives up: ") == 2
+
+
+def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
+    page = visit(demo_server, viewport={"width": 1280, "height": 1000}).open("/")
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 32 + 32, box["y"] + 18 + 35)  # failed starts come first
+    page.get_by_text("Memory at the failure", exact=True).wait_for()
+    settle(page)
+    text = page.get_by_test_id("stMain").inner_text()
+    assert "Change VLLM_GRAPH_RESERVED_MEM=0.01" in text
+    assert "Effect 179.8 MiB of room" in text
+    assert "179.8 MiB short" in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_grave(demo_server, visit, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    visitor = visit(demo_server, color_scheme=scheme)
+    assert {path: found for path in PAGES if (found := grave(axe, visitor, path))} == {}
+
+
+def grave(axe, visitor, path: str) -> dict[str, list[str]]:
+    """What axe-core calls serious or critical; what it finds once only was being drawn."""
+    page = visitor.open(path)
+    for _ in range(3):
+        answer = axe.run(page, options={"resultTypes": ["violations"]}).response
+        found = {
+            broken["id"]: [node["html"][:200] for node in broken["nodes"]]
+            for broken in answer["violations"]
+            if broken["impact"] in ("serious", "critical")
+        }
+        if not found:
+            break
+        settle(page)
+    return found
+
+
+FOCUS = """() => {
+  const active = document.activeElement;
+  if (!active || active === document.body || active.dataset.reached) return null;
+  active.dataset.reached = '1';
+  const is_control = ['A', 'BUTTON', 'INPUT', 'TEXTAREA'].includes(active.tagName);
+  // The link to the main part is only there while it has the focus.
+  const is_shown = !is_control || active.innerText === 'Skip to main content'
+    || getComputedStyle(active).outlineStyle !== 'none';
+  return [active.tagName + ' ' + (active.getAttribute('aria-label') || active.innerText),
+          is_shown];
+}"""
+OUTLINED = "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+LEFT = """() => [...document.querySelectorAll('a[href], button, input, textarea')]
+  .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.disabled && e.tabIndex >= 0 && !e.dataset.reached)
+  .filter(e => !e.closest('.js-plotly-plot, [role="radiogroup"], [role="tablist"]'))
+  .map(e => e.tagName + ' ' + (e.getAttribute('aria-label') || e.innerText || e.type))"""
+
+
+@pytest.mark.parametrize("path", ["/", "/run?run=no+reserve+left", "/memory?q=reserve"])
+def test_every_control_is_reached_by_keyboard_and_shows_it(demo_server, visit, path):
+    page = visit(demo_server).open(path)
+    unseen, known = [], 0
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        focus = page.evaluate(FOCUS)
+        known = 0 if focus is not None else known + 1
+        if focus is not None and not focus[1]:
+            page.wait_for_timeout(300)  # it may have been drawn anew just now
+            if not page.evaluate(OUTLINED):
+                unseen.append(focus[0])
+        if known > 12:
+            break
+    assert unseen == []
+    assert page.evaluate(LEFT) == []

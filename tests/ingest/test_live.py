@@ -1,0 +1,90 @@
+"""States of a start-up while its log is being written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import warmup_insights as wi
+from tests.helpers import ROOT
+from warmup_insights.ingest.live import LiveStart, LiveState
+
+LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+STEP = "INFO 08-01 22:27:{:02} model_runner.py:1066] [Warmup][Prompt][{}/24] batch_size:2 seq_len:1024 free_mem:55.43 GiB"
+CORE = "(EngineCore pid=7) {} 10-16 10:00:{:02} "
+FAILED = [
+    "(APIServer pid=1) INFO 10-16 10:00:00 [api_utils.py:339] vLLM API server version 0.31.0",
+    CORE.format("INFO", 5)
+    + "[core.py:112] Initializing a V1 LLM engine (v0.31.0) with "
+    "config: model='o/m', dtype=torch.bfloat16",
+    CORE.format("ERROR", 9) + "[core.py:1104] EngineCore failed to start.",
+    CORE.format("ERROR", 9) + "[core.py:1104] Traceback (most recent call last):",
+    CORE.format("ERROR", 9)
+    + "[core.py:1104] ValueError: the head size is not supported",
+]
+
+
+def test_each_change_is_a_state():
+    states = list(wi.follow(LOG.read_text().splitlines(True)))
+    assert all(one != other for one, other in pairwise(states))
+    steps = [s for s in states if s.stage == "prompt warm-up" and s.index is not None]
+    assert steps[0].total == 24
+    assert [s.index for s in steps] == sorted({s.index for s in steps})
+    assert states[-1].elapsed_s == 59.0
+
+
+def test_the_rest_of_a_stage_is_taken_at_its_own_pace():
+    start = LiveStart()
+    start.feed(STEP.format(0, 1))
+    assert start.feed(STEP.format(2, 2)).left_s == 2.0 * 23
+    assert start.feed(STEP.format(3, 3)).left_s == 1.5 * 22
+    after = start.after_silence(31.0)
+    assert (after.index, after.silence_s) == (2, 31.0)
+
+
+def test_a_failure_is_given_when_it_is_printed_and_becomes_exact():
+    states = list(wi.follow(FAILED))
+    failed = [state for state in states if state.status == "failed"]
+    assert failed[0].failure == "EngineCore failed to start."
+    assert "the head size is not supported" in failed[-1].failure
+    assert states[0].status == "starting"
+    assert failed[-1].model == "o/m"
+
+
+def test_a_restart_is_another_run():
+    found = [state.run for state in wi.follow([*FAILED, *FAILED])]
+    assert sorted(set(found)) == [0, 1]
+
+
+def test_lines_that_are_no_start_give_no_state():
+    assert list(wi.follow(["hello", "world"])) == []
+
+
+def test_the_command_prints_a_line_for_each_change_and_stores_the_log(tmp_path):
+    command = [
+        sys.executable, "-m", "warmup_insights", "ingest", "-", "--follow",
+        "--json-lines", "--db", str(tmp_path / "runs.db"),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, input=LOG.read_bytes(), capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert set(rows[0]) == set(LiveState.__struct_fields__)
+    assert rows[-1]["stage"]
+    with wi.open(str(tmp_path / "runs.db")) as database:
+        (run,) = database.runs()
+        assert run.summary.source.name == "stdin"
+
+
+def test_json_lines_need_a_pipe(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "warmup_insights", "ingest", str(LOG), "--json-lines"],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "--json-lines goes with --follow and - alone" in done.stderr

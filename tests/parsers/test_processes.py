@@ -1,0 +1,192 @@
+"""Lines belong to the start of the process that printed them; wrappings change nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import ROOT, events, folded, of, read
+from warmup_insights.analysis.sentences import start_sentences
+from warmup_insights.model.events import (
+    Failure,
+    KVCacheAllocated,
+    ServingFailure,
+    ShutdownRequested,
+    SleepModeChanged,
+)
+from warmup_insights.units import GIB
+
+ARGS = "INFO 04-30 17:45:{:02d} [utils.py:233] non-default args: {{'model': '{}'}}\n"
+CORE = "(EngineCore pid={}) INFO 04-30 17:45:{:02d} "
+CONFIG = (
+    CORE
+    + "[core.py:109] Initializing a V1 LLM engine (v0.16.0) with config: model='{}', "
+    "tensor_parallel_size=1, device_config=cuda\n"
+)
+LOADED = CORE + "[gpu_model_runner.py:9] Model loading took {} GiB and 4.5 seconds\n"
+INIT = (
+    CORE + "[core.py:306] init engine (profile, create kv cache, warmup model) took "
+    "0.75 s\n"
+)
+FAILED = "(EngineCore pid={}) ERROR 04-30 17:45:{:02d} [core.py:1136] {}\n"
+
+
+def test_two_starts_that_print_in_turns_keep_their_lines():
+    text = (
+        ARGS.format(0, "a/one") + ARGS.format(1, "a/two")
+        + CONFIG.format(11, 2, "a/one") + CONFIG.format(22, 3, "a/two")
+        + LOADED.format(11, 9, "7.5") + LOADED.format(22, 12, "3.25")
+        + FAILED.format(22, 13, "EngineCore failed to start.")
+        + ARGS.format(20, "a/three") + CONFIG.format(33, 21, "a/three")
+        + LOADED.format(11, 22, "1.5")
+    )  # fmt: skip
+    runs, _ = read(text)
+    made = [folded(found).summary for found in runs.values()]
+    assert [summary.model for summary in made] == ["a/one", "a/two", "a/three"]
+    weights = [summary.memory_or_none.weights_bytes for summary in made]
+    assert weights == [round(9.0 * GIB), round(3.25 * GIB), None]
+    assert [summary.status for summary in made] == ["unknown", "failed", "unknown"]
+
+
+def test_in_a_container_all_processes_have_the_same_numbers_again():
+    start = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    again = ARGS.format(30, "a/one") + CONFIG.format(7, 31, "a/one")
+    runs, _ = read(start + again + LOADED.format(7, 40, "2.5"))
+    weights = [folded(r).summary.memory_or_none.weights_bytes for r in runs.values()]
+    assert weights == [None, round(2.5 * GIB)]
+
+
+def test_what_fails_while_the_engine_is_made_is_a_failed_start():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one") + INIT.format(7, 5)
+    text += FAILED.format(7, 6, "EngineCore failed to start.")
+    text += FAILED.format(7, 6, "TypeError: __init__() got an unexpected argument")
+    found = events(text)
+    assert (len(of(Failure, found)), of(ServingFailure, found)) == (1, [])
+    assert folded(found).summary.status == "failed"
+
+
+def test_a_signal_is_of_the_process_that_got_it():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    text += (
+        "*** SIGTERM received by PID 7 (TID 7) on cpu 3, from PID 9; stack trace: ***\n"
+    )
+    found = events(text)
+    assert len(of(ShutdownRequested, found)) == 1
+    assert start_sentences(folded(found).summary)[0].startswith("Stopped")
+
+
+def test_the_end_of_another_process_is_no_start():
+    ready = "(APIServer pid=1) INFO:     Application startup complete.\n"
+    head = "(APIServer pid=1) INFO 04-30 17:45:00 [x.py:3] vLLM API server version 0.16.0\n"
+    late = "(APIServer pid=900) INFO 04-30 17:46:00 [launcher.py:9] Shutting down FastAPI HTTP server.\n"
+    runs, _ = read(head + ready + late)
+    assert len(runs) == 1
+
+
+def test_a_hole_in_front_of_a_log_hides_nothing():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    runs, report = read(b"\0" * 3_000_000 + text.encode())
+    assert (len(runs), report.problems, report.lines) == (1, [], 2)
+
+
+def test_all_workers_get_the_smallest_cache():
+    size = "INFO 04-30 17:45:09 [kv_cache_utils.py:833] GPU KV cache size: {} tokens\n"
+    most = (
+        "INFO 04-30 17:45:09 [kv_cache_utils.py:837] Maximum concurrency for 4,096 tokens "
+        "per request: {}x\n"
+    )
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    for tokens, times in (("40,976", "10.00"), ("36,880", "9.00"), ("45,072", "11.00")):
+        text += size.format(tokens) + most.format(times)
+    found = events(text)
+    assert len(of(KVCacheAllocated, found)) == 6
+    memory = folded(found).summary.memory
+    assert (memory.kv_cache_tokens, memory.max_concurrency) == (36880, 9.0)
+
+
+def test_one_sleep_is_one_row():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    text += (
+        "INFO 04-30 17:45:20 [api_server.py:7] Starting vLLM server on http://0:8000\n"
+    )
+    head = CORE.format(7, 30)
+    text += head + (
+        "[cumem.py:215] CuMemAllocator: sleep freed 53.50 GiB memory in total, of which "
+        "15.25 GiB is backed up in CPU and the rest 38.25 GiB is discarded directly.\n"
+    )
+    text += head + (
+        "[gpu_worker.py:175] Sleep mode freed 53.25 GiB memory, 20.25 GiB memory is still "
+        "in use.\n"
+    )
+    text += head + "[abstract.py:331] It took 13.25 seconds to fall asleep.\n"
+    found = events(text)
+    assert len(of(SleepModeChanged, found)) == 3
+    (row,) = folded(found).summary.serving.sleeps
+    assert (row.duration_s, row.freed_bytes) == (13.25, round(53.25 * GIB))
+    assert (row.used_bytes, row.host_bytes) == (round(20.25 * GIB), round(15.25 * GIB))
+
+
+def test_a_stage_follows_from_the_traceback():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
+    for line in (
+        "EngineCore failed to start.",
+        '  File "/x/vllm/v1/worker/gpu_worker.py", line 5, in load_model',
+        '  File "/x/torch/storage.py", line 9, in __init__',
+        "ValueError: no shape",
+    ):
+        text += FAILED.format(7, 6, line)
+    (failure,) = of(Failure, events(text))
+    assert failure.phase == "load_model"
+
+
+def test_a_buffer_that_a_collector_got_late_keeps_the_times_of_the_engine():
+    line = "2026-04-30T15:45:{:02d}.{:06d}Z INFO 04-30 17:45:{:02d} {}\n"
+    text = line.format(
+        0, 120000, 0, "[utils.py:233] non-default args: {'model': 'a/b'}"
+    )
+    text += line.format(40, 1, 10, "[model.py:5] Using max model len 1024")
+    text += line.format(40, 3, 30, "[core.py:109] Initializing a V1 LLM engine (v0.16.0) "
+                        "with config: model='a/b'")  # fmt: skip
+    assert folded(events(text)).summary.time.wall_s == pytest.approx(29.88)
+
+
+SAMPLES = [
+    path
+    for folder in ("vllm", "vllm-gaudi", "vllm-fork")
+    for path in sorted((ROOT / "sample_logs" / folder).glob("*.log"))
+]
+WRAPPINGS = {
+    "carriage returns": lambda n, line: line + "\r",
+    "colours": lambda n, line: f"\x1b[36m{line}\x1b[0m",
+    "compose": lambda n, line: f"vllm-server-1  | {line}",
+    "pod": lambda n, line: f"[pod/vllm-0/server] {line}",
+    "journal": lambda n, line: f"Mar 02 09:00:01 host vllm[815]: {line}",
+    "chatter": lambda n, line: f"some other program, line {n}\n{line}",
+}
+_TIMED = ("time", "lines", "guessed", "source", "progress")
+
+
+def figures(text: str) -> list[dict]:
+    """The summaries without what the wrapping adds, which is times and line numbers."""
+    from tests.helpers import public
+
+    runs, _ = read(text)
+    made = [public(folded(found).summary) for found in runs.values()]
+    for summary in made:
+        for name in _TIMED:
+            summary.pop(name, None)
+    return [_without_lines(summary) for summary in made]
+
+
+def _without_lines(value):
+    if isinstance(value, dict):
+        dropped = ("line", "next_line", "time", "started_at", "ready_at", "evidence")
+        return {k: _without_lines(v) for k, v in value.items() if k not in dropped}
+    return [_without_lines(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_what_stands_around_lines_changes_no_figure(path, wrapping):
+    lines = path.read_text("utf-8").split("\n")[:-1]
+    wrapped = "\n".join(WRAPPINGS[wrapping](n, line) for n, line in enumerate(lines))
+    assert figures(wrapped + "\n") == figures("\n".join(lines) + "\n")

@@ -1,0 +1,142 @@
+"""One word for one thing, no things that act like people, one form of messages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted(
+    path
+    for package in ("warmup_insights", "parsers", "dashboard")
+    for path in (ROOT / package).rglob("*.py")
+)
+ACTING = (
+    "says", "said", "tells", "told", "hears", "heard", "speaks", "spoke", "spoken",
+    "knows", "asks", "asked", "talks", "listens", "believes", "thinks", "wants",
+    "remembers", "forgets", "remember", "forget", "nobody", "somebody", "whoever",
+    "silent",
+)  # fmt: skip
+"""Words for people, and for what only they do."""
+ERRORS = {
+    "WarmupInsightsError", "InputError", "SettingError", "StoreError", "StoreBusyError",
+    "DeviceError", "UnsteadyError", "NoRunError",
+}  # fmt: skip
+
+
+SHORT = {"stamp", "stamps", "collector", "asked", "forget", "wants", "knows"}
+"""Words that may be part of a name: short for those of the table, or of a method."""
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Every module of the product by its path."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in SOURCES
+    }
+
+
+def replaced() -> list[str]:
+    """The last column of the table of words."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = page.partition("| word | meaning | not |\n|---|---|---|\n")[2]
+    cells = [
+        row.strip("|").split("|")[2] for row in table.split("\n\n")[0].splitlines()
+    ]
+    return [word.strip() for cell in cells for word in cell.split(",") if word.strip()]
+
+
+def wrong_words(text: str) -> list[str]:
+    """What no first line of a docstring and no message may hold."""
+    text = re.sub(
+        r"`[^`]*`|(?:garbage|OpenTelemetry) collectors?", "", text, flags=re.IGNORECASE
+    )
+    words = "|".join(map(re.escape, (*ACTING, *replaced())))
+    return re.findall(rf"\b(?:{words})\b", text, re.IGNORECASE)
+
+
+def text_of(node: ast.expr) -> str | None:
+    """A string as it is written; what is filled in later is {}."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        parts = [getattr(part, "value", None) for part in node.values]
+        return "".join(part if isinstance(part, str) else "{}" for part in parts)
+    return None
+
+
+def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of every message of an error of this project."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            text = text_of(node.args[0]) if name in ERRORS else None
+            if text is not None:
+                yield node.lineno, text
+
+
+def faults_of_form(message: str) -> list[str]:
+    """How a message differs from: capital, no full stop, remedy after a semicolon."""
+    found = []
+    # A name, such as a setting or a file, stays as the user wrote it.
+    if re.match(r"[a-z]+(?![\w=/-])", message):
+        found.append("begins with a small letter")
+    if message.endswith("."):
+        found.append("ends with a full stop")
+    # One that is put together of other messages has the remedy of these.
+    if ";" not in message and re.sub(r"\{\}", "", message):
+        found.append("has no remedy after a semicolon")
+    return found
+
+
+def wrong_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Line, text and word of what is wrong in a module."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds):
+            line = getattr(node, "lineno", 1)
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            yield from ((line, first, word) for word in wrong_words(first))
+            name = re.sub(r"([A-Z])|_", r" \1", getattr(node, "name", ""))
+            words = (word.lower() for word in wrong_words(name))
+            yield from ((line, name, word) for word in words if word not in SHORT)
+    for line, text in messages(tree):
+        yield from ((line, text, word) for word in wrong_words(text))
+
+
+def test_docstrings_messages_and_names_have_plain_words(trees):
+    found = [(path, *row) for path, tree in trees.items() for row in wrong_in(tree)]
+    assert found == []
+
+
+def test_messages_have_one_form(trees):
+    found = [
+        (path, line, text, faults_of_form(text))
+        for path, tree in trees.items()
+        for line, text in messages(tree)
+    ]
+    assert [row for row in found if row[3]] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_pages_that_everybody_reads_have_plain_words(name):
+    page = (ROOT / name).read_text(encoding="utf-8").partition("## Words")[0]
+    prose = re.sub(r"```.*?```|^    .*?$", "", page, flags=re.DOTALL | re.MULTILINE)
+    found = [(line, wrong_words(line)) for line in prose.splitlines()]
+    assert [row for row in found if row[1]] == []
+
+
+def test_the_checks_find_what_they_are_for():
+    assert {"collector", "timestamp"} - set(replaced()) == {"timestamp"}
+    assert wrong_words("The log tells it, and a collector's stamp.") == [
+        "tells", "collector", "stamp",
+    ]  # fmt: skip
+    assert wrong_words("The garbage collector; `stamp` is a name.") == []
+    assert faults_of_form("{} cannot be read: {}; check the path") == []
+    assert faults_of_form("max_num_seqs={} is too small; use 1") == []
+    assert len(faults_of_form("cannot read {}.")) == 3

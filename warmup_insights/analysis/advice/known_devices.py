@@ -1,0 +1,128 @@
+"""Errors of devices and of their drivers: texts and what removes them."""
+
+from __future__ import annotations
+
+from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.known_texts import KnownError, rows
+
+_DTYPE_HALF = Way(
+    "--dtype half",
+    "a narrower range than bfloat16: check the quality",
+    {"dtype": "half"},
+)
+_EAGER = Way(
+    "--enforce-eager: no compilation and no graphs",
+    "slower decoding; to find out whether only compilation fails",
+    {"enforce_eager": True},
+)
+_OTHER_BUILD = Way(
+    "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
+    "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
+    "another image",
+)
+_NEWER_DRIVER = Way(
+    "a newer driver on the host",
+    "a restart of the host, or of what uses its devices",
+)
+_OLDER_IMAGE = Way("an image made for an older CUDA", "an older vLLM")
+_GIVE_DEVICES = Way(
+    "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
+    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit; check CUDA_VISIBLE_DEVICES",
+    "none",
+)
+
+ROWS: tuple[KnownError, ...] = (
+    *rows(
+        "device_unsupported",
+        (r"Bfloat16 is only supported on (?:GPUs|XPUs)",
+         "The device has no bfloat16",
+         (_DTYPE_HALF, Way("--dtype float32", "twice the memory, slower",
+                           {"dtype": "float32"}))),
+        (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
+         "This quantisation runs in float16 only",
+         (Way("--dtype half", "none: the weights are of 4 or 8 bits anyway",
+              {"dtype": "half"}),)),
+        (r"quantization method (\w{1,40}) is not supported for the current GPU",
+         "The device is too old for this quantisation",
+         (Way("another build of the model: AWQ, GPTQ or 16 bits instead of {1}",
+              "another checkpoint; check its quality and size"),
+          Way("a newer device", "the capability needed is in the message"))),
+        (r"fp8e4nv not supported in this architecture|float8\w{0,20} (?:is|are) not supported",
+         "The device has no kernels for this kind of 8 bits",
+         (Way("--kv-cache-dtype auto, and weights that are not FP8",
+              "twice the KV cache; another checkpoint"),
+          Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
+              {"kv_cache_dtype": "fp8_e5m2"}))),
+        (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
+         r"installation|Unsupported gpu architecture|PTX was compiled with an unsupported "
+         r"toolchain|ptxas fatal",
+         "The build has no kernels for this device",
+         (_OTHER_BUILD,)),
+        (r"FlashAttention (?:only )?(?:supports|requires) |Selected backend .{1,80} is not "
+         r"valid for this configuration|No valid attention backend",
+         "The attention backend does not run on this device or in this configuration",
+         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits"),
+          Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "
+              "message names them"))),
+        (r"out of resource: shared memory|OutOfResources",
+         "A Triton kernel needs more shared memory than the multiprocessor has",
+         (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",
+              "the memory of the device has no part in it"),
+          Way("--gpu-memory-utilization, higher or lower", "does not help: it is on-chip "
+              "memory"))),
+    ),
+    *rows(
+        "driver_mismatch",
+        (r"driver on your system is too old|driver version is insufficient|"
+         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|unsupported display driver|"
+         r"forward compatibility was attempted",
+         "The driver of the host is older than the CUDA of the image",
+         (_NEWER_DRIVER, _OLDER_IMAGE)),
+        (r"Driver/library version mismatch",
+         "The driver was replaced while its old module is still loaded",
+         (Way("restart the host, or unload and load the nvidia modules",
+              "everything on its devices ends"),)),
+        (r"system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY|Error 802",
+         "The fabric of the devices is not up",
+         (Way("start nvidia-fabricmanager of the driver's version on the host "
+              "(`systemctl status nvidia-fabricmanager`)", "none; devices with NVSwitch "
+              "need it"),)),
+    ),
+    *rows(
+        "device_unreachable",
+        (r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
+         r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
+         r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
+         "The process has no device",
+         (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
+                             "torch; print(torch.version.cuda)'`)", "another environment"))),
+        (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}Permission denied|"
+         r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
+         "The process may not open the device",
+         (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
+              "groups that own them (--group-add video, render)", "none"),)),
+        (r"invalid device ordinal",
+         "A rank asked for a device that is not there",
+         (Way("--tensor-parallel-size of at most the devices that are visible "
+              "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
+        (r"libtpu.{0,20}lockfile",
+         "The lock of the TPU belongs to another process, or to one that ended",
+         (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`); with "
+              "none left, remove /tmp/libtpu_lockfile", "none"),)),
+        (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
+         r"TPU is already in use",
+         "Another process holds the device, or it is in a bad state",
+         (Way("end the process that holds it (hl-smi, nvidia-smi, `fuser -v` of the device "
+              "files), then start again", "none"),
+          Way("a reset of the device by its tool, when no process is left", "everything on it "
+              "ends"))),
+        (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|"
+         r"device-side assert|hardware exception|HSA_STATUS_ERROR|\bXid\b",
+         "A kernel or the device failed, not its memory's size",
+         (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
+              "CUDA_LAUNCH_BLOCKING=1 names the kernel",
+              "slower; the line of the error is not the kernel's without it"),
+          _EAGER)),
+    ),
+)  # fmt: skip

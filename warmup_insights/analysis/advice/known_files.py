@@ -1,0 +1,250 @@
+"""Errors of the host, the image and the files of a model: texts and what removes them."""
+
+from __future__ import annotations
+
+from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.known_texts import KnownError, rows
+
+_MEMORY_OF_SHM = Way(
+    "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
+    "with medium: Memory mounted there",
+    "host memory, as far as it is used",
+)
+_HF_TOKEN = Way(
+    "HF_TOKEN of an account that was given access on the page of the model",
+    "a secret for the container: from a secret store, not on the command line",
+)
+_LOCAL_COPY = Way(
+    "a local folder with the weights as --model, and HF_HUB_OFFLINE=1", "disk"
+)
+_EAGER = Way(
+    "--enforce-eager: no compilation and no graphs",
+    "slower decoding; to find out whether only compilation fails",
+    {"enforce_eager": True},
+)
+_SAME_RELEASE = Way(
+    "versions that were released together: a fresh environment with one `pip install vllm`, "
+    "or the image of the release",
+    "another image",
+)
+_COMPILER = Way(
+    "a compiler and the headers of Python in the image (gcc, python3-dev), with CC set",
+    "a larger image",
+)
+_CUDA_TOOLKIT = Way(
+    "the CUDA toolkit of torch's version in the image, with CUDA_HOME and nvcc in PATH",
+    "some GB of image",
+)
+_WRITABLE = Way(
+    "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
+    "that this user may write",
+    "none",
+)
+_MORE_DISK = Way(
+    "room on the file system that is full (`df -h` and `df -i`), or HF_HOME, VLLM_CACHE_ROOT "
+    "and TMPDIR on a larger one",
+    "disk for the weights and the caches",
+)
+_MORE_HOST = Way(
+    "more host memory for the process (the limit of the container), smaller --swap-space and "
+    "--cpu-offload-gb, fewer engines at once",
+    "host memory",
+)
+
+ROWS: tuple[KnownError, ...] = (
+    *rows(
+        "port_in_use",
+        (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
+         "A port is taken",
+         (Way("end the process that has it (`ss -ltnp`): often an engine that still runs",
+              "none"),
+          Way("--port with another one (--master-port or VLLM_PORT, where ranks connect)",
+              "clients and probes must use it"))),
+    ),
+    *rows(
+        "shared_memory",
+        (r"shared memory object|/dev/shm|shm_open|Bus error|insufficient shared memory|"
+         r"shared memory \(shm\)",
+         "Shared memory (/dev/shm) is too small for the processes of the engine",
+         (_MEMORY_OF_SHM,)),
+    ),
+    *rows(
+        "disk_full",
+        (r"No space left on device|Errno 28\b|[Dd]isk quota exceeded|[Nn]ot enough (?:free )?"
+         r"(?:disk )?space",
+         "A file system is full",
+         (_MORE_DISK,)),
+        (r"Permission denied|Read-only file system|uid not found|Errno (?:13|30)\b",
+         "The process may not write where it wants to",
+         (_WRITABLE,)),
+        (r"Too many open files|Errno 24\b",
+         "The process has too many files open",
+         (Way("ulimit -n 65536, or the nofile limit of the container", "none"),)),
+    ),
+    *rows(
+        "host_limit",
+        (r"can't allocate memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
+         r"(?:^|[\s.])MemoryError\b|Too large swap space|cudaHostAlloc",
+         "The host has too little memory, not the device",
+         (_MORE_HOST,)),
+        (r"can't start new thread|pthread_create failed|Errno 11\b",
+         "The process may start no more threads",
+         (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1",
+              "none"),)),
+        (r"Cannot re-initialize CUDA in forked",
+         "The device was used before the engine started its processes",
+         (Way("VLLM_WORKER_MULTIPROC_METHOD=spawn", "each process imports anew",
+              {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
+          Way("no torch.cuda call before the engine is made", "a change of the program"))),
+        (r"finished its bootstrapping phase",
+         "A program starts the engine outside of its main part",
+         (Way("`if __name__ == \"__main__\":` around the code that makes the engine",
+              "a change of the program"),)),
+    ),
+    *rows(
+        "missing_tool",
+        (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
+         r"No such file.{0,60}nvcc",
+         "Something that the engine needs is missing",
+         (_CUDA_TOOLKIT,
+          Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles",
+              "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"[Ff]lash[Ii]nfer.{0,80}(?:not installed|not found)|No module named 'flashinfer",
+         "Something that the engine needs is missing",
+         (Way("flashinfer of the version that this vLLM names", "a larger image"),
+          Way("VLLM_USE_FLASHINFER_SAMPLER=0", "slower sampling",
+              {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"deep_?gemm",
+         "Something that the engine needs is missing",
+         (Way("DeepGEMM in the image", "a larger image"),
+          Way("VLLM_USE_DEEP_GEMM=0", "slower FP8 kernels", {"VLLM_USE_DEEP_GEMM": "0"}))),
+        (r"No module named '?([\w.-]{1,80})",
+         "A package is missing",
+         (Way("install {1} in the environment of the engine: the one whose python runs it",
+              "a larger image; its version must fit torch and the driver"),)),
+        (r"(lib[\w.+-]{1,60}\.so[\d.]{0,16}): cannot open shared object",
+         "A library is missing",
+         (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH; libcudart and "
+              "libcublas of another number mean a build for another CUDA", "a larger image"),
+          _SAME_RELEASE)),
+        (r"No such file or directory: '([^']{1,200})'|Errno 2\b",
+         "A file or program is not there",
+         (Way("{1} in the image, or mounted there: a path is one inside the container",
+              "none"),)),
+        (r"(\S{1,80}): (?:command )?not found|[Pp]lease install|is not installed|ROCM_HOME",
+         "Something that the engine needs is missing",
+         (Way("install what the message names, in the image or environment of the engine",
+              "a larger image; its version must fit that of torch and the driver"),)),
+    ),
+    *rows(
+        "model_access",
+        (r"[Gg]ated ?[Rr]epo|gated repo|403 Client Error|Access to model .{1,160} "
+         r"is restricted|awaiting a review",
+         "The model is behind a licence or a login",
+         (_HF_TOKEN, _LOCAL_COPY)),
+        (r"RepositoryNotFound|RevisionNotFound|404 Client Error|EntryNotFound|HFValidationError|"
+         r"Repo id must|Invalid repository ID|not a valid model identifier|"
+         r"is not a local folder",
+         "There is no such model or folder",
+         (Way("the name as the hub has it (owner/name), or a path that exists inside the "
+              "container: check the mount", "none"),
+          Way("HF_TOKEN, where the model is private", "a secret for the container"))),
+        (r"401 Client Error",
+         "The hub wants a login",
+         (_HF_TOKEN, _LOCAL_COPY)),
+        (r"429 Client Error|Too Many Requests",
+         "The hub refused because of too many requests",
+         (_HF_TOKEN, Way("HF_HOME on a volume that all starts share", "disk"))),
+        (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
+         r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
+         r"Network is unreachable|ConnectTimeout|SSLError|SSLCertVerification|"
+         r"Failed to establish a new connection",
+         "The hub cannot be reached, and the files are not here",
+         (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
+              "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
+        (r"does not appear to have a file named|Cannot find any model weights|"
+         r"No (?:safetensors|tokenizer file|config file found)|No such file or directory: "
+         r"'\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
+         "A file of the model is missing",
+         (Way("a complete folder: config.json, the tokenizer and all weights; for GGUF or "
+              "Mistral files --load-format, --config-format and --tokenizer that fit",
+              "another download"),)),
+        (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
+         r"incomplete metadata|failed finding central directory|unexpected EOF",
+         "A file of the weights is broken or not complete",
+         (Way("download it again: a file of some hundred bytes is a pointer of git-lfs, "
+              "another size than the hub's an interrupted download", "the download"),)),
+    ),
+    *rows(
+        "model_unsupported",
+        (r"trust_remote_code=True|--trust-remote-code|`trust_remote_code`|custom code which must be executed|"
+         r"execute the configuration file",
+         "The model brings its own code, which is not run unasked",
+         (Way("--trust-remote-code, with --revision of a commit whose code was read",
+              "code of the repository runs in the engine", {"trust_remote_code": True}),
+          Way("a newer vLLM or transformers that has the architecture", "another image"))),
+        (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
+         r"architectures? .{1,200}(?:not supported|failed to be inspected|no vLLM "
+         r"implementation)|has no vLLM implementation|Unsupported architecture|"
+         r"Unrecognized (?:model|configuration class)|GGUF model with architecture",
+         "This version does not know the architecture of the model",
+         (Way("a vLLM whose list of supported models has it, with the transformers it asks for",
+              "another image"),
+          Way("--model-impl transformers, where transformers knows it", "slower; not for all "
+              "architectures"))),
+        (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
+         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken",
+         "The tokenizer of the model cannot be loaded",
+         (Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
+              "installed; --tokenizer for another folder, --tokenizer-mode mistral for "
+              "Mistral files", "another image"),)),
+        (r"Quantization method specified in the model config|Unknown quantization|"
+         r"Cannot find the config file for \w{1,40}|not divisible by weight quantization",
+         "The quantisation asked for is not that of the checkpoint, or does not divide",
+         (Way("no --quantization: the engine reads it from the checkpoint", "none"),
+          Way("a smaller --tensor-parallel-size, where a size is not divisible",
+              "each device holds more of the weights"))),
+        (r"no module or parameter named|not initialized from checkpoint|size mismatch for|"
+         r"Attempted to load weight|Tried to load weights of size",
+         "The checkpoint and the engine disagree about the weights",
+         (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
+              "version was tested with", "another image or checkpoint"),)),
+    ),
+    *rows(
+        "build_failed",
+        (r"Graph compile failed",
+         "The graph compiler of the Gaudi software failed",
+         (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the graph "
+              "and why", "the log does not hold more than this"),
+          Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
+              "another image"))),
+        (r"C compiler|Python\.h|gcc.{0,60}(?:failed|non-zero|not found)|cannot find -l",
+         "Triton or torch could not build a kernel",
+         (_COMPILER, _EAGER)),
+        (r"[Nn]inja|Error (?:building|compiling) (?:extension|objects)|nvcc fatal|"
+         r"Error building",
+         "Kernels that are built at the first start did not build",
+         (Way("the lines of the compiler above the error: a missing header, too little memory "
+              "(MAX_JOBS=4) or a CUDA older than the device", "the log holds them only where "
+              "they were printed"),
+          Way("a package with kernels built already (flashinfer-jit-cache, an image of the "
+              "release)", "a larger image"))),
+        (r"InductorError|BackendCompilerFailed|CompilationError|PassManager::run failed|"
+         r"TritonMissing|torch\._dynamo|torch\._inductor",
+         "Compilation failed",
+         (_EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
+                      "versions of one release", "one cold start"))),
+        (r"stream is capturing|cudaErrorStreamCapture|during (?:cuda)?graph capture",
+         "A call is not allowed while a graph is captured",
+         (_EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",
+                      "attention runs outside of graphs"))),
+    ),
+    *rows(
+        "packages_mismatch",
+        (r"undefined symbol|GLIBC(?:XX)?_|version `\w{1,20}_[\d.]{1,12}' not found|"
+         r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
+         r"requires .{1,60}but .{1,60}(?:found|installed)",
+         "Packages were built for other versions of one another",
+         (_SAME_RELEASE,)),
+    ),
+)  # fmt: skip

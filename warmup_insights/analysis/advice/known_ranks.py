@@ -1,0 +1,87 @@
+"""Errors between ranks and nodes: texts and what removes them."""
+
+from __future__ import annotations
+
+from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.known_texts import KnownError, rows
+
+_MEMORY_OF_SHM = Way(
+    "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
+    "with medium: Memory mounted there",
+    "host memory, as far as it is used",
+)
+_HOST_INTERFACE = Way(
+    "VLLM_HOST_IP with the address of each node, NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME "
+    "with the interface that the nodes share, ports open between them",
+    "none; an address that the others cannot reach is the usual cause",
+)
+_NCCL_LOG = Way(
+    "NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET: the last lines before the error name "
+    "the call that failed",
+    "the log does not hold more than this",
+)
+
+ROWS: tuple[KnownError, ...] = (
+    *rows(
+        "ranks_not_connected",
+        (r"placement group|placement_group|Current node has no GPU|enough resources|"
+         r"number of required \w{1,10} exceeds",
+         "Ray has no place for all ranks",
+         (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
+              "pipeline parallel size at most the GPUs of the cluster", "none"),
+          Way("end what holds them: an earlier engine keeps its placement group until its "
+              "driver ends", "that engine"))),
+        (r"RayActorError|ActorDiedError|ActorUnavailable|RayTaskError|owner died|NodeDied",
+         "A Ray worker died, and its own log holds why",
+         (Way("read the worker's .err file in /tmp/ray/session_latest/logs of that node; its host "
+              "memory (Ray kills at 95 %)", "the log does not hold the cause"),)),
+        (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
+         r"Connection (?:refused|reset)|hostname of the client socket|"
+         r"[Uu]nable to resolve|No route to host|TCPStore",
+         "The ranks did not find one another",
+         (_HOST_INTERFACE,)),
+        (r"(?:[Ww]atchdog|ollective).{0,200}[Tt]imed? ?out|Timeout\(ms\)",
+         "A collective call waited for a rank that did not come",
+         (Way("the log of every rank: the one that is behind, or that failed first, is the "
+              "cause", "the log does not hold it unless all ranks are in it"), _NCCL_LOG)),
+        (r"peer access|cudaIpc|custom_all_reduce",
+         "The devices cannot read one another's memory",
+         (Way("--disable-custom-all-reduce", "slower small all-reduces",
+              {"disable_custom_all_reduce": True}),
+          Way("NCCL_P2P_DISABLE=1", "slower between the devices",
+              {"NCCL_P2P_DISABLE": "1"}))),
+        (r"nonSFG is not supported during hpu graph capturing",
+         "Collectives are not allowed in HPU graphs without lazy collectives",
+         (Way("PT_HPU_ENABLE_LAZY_COLLECTIVES=true", "none: tensor parallel graphs need it",
+              {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"}),)),
+        (r"Duplicate GPU detected",
+         "Two ranks were given one device",
+         (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
+              "--tensor-parallel-size of at most as many", "none"),)),
+        (r"ncclRemoteError|remote process (?:exited|has terminated)",
+         "Another rank ended first",
+         (Way("the log of the rank that ended first: its error is the cause",
+              "the log does not hold it unless all ranks are in it"),)),
+        (r"HCCL|hccl[A-Z]\w{0,40}|hcl\w{0,20}",
+         "The library between the Gaudi devices failed",
+         (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the last lines before the error name the "
+              "call that failed; hl-smi for links that are down",
+              "the log does not hold more than this"),
+          Way("HCCL_SOCKET_IFNAME with the interface that the nodes share, where there are "
+              "several", "none"), _MEMORY_OF_SHM)),
+        (r"unhandled system error|ncclSystemError",
+         "A system call failed in the library between the devices",
+         (_MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE)),
+        (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",
+         "The library between the devices failed",
+         (_NCCL_LOG, _MEMORY_OF_SHM,
+          Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",
+              "slower; shows which path fails"))),
+        (r"Timed out waiting for engine|[Rr]eady_timeout|READY_TIMEOUT|initial message",
+         "The engine was not ready in the time that the server waits",
+         (Way("VLLM_ENGINE_READY_TIMEOUT_S with more than the start takes (600 is the default)",
+              "a start that hangs is found later"),
+          Way("the log of the engine's process: where it was busy", "the log does not hold "
+              "it unless it is in it"))),
+    ),
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""Settings that an engine refused, and the value that its message names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.known_texts import KnownError, rows
+
+MAX_UTILIZATION = 0.95
+
+
+def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
+    heads, ranks = int(match[1]), int(match[2])
+    fitting = [n for n in range(1, ranks) if heads % n == 0] if heads else []
+    if not fitting:
+        return
+    most = fitting[-1]
+    yield Way(
+        f"--tensor-parallel-size {most}",
+        f"{heads:,} divide among {', '.join(map(str, fitting[-8:]))} ranks; each "
+        "device holds more of the weights then",
+        {"tensor_parallel_size": most},
+    )
+    if ranks % most == 0:
+        yield Way(
+            f"--tensor-parallel-size {most} --pipeline-parallel-size {ranks // most}",
+            "the same number of devices; the stages run one after the other",
+            {"tensor_parallel_size": most, "pipeline_parallel_size": ranks // most},
+        )
+
+
+def _shorter_model(match: re.Match[str]) -> Iterable[Way]:
+    length = math.floor(float(match[1]))
+    yield Way(
+        f"--max-model-len {length}",
+        f"requests of more than {length:,} tokens are refused",
+        {"max_model_len": length},
+    )
+    yield Way(
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, or a scaling of the positions that the model card "
+        "gives (--hf-overrides)",
+        "wrong answers, or invalid memory accesses, beyond the length the model was made for",
+    )
+
+
+def _larger_step(match: re.Match[str]) -> Iterable[Way]:
+    tokens, length = int(match[1]), int(match[2])
+    yield Way(
+        f"--max-num-batched-tokens {length}",
+        "more memory for activations; or leave chunked prefill on, which needs no such step",
+        {"max_num_batched_tokens": length},
+    )
+    yield Way(
+        f"--max-model-len {tokens}",
+        f"requests of more than {tokens:,} tokens are refused",
+        {"max_model_len": tokens},
+    )
+
+
+def _fewer_requests(match: re.Match[str]) -> Iterable[Way]:
+    tokens, requests = int(match[1]), int(match[2])
+    yield Way(
+        f"--max-num-seqs {tokens}", "no more requests at once", {"max_num_seqs": tokens}
+    )
+    yield Way(
+        f"--max-num-batched-tokens {requests}", "more memory for activations",
+        {"max_num_batched_tokens": requests},
+    )  # fmt: skip
+
+
+def _whole_item(match: re.Match[str]) -> Iterable[Way]:
+    item = int(match[1])
+    yield Way(
+        f"--max-num-batched-tokens {item}",
+        "more memory for activations, and larger shapes to compile",
+        {"max_num_batched_tokens": item},
+    )
+    yield Way(
+        "smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
+        "(--limit-mm-per-prompt)",
+        "detail; requests with such input are refused",
+    )
+
+
+def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
+    used, limit, share = (float(text) for text in match.groups())
+    needed = math.ceil(1000 * share * used / limit) / 1000 if limit else 1.0
+    if needed <= MAX_UTILIZATION:
+        yield Way(
+            f"--gpu-memory-utilization {needed:g}", "less margin",
+            {"gpu_memory_utilization": needed},
+        )  # fmt: skip
+    yield Way(
+        "weights of fewer bits, or more devices",
+        "accuracy and another checkpoint, or devices",
+    )
+    if needed > MAX_UTILIZATION:
+        yield Way(
+            f"--gpu-memory-utilization alone would have to be {needed:g}",
+            f"does not help: {MAX_UTILIZATION:g} is the most; the weights are loaded "
+            "whatever it is",
+        )
+
+
+def _larger_rank(match: re.Match[str]) -> Iterable[Way]:
+    rank = int(match[1])
+    allowed = [n for n in (8, 16, 32, 64, 128, 256, 320, 512) if n >= rank]
+    if allowed:
+        yield Way(
+            f"--max-lora-rank {allowed[0]}", "memory for each adapter that may be loaded",
+            {"max_lora_rank": allowed[0]},
+        )  # fmt: skip
+
+
+def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
+    asked, there = int(match[1]), int(match[2])
+    if there:
+        yield Way(
+            f"--tensor-parallel-size {there}",
+            "each device holds more of the weights and of the KV cache",
+            {"tensor_parallel_size": there},
+        )
+    yield Way(
+        f"{asked} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+        "resource limit of the pod)",
+        f"it has {there} now",
+    )
+    yield Way(
+        "--distributed-executor-backend ray, with the devices of several nodes",
+        "a Ray cluster; every node needs the same image and the weights",
+    )
+
+
+ROWS: tuple[KnownError, ...] = (
+    KnownError(
+        "setting_refused",
+        r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
+        "The attention heads do not divide among the ranks",
+        _fewer_ranks,
+    ),
+    KnownError(
+        "setting_refused",
+        r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
+        "--max-model-len is beyond what the model was made for",
+        _shorter_model,
+    ),
+    KnownError(
+        "setting_refused",
+        r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
+        "A step takes fewer tokens than the longest prompt",
+        _larger_step,
+    ),
+    KnownError(
+        "setting_refused",
+        r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
+        r"\((\d{1,9})\)",
+        "A step takes fewer tokens than requests may run",
+        _fewer_requests,
+    ),
+    KnownError(
+        "setting_refused",
+        r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
+        "A step takes fewer tokens than one image or video",
+        _whole_item,
+    ),
+    KnownError(
+        "setting_refused",
+        r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
+        r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
+        "The weights take more than the utilisation allows",
+        _higher_limit,
+    ),
+    KnownError(
+        "setting_refused",
+        r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
+        "An adapter has a higher rank than was allowed",
+        _larger_rank,
+    ),
+    KnownError(
+        "setting_refused",
+        r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
+        "There are fewer devices than ranks",
+        _visible_ranks,
+    ),
+    KnownError(
+        "setting_refused",
+        r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
+        "A size of the model does not divide among the ranks",
+        _fewer_ranks,
+    ),
+    *rows(
+        "setting_refused",
+        (r"unrecognized arguments?: (\S{1,80})",
+         "This version does not know an argument",
+         (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
+              "none"),)),
+        (r"validation errors? for (\w{0,40}Config)",
+         "The engine refused its configuration",
+         (Way("the lines below this one name the setting of {1} and what it must be",
+              "the first line of the error does not hold it"),)),
+        (r"error: argument (\S{1,80})",
+         "An argument has a value that this version refuses",
+         (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""A text of an error, the rule that it belongs to, and the ways out: one row of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from warmup_insights.analysis.advice.finding import Way
+
+MAX_TEXT = 2000
+AS_STATED = Way("a value as the message asks for it", "none")
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """A text, the rule that it belongs to, what it means, and the ways out.
+
+    Suggestions and changes may refer to groups of the pattern as `{1}`; where values must
+    be computed from them, `ways` is a function of the match.
+    """
+
+    rule: str
+    pattern: str
+    title: str
+    ways: tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
+
+    def match(self, message: str) -> re.Match[str] | None:
+        """Where the text of an error has this one."""
+        return re.search(self.pattern, message[:MAX_TEXT])
+
+    def filled(self, match: re.Match[str]) -> list[Way]:
+        """The ways out, with what the error states."""
+        if callable(self.ways):
+            return list(self.ways(match)) or [AS_STATED]
+        own = (match[0], *match.groups(""))
+        return [
+            Way(
+                way.suggestion.format(*own),
+                way.price,
+                {n: v.format(*own) if isinstance(v, str) else v
+                 for n, v in way.changes.items()},
+            )
+            for way in self.ways
+        ]  # fmt: skip
+
+
+def rows(rule: str, *rows: tuple[str, str, Sequence[Way]]) -> tuple[KnownError, ...]:
+    """Rows of one rule: text, what it means, and the ways out."""
+    return tuple(
+        KnownError(rule, text, title, tuple(ways)) for text, title, ways in rows
+    )

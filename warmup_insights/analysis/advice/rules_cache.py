@@ -1,0 +1,117 @@
+"""Advice on compiled artefacts of earlier starts: one that fails, one that is not found."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from warmup_insights.analysis.advice.cause import explained, poisoned_by
+from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule, Way
+from warmup_insights.analysis.advice.history import is_same_model
+from warmup_insights.analysis.advice.ways import finding_of
+from warmup_insights.analysis.compare.cache_key import KeyChange, key_change
+from warmup_insights.analysis.compare.comparison import compare_settings
+from warmup_insights.model.summary import RunSummary
+
+_DIRECTORY = re.compile(
+    r"\S{0,400}?/(?:torch_aot_compile|torch_compile_cache)/[0-9a-f]{6,64}(?=/|$)"
+)
+
+
+def poisoned_cache(facts: RunFacts) -> Iterator[Finding]:
+    """An artefact that was loaded from a cache failed: each restart loads it again."""
+    found = explained(facts, "poisoned_cache")
+    if found is None:
+        return
+    folders = cache_folders(facts.summary)
+    where = " and ".join(folders) or "the compile cache (VLLM_CACHE_ROOT)"
+    again = [
+        other
+        for other in facts.history
+        if poisoned_by(other) and set(cache_folders(other)) & set(folders)
+    ]
+    times = f", as {len(again)} other starts that loaded it" if len(again) > 1 else ""
+    times = ", as another start that loaded it" if len(again) == 1 else times
+    message = " ".join(found.message.split())[:160].rstrip(".")
+    finding = finding_of(
+        "poisoned_cache",
+        f"The start failed in what it had loaded from the compile cache{times}{found.where}: "
+        f"{message}.",
+        {"num_starts": 1 + len(again), **({"line": found.line} if found.line else {})},
+        [
+            Way(
+                f"remove {where}",
+                "the next start compiles anew, and saves what it compiled",
+            )
+        ],
+        "every restart loads the same files and fails in the same place until they are gone",
+        tuple(folders),
+    )
+    yield dataclasses.replace(finding, severity="high" if again else "medium")
+
+
+def cache_folders(summary: RunSummary) -> list[str]:
+    """The directories of the artefacts that a failure leads through, or that were loaded."""
+    compiled = summary.compile
+    loaded = [p.detail for p in compiled.parts if p.what == "aot"] if compiled else []
+    paths = [
+        summary.failure.artifact if summary.failure else None,
+        *loaded,
+        compiled.directory if compiled else None,
+    ]
+    found = [match[0] for path in paths if path and (match := _DIRECTORY.match(path))]
+    return list(dict.fromkeys(found))[:2]
+
+
+def other_key(facts: RunFacts) -> KeyChange | None:
+    """How the key of the cache differs from that of the latest run with equal settings."""
+    known = [
+        other
+        for other in facts.history
+        if is_same_model(facts.summary, other) and other.compile and other.compile.hash
+    ]
+    latest = max(known, key=lambda run: run.time.started or 0.0, default=None)
+    change = key_change(latest, facts.summary) if latest is not None else None
+    if latest is None or change is None or not all(change.hashes):
+        return None
+    differing, _ = compare_settings([latest, facts.summary])
+    names = {row.name for row in differing if not _is_of_start(row.name)}
+    return change if names <= {factor.variable for factor in change.factors} else None
+
+
+def _is_of_start(name: str) -> bool:
+    return name == "kind of start" or name.endswith(" cache")
+
+
+def key_advice(change: KeyChange) -> tuple[str, str]:
+    """Setting and change for a key that differs although the settings are equal."""
+    factor = next((f for f in change.factors if f.is_of_a_pod), None)
+    if factor is None:
+        return (
+            "VLLM_LOGGING_LEVEL",
+            "compare cache_key_factors.json of both directories; or VLLM_LOGGING_LEVEL=DEBUG "
+            "for one start of each",
+        )
+    name = factor.variable or factor.name
+    return (
+        name,
+        f"the same {name} in every start, or a release of vLLM that leaves it out of the key",
+    )
+
+
+FAILURE_RULES = (
+    Rule(
+        "poisoned_cache",
+        "a compiled function was loaded from a cache, and the error was raised in it",
+        "the failure with its traceback, lines of the caches",
+        poisoned_cache,
+        margin="silent where nothing was loaded, and where memory ran out; `high` when another "
+        "start failed in the same directory",
+        source="vLLM `compilation/decorators.py`, `compilation/caching.py`; torch "
+        "`_inductor/standalone_compile.py`",
+        example="`AssertionError: Expected tensors only` in a loaded function, for 16 hours "
+        "at every restart",
+    ),
+)

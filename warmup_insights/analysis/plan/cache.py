@@ -1,0 +1,274 @@
+"""The KV cache under other settings, where what graphs cost is unknown or does not change.
+
+HPU: the cache gets what was free after profiling, times utilisation, less the reserve for
+graphs (vllm-gaudi `hpu_worker.py determine_available_memory`), so it scales with both.
+Other devices: it gets a share of the whole device less what everything else takes, which
+does not depend on that share (vLLM `gpu_worker.py determine_available_memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from warmup_insights.errors import InputError
+from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.summary import SCHEMA, RunSummary
+
+UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
+NEAR = 0.01
+"""Two figures that differ by less are equal but for rounding."""
+_BYTES = {
+    "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1,
+    "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
+}  # fmt: skip
+KV_CACHE_DTYPES = tuple(_BYTES)
+_NEEDED = frozenset(
+    {"kv_cache_bytes", "kv_cache_tokens", "num_kv_blocks", "gpu_memory_utilization",
+     "graph_reserved_bytes", "free_bytes", "total_bytes", "usable_bytes"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSettings:
+    """What to plan for; None means as in the run."""
+
+    gpu_memory_utilization: float | None = None
+    graph_reserved_mem: float | None = None
+    max_model_len: int | None = None
+    kv_cache_dtype: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachePlan:
+    """A prediction of the KV cache; None is unknown.
+
+    `outcome` is `fits`, `no_kv_cache` (a request of full length does not fit),
+    `out_of_memory` (more than was free when the worker started) or None.
+    """
+
+    settings: dict[str, Any]
+    is_own: bool
+    """Whether these are the settings of the run."""
+    kv_cache_bytes: int | None
+    num_kv_blocks: int | None
+    kv_cache_tokens: int | None
+    max_concurrency: float | None
+    graphs_captured: float | None
+    graph_memory_bytes: float | None
+    warmup_s: float | None
+    outcome: str | None
+    notes: tuple[str, ...]
+    rule: str = "memory only"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what `--json` prints."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+class CachePlanner:
+    """Plans the KV cache from one run.
+
+    `device_bytes` is the memory of the device where the run does not state it.
+
+    Raises:
+        InputError: the run does not state what its KV cache holds, or its evidence
+            contradicts itself.
+    """
+
+    def __init__(self, summary: RunSummary, device_bytes: int | None = None) -> None:
+        self.summary = summary
+        memory = self._memory = summary.memory_or_none
+        if memory.kv_cache_tokens is None and memory.num_kv_blocks is None:
+            raise InputError(
+                "This run states neither tokens nor blocks of its KV cache, so nothing "
+                "can be planned; plan from a run that got as far as allocating it"
+            )
+        wrong = contradictory(summary) & _NEEDED
+        if wrong:
+            raise InputError(
+                f"The evidence for {', '.join(sorted(wrong))} contradicts itself, so "
+                "nothing can be planned from this run; `warmup-insights show` has both "
+                "sides"
+            )
+        self.is_hpu = summary.device.kind in ("hpu", "simulated")
+        own = memory.gpu_memory_utilization
+        self.utilization = _first(own, summary.setting("gpu_memory_utilization"))
+        self.reserve = memory.graph_reserved_fraction
+        length = summary.setting("max_model_len", "max_seq_len")
+        self.length = None if length is None else int(length)
+        total = memory.total_bytes or device_bytes
+        if total is None and memory.usable_bytes and self.utilization:
+            total = round(memory.usable_bytes / self.utilization)
+        self._total = total
+
+    def grid(self) -> list[CacheSettings]:
+        """The settings of the run, and other utilisations where they matter."""
+        if self.utilization is None or self._fixed() is not None:
+            return [CacheSettings()]
+        shares = sorted({*UTILIZATIONS, self.utilization})
+        return [CacheSettings(gpu_memory_utilization=share) for share in shares]
+
+    def plan(self, settings: CacheSettings) -> CachePlan:
+        """What the settings would give."""
+        chosen = self._chosen(settings)
+        is_own = chosen == self._chosen(CacheSettings())
+        share = self._share(chosen)
+        memory = self._memory
+        width = self._width(settings)
+        part = None if share is None or width is None else share / width
+        tokens = _times(memory.kv_cache_tokens, part)
+        blocks = _times(memory.num_kv_blocks, part)
+        size = self._tokens_of_a_block()
+        if size is not None and tokens is not None and part != 1:
+            tokens = blocks * size if blocks is not None else tokens - tokens % size
+        length = chosen["max_model_len"]
+        return CachePlan(
+            settings=chosen, is_own=is_own,
+            kv_cache_bytes=_times(memory.kv_cache_bytes, share),
+            num_kv_blocks=blocks, kv_cache_tokens=tokens,
+            max_concurrency=self._concurrency(part, length),
+            graphs_captured=self._as_in_the_run("graphs_captured", is_own),
+            graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", is_own),
+            warmup_s=self._as_in_the_run("warmup_s", is_own),
+            outcome=self._outcome(chosen, tokens, length),
+            notes=tuple(self._notes(settings)),
+        )  # fmt: skip
+
+    def _tokens_of_a_block(self) -> int | None:
+        memory = self._memory
+        tokens, blocks = memory.kv_cache_tokens, memory.num_kv_blocks
+        if tokens and blocks and tokens % blocks == 0:
+            return tokens // blocks
+        size = memory.block_size
+        return size if blocks is None and size and not (tokens or 0) % size else None
+
+    def _as_in_the_run(self, figure: str, is_own: bool) -> float | None:
+        """A figure of graphs: only on HPU does it depend on what is planned."""
+        if self.is_hpu and not is_own:
+            return None
+        return BY_NAME[figure].trusted(self.summary)
+
+    def _chosen(self, settings: CacheSettings) -> dict[str, Any]:
+        chosen = {
+            "gpu_memory_utilization": _first(
+                settings.gpu_memory_utilization, self.utilization
+            ),
+            "max_model_len": _first(settings.max_model_len, self.length),
+            "kv_cache_dtype": _first(
+                settings.kv_cache_dtype, self.summary.config.get("kv_cache_dtype")
+            ),
+        }
+        if self.is_hpu:
+            chosen["VLLM_GRAPH_RESERVED_MEM"] = _first(
+                settings.graph_reserved_mem, self.reserve
+            )
+        return chosen
+
+    def _fixed(self) -> str | None:
+        """The setting that gives the size of the cache, whatever the utilisation is."""
+        for name in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
+            if self.summary.setting(name) is not None:
+                return name
+        return None
+
+    def _share(self, chosen: dict[str, Any]) -> float | None:
+        """Bytes of the cache, as a share of those that the run gave it."""
+        use: float | None = chosen["gpu_memory_utilization"]
+        own = self.utilization
+        if self._fixed() is not None:
+            return 1.0
+        if self.is_hpu:
+            before: float | None = self.reserve
+            reserve: float | None = chosen["VLLM_GRAPH_RESERVED_MEM"]
+            kept = 1.0 if reserve == before else None
+            if reserve is not None and before is not None and before < 1:
+                kept = (1 - reserve) / (1 - before)
+            grown = 1.0 if use == own else use / own if use and own else None
+            return None if kept is None or grown is None else kept * grown
+        if use == own:
+            return 1.0
+        size = self._memory.kv_cache_bytes
+        if not size or size < 0 or own is None or not use or self._total is None:
+            return None
+        if self.summary.device.kind == "cpu":
+            return None
+        grown = 1 + (use - own) * self._total / size
+        return max(0.0, float(grown))
+
+    def _width(self, settings: CacheSettings) -> float | None:
+        """Bytes of a token in the cache, as a share of those in the run."""
+        if settings.kv_cache_dtype is None:
+            return 1.0
+        own = str(self.summary.config.get("kv_cache_dtype") or "auto")
+        if own == "auto":
+            own = str(self.summary.config.get("dtype") or "").removeprefix("torch.")
+        if own == settings.kv_cache_dtype:
+            return 1.0
+        new, old = _BYTES.get(settings.kv_cache_dtype), _BYTES.get(own)
+        return None if new is None or old is None else new / old
+
+    def _concurrency(self, part: float | None, length: int | None) -> float | None:
+        """Requests of the full length that fit at once.
+
+        Layers with a window hold less of a long request: for another length it is known
+        only where the run's own figure is that of full attention.
+        """
+        own, memory = self._memory.max_concurrency, self._memory
+        if part is None:
+            return None
+        if length == self.length and own is not None:
+            return own * part
+        tokens = memory.kv_cache_tokens
+        if not length or tokens is None or not self.length:
+            return None
+        plain = tokens / self.length
+        if own is not None and abs(own - plain) > NEAR * plain:
+            return None
+        return tokens * part / length
+
+    def _outcome(
+        self, chosen: dict[str, Any], tokens: int | None, length: int | None
+    ) -> str | None:
+        use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
+        is_share = not self.is_hpu and self._fixed() is None
+        if is_share and self._total and free and use and use * self._total > free:
+            return "out_of_memory"
+        if tokens is None or length is None:
+            return None
+        return "fits" if tokens >= length else "no_kv_cache"
+
+    def _notes(self, settings: CacheSettings) -> Iterator[str]:
+        fixed = self._fixed()
+        if fixed is not None:
+            yield f"{fixed} is set: utilisation does not change the KV cache."
+        elif self.utilization is None:
+            yield "The run does not state gpu_memory_utilization: others are unknown."
+        elif not self.is_hpu and self._total is None:
+            yield (
+                "The run does not state the memory of its device: other utilisations are "
+                "unknown; --device-memory gives it."
+            )
+        if self.is_hpu:
+            yield (
+                "This run does not state what its graphs take: graphs and warm-up of other "
+                "settings are unknown."
+            )
+        else:
+            yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
+        if settings.kv_cache_dtype is not None:
+            yield (
+                "Tokens follow from the bytes of a value; scales that a kernel stores "
+                "beside them are not counted."
+            )
+        if self.summary.synthetic:
+            yield "The run was simulated: its figures were never measured."
+
+
+def _times(value: int | None, share: float | None) -> int | None:
+    return None if value is None or share is None else int(value * share + 1e-6)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,307 @@
+"""The captures of a plan, and how long its warm-up takes.
+
+Captures follow the engine's rule, with predicted costs instead of graphs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
+
+SPREAD = 2.0
+"""Standard deviations that the range of a time covers on each side."""
+RUN_TO_RUN = 0.1
+"""Share by which starts of the same settings differ, taken as the least range."""
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """One graph of the plan: what it takes and how that is known (see `Estimate`).
+
+    `bucket` is the shape that is captured, `declared` the bucket whose step does it.
+    """
+
+    phase: str
+    bucket: Bucket
+    declared: Bucket
+    memory_bytes: int
+    source: str
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """The graphs of one phase. Under the uncapped rule there is no budget."""
+
+    generated: int
+    captured: int
+    capture_percent: float | None
+    graph_budget_bytes: int | None
+    graph_used_bytes: int
+    captured_buckets: tuple[Bucket, ...]
+    skipped_buckets: tuple[Bucket, ...]
+    cost_error_percent: float | None
+    worst_cost_error_percent: float | None
+
+
+class _NothingLeft(Exception):
+    """A capture needs more than is free."""
+
+
+class GraphReplay:
+    """The captures of one plan, in their order.
+
+    A graph is made of each shape that runs, once: buckets may run in another shape than
+    declared, and several in one.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, PhaseCosts],
+        evidence: Evidence,
+        shapes: Mapping[tuple[str, Bucket], Bucket],
+    ) -> None:
+        self._costs = costs
+        self._evidence = evidence
+        self._shapes = shapes
+        self._skipped: dict[str, tuple[Bucket, ...]] = {}
+        self._budgets: dict[str, int] = {}
+        self.order: list[PlannedGraph] = []
+        self.budget_bytes: int | None = None
+        self.is_out_of_memory = False
+
+    def capture_within(
+        self,
+        lists: Mapping[str, list[Bucket]],
+        budget: GraphBudget,
+        strategies: tuple[str, str],
+    ) -> None:
+        """The capped rule: as the engine does it, with predicted costs.
+
+        The engine's own estimate is low where the first graph of a phase is large, so
+        even within a budget a capture can need more than is free.
+        """
+        free = budget.free_bytes
+
+        def capture(candidate: Candidate) -> int:
+            nonlocal free
+            graph = self._graph(candidate.phase, candidate.bucket)
+            if graph.memory_bytes > free:
+                raise _NothingLeft
+            free -= graph.memory_bytes
+            self.order.append(graph)
+            return graph.memory_bytes
+
+        self.budget_bytes = int(budget.total_bytes)
+        self._budgets = {
+            "prompt": int(budget.prompt_bytes),
+            "decode": int(budget.decode_bytes),
+        }
+        try:
+            outcome = capture_graphs(
+                lists.get("prompt", []),
+                lists.get("decode", []),
+                budget,
+                capture,
+                prompt_strategy=strategies[0],
+                decode_strategy=strategies[1],
+            )
+        except _NothingLeft:
+            self.is_out_of_memory = True
+            self._skipped = {phase: self._missing(phase, lists) for phase in lists}
+            return
+        for captures in outcome:
+            skipped = tuple(item.bucket for item in captures.skipped)
+            self._skipped[captures.phase] = skipped
+
+    def capture_everything(self, lists: Mapping[str, list[Bucket]], free: int) -> None:
+        """The uncapped rule: every bucket, the largest first, until nothing is free.
+
+        Source: `warmup_model` and `warmup_graphs` of vllm-gaudi, `hpu_model_runner.py`.
+        """
+        graphs: dict[tuple[str, Bucket], PlannedGraph] = {}
+        for phase in PHASES:
+            for bucket in reversed(lists.get(phase, [])):
+                graph = self._graph(phase, bucket)
+                if self._evidence.gets_graph(phase, graph.bucket):
+                    graphs.setdefault((phase, graph.bucket), graph)
+        for graph in graphs.values():
+            if graph.memory_bytes > free:
+                self.is_out_of_memory = True
+                break
+            free -= graph.memory_bytes
+            self.order.append(graph)
+        self._skipped = {phase: self._missing(phase, lists) for phase in lists}
+
+    def phases(self, lists: Mapping[str, list[Bucket]]) -> dict[str, PhasePlan]:
+        """Both phases, as far as they have buckets."""
+        return {phase: self._phase(phase, lists[phase]) for phase in lists}
+
+    def _phase(self, phase: str, buckets: list[Bucket]) -> PhasePlan:
+        own = [graph for graph in self.order if graph.phase == phase]
+        cost = self._costs[phase].graph_bytes
+        return PhasePlan(
+            generated=len(buckets),
+            captured=len(own),
+            capture_percent=100.0 * len(own) / len(buckets) if buckets else None,
+            graph_budget_bytes=self._budgets.get(phase),
+            graph_used_bytes=sum(graph.memory_bytes for graph in own),
+            captured_buckets=tuple(sorted(graph.bucket for graph in own)),
+            skipped_buckets=self._skipped.get(phase, ()),
+            cost_error_percent=_percent(cost.error if cost else None),
+            worst_cost_error_percent=_percent(cost.worst_error if cost else None),
+        )
+
+    def _graph(self, phase: str, bucket: Bucket) -> PlannedGraph:
+        cost = self._costs[phase].graph_bytes
+        assert cost is not None, "checked when the planner was made"
+        shape = self._shapes.get((phase, bucket), bucket)
+        estimate = cost.estimate(shape)
+        return PlannedGraph(
+            phase, shape, bucket, round(estimate.value), estimate.source
+        )
+
+    def _missing(
+        self, phase: str, lists: Mapping[str, list[Bucket]]
+    ) -> tuple[Bucket, ...]:
+        done = {graph.bucket for graph in self.order if graph.phase == phase}
+        return tuple(
+            bucket
+            for bucket in lists[phase]
+            if self._shapes.get((phase, bucket), bucket) not in done
+        )
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """Seconds of a warm-up and of its parts; None where it is unknown.
+
+    `rest_s` is what the run spent on neither buckets nor graphs (sampler, defragmenter,
+    gaps); it is taken over as it is. `error_percent` is the median error of the fitted
+    durations, `source` is whether they are per bucket or an average. `warmup_range_s` is
+    where the warm-up lies if buckets scatter as they did in the run, and starts of the
+    same settings by a tenth; None where single buckets have no time.
+    """
+
+    warmup_s: float | None
+    warmup_range_s: tuple[float, float] | None
+    eager_s: float | None
+    capture_s: float | None
+    rest_s: float | None
+    error_percent: float | None
+    source: str
+
+
+def plan_time(
+    summary: RunSummary,
+    costs: Mapping[str, PhaseCosts],
+    lists: Mapping[str, list[Bucket]],
+    graphs: Collection[PlannedGraph],
+    own_graphs: Collection[PlannedGraph],
+) -> TimePlan:
+    """The time of a warm-up over these buckets and graphs.
+
+    `own_graphs` are those of the run's own settings: what they and the run's buckets
+    take is subtracted from the warm-up that was measured, and the rest is kept.
+    """
+    measured = summary.time.warmup_s
+    own_lists = {phase: list(summary.phase(phase).buckets) for phase in lists}
+    parts = _split(costs, lists, graphs)
+    own = _split(costs, own_lists, own_graphs)
+    source = "per bucket"
+    if (parts is None or own is None) and measured is not None:
+        # Single buckets have no time: an average stands for each.
+        count, own_count = _count(lists), _count(own_lists)
+        if not own_count:
+            return TimePlan(None, None, None, None, None, None, "unknown")
+        seconds = _bucket_seconds(summary)
+        own, parts = (seconds, 0.0), (seconds * count / own_count, 0.0)
+        source = "average per bucket"
+    if measured is None or parts is None or own is None:
+        runs, captures = parts if parts is not None else (None, None)
+        return TimePlan(None, None, runs, captures, None, None, "unknown")
+    rest = max(0.0, measured - sum(own))
+    total = sum(parts) + rest
+    reach = None
+    if source == "per bucket":
+        away = max(
+            RUN_TO_RUN * total, SPREAD * math.sqrt(_variance(costs, lists, graphs))
+        )
+        reach = (max(0.0, total - away), total + away)
+    return TimePlan(total, reach, *parts, rest, _error(costs), source)
+
+
+def _variance(
+    costs: Mapping[str, PhaseCosts],
+    lists: Mapping[str, list[Bucket]],
+    graphs: Collection[PlannedGraph],
+) -> float:
+    """Of the time of all buckets, by how single ones scattered in the run."""
+    capturing = {(graph.phase, graph.declared) for graph in graphs}
+    found = 0.0
+    for phase, buckets in lists.items():
+        cost = costs[phase]
+        with_graph = [b for b in buckets if (phase, b) in capturing]
+        without = buckets
+        if cost.captures_in_runs:
+            without = [b for b in buckets if (phase, b) not in capturing]
+        if cost.capture_s is not None:
+            found += cost.capture_s.variance(with_graph)
+        if cost.run_s is not None:
+            found += cost.run_s.variance(without)
+    return found
+
+
+def _split(
+    costs: Mapping[str, PhaseCosts],
+    lists: Mapping[str, list[Bucket]],
+    graphs: Iterable[PlannedGraph],
+) -> tuple[float, float] | None:
+    """Seconds of runs and of captures; None unless enough buckets were timed."""
+    capturing = {(graph.phase, graph.declared) for graph in graphs}
+    runs = captures = 0.0
+    for phase, buckets in lists.items():
+        cost = costs[phase]
+        known = cost.capture_s if cost.captures_in_runs else cost.run_s
+        if known is None or known.error is None:
+            return None
+        for bucket in buckets:
+            has_graph = (phase, bucket) in capturing and cost.capture_s is not None
+            total = cost.step_s(bucket, has_graph=has_graph)
+            if total is None:
+                return None
+            alone = 0.0 if has_graph and cost.captures_in_runs else None
+            if alone is None:
+                alone = cost.step_s(bucket, has_graph=False) or 0.0
+            runs, captures = runs + alone, captures + total - alone
+    return runs, captures
+
+
+def _bucket_seconds(summary: RunSummary) -> float:
+    """What is left of the warm-up for buckets, without sampler and defragmenter."""
+    stages = (summary.sampler, summary.defrag)
+    rest = sum(stage.duration_s or 0.0 for stage in stages if stage is not None)
+    return max(0.0, (summary.time.warmup_s or 0.0) - rest)
+
+
+def _count(lists: Mapping[str, list[Bucket]]) -> int:
+    return sum(len(buckets) for buckets in lists.values())
+
+
+def _error(costs: Mapping[str, PhaseCosts]) -> float | None:
+    errors = [
+        cost.error
+        for phase in costs.values()
+        for cost in (phase.run_s, phase.capture_s)
+        if cost is not None and cost.error is not None
+    ]
+    return 100.0 * max(errors) if errors else None

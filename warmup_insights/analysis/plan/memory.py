@@ -1,0 +1,229 @@
+"""The memory of a device under other settings: budgets, KV blocks, what is free when.
+
+The division is that of `determine_num_available_blocks` (vllm-fork) and
+`determine_available_memory` (vllm-gaudi); `rules.memory.MemoryBudget` is the same
+arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warmup_insights.analysis.plan.costs import Evidence
+from warmup_insights.errors import InputError
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.rules.memory import MemoryBudget
+from warmup_insights.rules.model_shape import PRESETS
+
+
+@dataclass(frozen=True)
+class BlockSize:
+    """Bytes of one KV block, all layers: the likely value and the range it lies in."""
+
+    bytes: int
+    lowest: float
+    highest: float
+    has_own_padding: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the range is a point."""
+        return self.lowest == self.highest
+
+
+def block_size(summary: RunSummary) -> BlockSize:
+    """The size of a KV block as the summary has it.
+
+    Raises:
+        InputError: the run lacks what its KV cache or its blocks took.
+    """
+    memory = summary.memory_or_none
+    if not memory.num_kv_blocks or memory.graph_reserved_bytes is None:
+        raise InputError(
+            "This run does not state how its memory was divided and how many KV blocks it "
+            "got; plan from a run that started on HPU or with `warmup-insights run`"
+        )
+    if memory.block_bytes is None or memory.block_bytes_range is None:
+        raise InputError(
+            "This run does not state how much memory its KV cache got; plan from another"
+        )
+    return BlockSize(
+        memory.block_bytes, *memory.block_bytes_range, bool(memory.num_padding_blocks)
+    )
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Memory under some settings, in bytes and blocks.
+
+    `num_blocks_range` are the smallest and largest number of blocks that the rounding of
+    the source allows; equal where it is exact.
+    """
+
+    budget: MemoryBudget
+    block: BlockSize
+    num_blocks: int
+    num_blocks_range: tuple[int, int]
+
+    @property
+    def cache_bytes(self) -> int:
+        """What allocating the cache takes, the padding block included."""
+        return (self.num_blocks + self.block.has_own_padding) * self.block.bytes
+
+
+def divide_memory(
+    summary: RunSummary, *, utilization: float, reserve: float
+) -> MemoryPlan:
+    """The budget and the blocks at another utilisation and reserve.
+
+    At the run's own settings, and where their number is set, the blocks are those of
+    the run.
+
+    Raises:
+        InputError: the run lacks what was free after profiling.
+        SettingError: a share is not between 0 and 1.
+    """
+    block, memory = block_size(summary), summary.memory_or_none
+    if memory.free_bytes is None:
+        raise InputError(
+            "This run does not state what was free after its profiling run; plan from "
+            "another"
+        )
+    budget = MemoryBudget(
+        total_bytes=memory.total_bytes or memory.free_bytes,
+        free_bytes=memory.free_bytes,
+        gpu_memory_utilization=utilization,
+        graph_reserved_fraction=reserve,
+        block_bytes=block.bytes,
+        has_own_padding=block.has_own_padding,
+    )
+    fixed = summary.setting("num_gpu_blocks_override")
+    if fixed is not None:
+        return MemoryPlan(budget, block, int(fixed), (int(fixed), int(fixed)))
+    count = memory.num_kv_blocks or 0
+    own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
+    if (utilization, reserve) == (own_use, own_reserve):
+        return MemoryPlan(budget, block, count, (count, count))
+    if not summary.is_log:
+        return MemoryPlan(budget, block, budget.num_blocks, (budget.num_blocks,) * 2)
+    # What the rounded figures miss of the run's own blocks, they miss here as well.
+    missing = 0
+    if own_use is not None and own_reserve is not None:
+        own = replace(
+            budget, gpu_memory_utilization=own_use, graph_reserved_fraction=own_reserve
+        )
+        missing = count - own.num_blocks
+    slack = bytes_step(summary.engine.name, memory.free_bytes) / 2
+    return MemoryPlan(
+        budget,
+        block,
+        max(0, budget.num_blocks + missing),
+        (
+            max(0, int((budget.kv_cache_bytes - slack) // block.highest) + missing),
+            max(0, int((budget.kv_cache_bytes + slack) // block.lowest) + missing),
+        ),
+    )
+
+
+class Workspace:
+    """How much more memory intermediates need than the profiling run set aside.
+
+    The device keeps the largest need so far. A need is taken to be linear in tokens and
+    in gathered context blocks: the first slope follows from the profiling run, the
+    second from the buckets that took memory when they ran.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        summary = evidence.summary
+        self._profile = float(summary.memory_or_none.profile_bytes or 0)
+        tokens = _profile_tokens(summary)
+        self._per_token = self._profile / tokens if tokens else 0.0
+        self._per_block = self._find_slope(evidence)
+        own = [
+            (row.phase, row.bucket)
+            for row in evidence.rows
+            if row.run is not None or row.capture is not None
+        ]
+        self._largest_blocks = max((_rows(*item) for item in own), default=0)
+        self._own_growth = self.growth_bytes(own)
+        self.observed_bytes = observed_growth(summary)
+
+    def _find_slope(self, evidence: Evidence) -> float:
+        level, slopes = self._profile, [0.0]
+        if evidence.summary.is_log:
+            return 0.0
+        ran = [(row.run, row) for row in evidence.rows if row.run is not None]
+        for cost, row in sorted(ran, key=lambda item: item[0].position):
+            grown = cost.memory_bytes or 0
+            blocks = _rows(row.phase, row.bucket)
+            if grown <= 0:
+                continue
+            level += grown
+            if blocks:
+                own = self._per_token * _tokens(row.bucket)
+                slopes.append((level - own) / blocks)
+        return max(slopes) or _gather_bytes(evidence.summary)
+
+    def growth_bytes(self, buckets: list[tuple[str, Bucket]]) -> int:
+        """Above the profiling run, by the model."""
+        needs = [
+            self._per_token * _tokens(bucket) + self._per_block * _rows(phase, bucket)
+            for phase, bucket in buckets
+        ]
+        return round(max(0.0, max(needs, default=0.0) - self._profile))
+
+    def taken_bytes(self, buckets: list[tuple[str, Bucket]]) -> int:
+        """What the warm-up takes before the first graph, with these buckets."""
+        rest = (self.observed_bytes or 0) - self._own_growth
+        return self.growth_bytes(buckets) + rest
+
+    def is_beyond(self, buckets: list[tuple[str, Bucket]]) -> bool:
+        """Whether a bucket gathers more blocks than any that ran, with unknown need."""
+        most = max((_rows(*item) for item in buckets), default=0)
+        return self._per_block == 0.0 and most > self._largest_blocks
+
+
+def _gather_bytes(summary: RunSummary) -> float:
+    """What gathering one block takes in the reference engine: keys and values of a layer.
+
+    0 for every other engine, and for models whose number of layers is not known here.
+    """
+    shape = PRESETS.get(str(summary.model))
+    if summary.engine.name != "reference" or shape is None:
+        return 0.0
+    return block_size(summary).bytes / shape.num_hidden_layers
+
+
+def observed_growth(summary: RunSummary) -> int | None:
+    """Free memory that went between the KV cache and the first graph."""
+    memory = summary.memory_or_none
+    if memory.graph_budget is None or memory.graph_budget.free_bytes is None:
+        return None
+    if memory.free_after_kv_cache_bytes is None:
+        return None
+    return memory.free_after_kv_cache_bytes - memory.graph_budget.free_bytes
+
+
+def _tokens(bucket: Bucket) -> int:
+    return bucket[0] * bucket[1]
+
+
+def _rows(phase: str, bucket: Bucket) -> int:
+    """Context blocks that a step gathers: of every row of a prompt, or of the batch."""
+    if len(bucket) < 3:
+        return 0
+    return bucket[2] * (bucket[0] if phase == "prompt" else 1)
+
+
+def _profile_tokens(summary: RunSummary) -> int | None:
+    prompts = summary.phase("prompt").buckets
+    if prompts and len(prompts[0]) == 2:
+        return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
+    budget = summary.setting("max_num_batched_tokens")
+    length = summary.setting("max_model_len")
+    if budget is None or length is None:
+        return None
+    query = min(int(length), int(budget))
+    return max(1, int(budget) // query) * query

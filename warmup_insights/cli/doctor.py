@@ -1,0 +1,206 @@
+"""`doctor`: whether what this product reads is right on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from warmup_insights.cli.options import db_option, force_option
+from warmup_insights.cli.printing import print_tables, refuse_existing, write_result
+from warmup_insights.devices import DEVICE_CHOICES, Device, open_device
+from warmup_insights.devices.checks import (
+    NOT_APPLICABLE,
+    OK,
+    WRONG,
+    Check,
+    check_out_of_memory,
+    device_checks,
+    present_device,
+)
+from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.export.tables import make_table
+from warmup_insights.model.events import Note, WarmupStep
+from warmup_insights.model.run import RunRecord
+from warmup_insights.recorder import Recorder
+from warmup_insights.secrets import mask_text
+from warmup_insights.storage.location import database_path
+from warmup_insights.storage.spool import Spool
+from warmup_insights.version import __version__
+from warmup_insights.vllm_plugin import check as hook_check
+from warmup_insights.vllm_plugin import facts
+from warmup_insights.vllm_plugin.table import hooks_for
+
+FILE = "warmup-insights-doctor.json"
+EVENTS = 5_000
+SLOW_S = 100e-6
+"""A call that takes longer than this is seen in a warm-up."""
+PACKAGES = (
+    "warmup-insights", "torch", "vllm", "vllm-gaudi", "vllm-hpu-extension",
+    "habana-torch-plugin",
+)  # fmt: skip
+DRIVERS = {"habanalabs": "Gaudi", "nvidia": "NVIDIA"}
+"""Kernel module to whose driver it is."""
+
+
+@click.command()
+@click.option(
+    "--device",
+    type=click.Choice(DEVICE_CHOICES),
+    help="Device to look at.  [default: the one this environment is made for]",
+)
+@click.option(
+    "-o", "--output-file", default=FILE, show_default=True, metavar="FILE",
+    help="JSON of everything that was found.",
+)  # fmt: skip
+@force_option
+@db_option
+@click.pass_context
+def doctor(
+    ctx: click.Context, device: str | None, output_file: str, force: bool, db: str
+) -> None:
+    """Memory, graphs, out-of-memory, clock, recorder and database folder are tried out.
+
+    Exit code 1 when a check is wrong. The file has what to attach to an issue, secrets masked.
+    """
+    refuse_existing(output_file, force=force)
+    choice = device or present_device()
+    checks = [_tried(name, check) for name, check in _checks(choice, db)]
+    rows = [(c.name, c.result, c.figure, c.advice) for c in checks]
+    header = ("check", "result", "figure", "what to do")
+    print_tables([make_table(f"Checks on {choice}", header, rows)])
+    write_result(output_file, _as_json(choice, checks), force=force)
+    ctx.exit(any(check.result == WRONG for check in checks))
+
+
+def _checks(choice: str, db: str) -> Iterator[tuple[str, Callable[[], Check]]]:
+    yield "versions", check_versions
+    yield "hooks", check_hooks
+    try:
+        opened = open_device(choice)
+    except WarmupInsightsError as error:
+        text = str(error)
+        yield "device", lambda: Check("device", WRONG, text, "See the message")
+    else:
+        yield "device", lambda: _named(opened)
+        yield from device_checks(opened)
+        yield "out of memory", lambda: check_out_of_memory(choice)
+        opened.close()
+    yield "recorder", check_recorder
+    yield "database folder", lambda: check_folder(db)
+
+
+def _tried(name: str, check: Callable[[], Check]) -> Check:
+    """The check; an error in it is a result, too."""
+    try:
+        return check()
+    except Exception as error:  # whatever a library of the device raises
+        text = mask_text(f"{type(error).__name__}: {error}")
+        return Check(name, WRONG, text, "Attach the file to an issue")
+
+
+def _named(device: Device) -> Check:
+    synthetic = "; simulated: nothing is measured" if device.is_synthetic else ""
+    return Check(
+        "device", OK, f"{device.name}{synthetic}",
+        values={"kind": device.kind, **device.settings()},
+    )  # fmt: skip
+
+
+def check_versions() -> Check:
+    """What is installed, and the driver."""
+    found = {name: facts.version_of_package(name) for name in PACKAGES}
+    for module, owner in DRIVERS.items():
+        path = Path("/sys/module", module, "version")
+        if path.is_file():
+            found[f"{owner} driver"] = path.read_text(encoding="utf-8").strip()
+    known = {name: version for name, version in found.items() if version}
+    known["Python"] = platform.python_version()
+    figure = ", ".join(f"{name} {version}" for name, version in known.items())
+    return Check(
+        "versions", OK, figure, values={**known, "system": platform.platform()}
+    )
+
+
+def check_hooks() -> Check:
+    """Which hooks of the plugin would attach to the engine that is installed."""
+    engine = facts.engine()
+    if engine.version is None:
+        return Check("hooks", NOT_APPLICABLE, "no vLLM is installed")
+    found = hook_check.check(hooks_for(engine.name))
+    attached = sum(each.status == hook_check.ATTACHES for each in found)
+    missing = [each.target for each in found if each.status == hook_check.MISSING]
+    return Check(
+        "hooks",
+        WRONG if missing else OK,
+        f"{attached} attach to {engine.name}, {len(missing)} are missing",
+        "`warmup-insights vllm --check` names them" if missing else "",
+        {"engine": engine.name, "attached": attached, "missing": missing},
+    )
+
+
+def check_recorder() -> Check:
+    """What one event costs the thread that it happens in."""
+    durations = []
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Spool(Path(folder, "doctor.db"), RunRecord(run_id="doctor"))
+        with Recorder(spool) as recorder:
+            for number in range(EVENTS):
+                event = WarmupStep(phase="prompt", bucket=(1, 128, number))
+                started = time.perf_counter()
+                recorder.record(event)
+                durations.append(time.perf_counter() - started)
+        dropped = recorder.dropped
+    median = statistics.median(durations)
+    is_right = not dropped and median <= SLOW_S
+    return Check(
+        "recorder",
+        OK if is_right else WRONG,
+        f"{1e6 * median:.2f} µs per event, {dropped} of {EVENTS} dropped",
+        ""
+        if is_right
+        else "Recording would slow the engine down here; attach the file",
+        {"event_s": median, "dropped": dropped, "events": EVENTS},
+    )
+
+
+def check_folder(db: str) -> Check:
+    """A spool can be written where the database is."""
+    path = database_path(db)
+    folder = (Path.cwd() if path is None else path.parent).resolve()
+    spool = Spool(
+        folder / f"doctor-{os.getpid()}.db",
+        RunRecord(run_id="doctor", status="running"),
+    )
+    spool.append([Note(topic="doctor", text="a check of this folder")])
+    assert spool.path is not None, "it has just been written"
+    used = spool.path.parent.resolve()
+    spool.path.unlink()
+    is_right = used == folder
+    return Check(
+        "database folder",
+        OK if is_right else WRONG,
+        f"{folder} can be written" if is_right else f"{folder} cannot be written",
+        "" if is_right else f"Choose another --db; until then events wait in {used}",
+        {"folder": str(folder), "written_in": str(used)},
+    )
+
+
+def _as_json(choice: str, checks: list[Check]) -> str:
+    found = {
+        "schema": 1,
+        "made_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "version": __version__,
+        "device": choice,
+        "checks": [vars(check) for check in checks],
+        "environment": facts.environment(os.environ),
+    }
+    return mask_text(json.dumps(found, indent=1)) + "\n"

@@ -1,0 +1,247 @@
+"""Checks of a device: whether what is read of it is right, against known amounts.
+
+`python -m warmup_insights.devices.checks DEVICE` asks for more memory than there is, in
+a process of its own, because some devices end the process then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from warmup_insights.devices import Device, DeviceOutOfMemory, open_device
+from warmup_insights.units import MIB, format_bytes, format_duration
+
+OK = "ok"
+WRONG = "wrong"
+NOT_APPLICABLE = "not applicable here"
+
+KNOWN_BYTES = 256 * MIB
+"""What is allocated to see whether the reading follows."""
+TOLERANCE = 0.02
+"""Share of it that an allocator may round by."""
+GRAPH_SIZE = 256
+REPLAYS = 20
+READINGS = 20_000
+COARSE_S = 1e-3
+"""A clock with larger steps than this measures no bucket."""
+CHILD_S = 300.0
+BEYOND_ANY = 1 << 60
+"""Bytes that no machine has; a host lends more than it has."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: `ok`, `wrong` or `not applicable here`."""
+
+    name: str
+    result: str
+    figure: str = ""
+    advice: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def present_device() -> str:
+    """The device that this environment is made for, by what is installed."""
+    if find_spec("habana_frameworks") is not None:
+        return "hpu"
+    if find_spec("torch") is None:
+        return "simulated:gaudi2"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def device_checks(device: Device) -> Iterator[tuple[str, Callable[[], Check]]]:
+    """Name and check, in the order in which they are meant to be run."""
+    for name, check in (
+        ("mode", check_mode),
+        ("memory reading", check_memory),
+        ("graph", check_graph),
+        ("clock", check_clock),
+    ):
+        yield name, lambda name=name, check=check: check(name, device)  # type: ignore[misc]
+
+
+def check_mode(name: str, device: Device) -> Check:
+    """Lazy or compiled, where a bridge has both."""
+    mode = device.settings().get("bridge_mode")
+    if mode is None:
+        return Check(name, NOT_APPLICABLE, f"{device.kind} has one mode")
+    return Check(name, OK, str(mode), values={"bridge_mode": mode})
+
+
+def check_memory(name: str, device: Device) -> Check:
+    """The reading grows by what was allocated."""
+    before = device.memory()
+    held = _allocate(device, KNOWN_BYTES)
+    grown = device.memory().used_bytes - before.used_bytes
+    del held
+    kept = device.memory().used_bytes - before.used_bytes
+    is_right = abs(grown - KNOWN_BYTES) <= TOLERANCE * KNOWN_BYTES
+    return Check(
+        name,
+        OK if is_right else WRONG,
+        f"{format_bytes(KNOWN_BYTES)} allocated, {_signed(grown)} read"
+        + ("" if device.is_synthetic else f"; {_signed(kept)} after it was freed"),
+        ""
+        if is_right
+        else "Run again with nothing else on the device; if it stays, attach the file to "
+        "an issue",
+        {
+            "total_bytes": before.total_bytes,
+            "used_before_bytes": before.used_bytes,
+            "allocated_bytes": KNOWN_BYTES,
+            "grown_bytes": grown,
+            "kept_bytes": kept,
+        },
+    )
+
+
+def _signed(num_bytes: int) -> str:
+    return f"-{format_bytes(-num_bytes)}" if num_bytes < 0 else format_bytes(num_bytes)
+
+
+def _allocate(device: Device, num_bytes: int) -> Any:
+    """That much of the device, until the result is dropped."""
+    if device.torch_name is None:
+        device.allocate(num_bytes)  # type: ignore[attr-defined]
+        return None
+    import torch
+
+    held = torch.ones(num_bytes, dtype=torch.uint8, device=device.torch_name)
+    device.synchronize()
+    return held
+
+
+def check_graph(name: str, device: Device) -> Check:
+    """A graph computes with what its input holds when it is replayed."""
+    if device.torch_name is None:
+        return Check(name, NOT_APPLICABLE, "nothing is computed on a simulated device")
+    import torch
+
+    before = device.memory().used_bytes
+    value = torch.ones(GRAPH_SIZE, GRAPH_SIZE, device=device.torch_name)
+    result = torch.zeros_like(value)
+    graph = device.capture(lambda: result.copy_(value @ value))
+    taken = device.memory().used_bytes - before
+    with torch.inference_mode():
+        value.fill_(2.0)
+    durations = [_timed(device, graph.replay) for _ in range(REPLAYS)]
+    replay_s = statistics.median(durations)
+    expected = 4.0 * GRAPH_SIZE
+    found = float(result[0, 0])
+    is_right = abs(found - expected) <= 1e-2 * expected
+    return Check(
+        name,
+        OK if is_right else WRONG,
+        f"{_signed(taken)} with its tensors, replayed in {format_duration(replay_s)}",
+        "" if is_right else "The replay computes something else; attach the file",
+        {
+            "memory_bytes": taken,
+            "storage_bytes": graph.storage_bytes,
+            "replay_s": replay_s,
+            "result": found,
+            "expected": expected,
+            "num_compiled": device.num_compiled(),
+        },
+    )
+
+
+def _timed(device: Device, work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
+    device.synchronize()
+    return time.perf_counter() - started
+
+
+def check_clock(name: str, device: Device) -> Check:
+    """The clock has fine steps and never goes back; a virtual one obeys."""
+    if device.is_synthetic:
+        before = device.now()
+        device.wait(1.0)
+        return Check(name, OK, f"virtual: {device.now() - before:g} s after 1 s")
+    readings = [device.now() for _ in range(READINGS)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(readings)]
+    backwards = sum(step < 0 for step in steps)
+    finest = min((step for step in steps if step > 0), default=COARSE_S)
+    away = time.time() - device.now()
+    is_right = not backwards and finest < COARSE_S
+    return Check(
+        name,
+        OK if is_right else WRONG,
+        f"steps of {format_duration(finest)}, went back {backwards} times, "
+        f"{1e3 * away:.1f} ms from the wall clock",
+        "" if is_right else "Times of buckets are not to be relied on here",
+        {"step_s": finest, "went_back": backwards, "from_wall_clock_s": away},
+    )
+
+
+def check_out_of_memory(choice: str) -> Check:
+    """Allocate more than there is, in a child process: which error it gives, and that the device works afterwards."""
+    name = "out of memory"
+    command = [sys.executable, "-m", "warmup_insights.devices.checks", choice]
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=CHILD_S,
+        check=False,
+    )  # fmt: skip
+    try:
+        values = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+        return Check(
+            name,
+            WRONG,
+            f"the process ended with {done.returncode}: {last}",
+            "Attach the file: this error is not known as one of memory",
+            {"exit_status": done.returncode, "stderr": done.stderr[-4000:]},
+        )
+    is_right = values["is_known"] and values["works_after"]
+    return Check(
+        name,
+        OK if is_right else WRONG,
+        f"{format_bytes(values['asked_bytes'])} asked for, "
+        f"{format_bytes(values['needed_bytes'])} named, "
+        f"{format_bytes(values['free_bytes'])} free; "
+        f"{'works' if values['works_after'] else 'does not work'} afterwards",
+        "" if is_right else "Attach the file: this error is not known as one of memory",
+        values,
+    )
+
+
+def provoke(choice: str) -> dict[str, Any]:
+    """Ask a device for more than it has; what the error states, and whether it works."""
+    device = open_device(choice)
+    asked = device.memory().total_bytes * 2
+    if device.kind == "cpu":
+        asked = BEYOND_ANY
+    needed = free = None
+    is_known = False
+    try:
+        with device.guard():
+            _allocate(device, asked)
+    except DeviceOutOfMemory as error:
+        is_known = True
+        needed, free = error.needed_bytes, error.free_bytes
+    except (RuntimeError, MemoryError) as error:
+        sys.stderr.write(f"{error}\n")
+    held = _allocate(device, MIB)
+    return {
+        "asked_bytes": asked,
+        "needed_bytes": needed,
+        "free_bytes": free,
+        "is_known": is_known,
+        "works_after": device.torch_name is None or bool(held[0] == 1),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(provoke(sys.argv[1])) + "\n")

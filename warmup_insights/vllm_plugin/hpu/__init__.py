@@ -1,0 +1,3 @@
+"""Hooks in vllm-gaudi and vllm-fork."""
+
+from __future__ import annotations
