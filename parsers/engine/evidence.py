@@ -1,7 +1,7 @@
 """Which engine on which device, by the strongest evidence in the lines of a run.
 
-Strongest first: the line in which vLLM prints the platform that it found
-(`platforms/__init__.py`), then modules and wordings that exist for one device alone,
+Strongest first: the line in which vLLM prints the platform that it found, one of its
+own or a plugin's (`platforms/__init__.py`), then modules and wordings that exist for one device alone,
 then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
 then wordings about CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
 share (`gpu_worker.py`) show that vLLM ran, and not on what.
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from parsers.base import LineRule, Made
 from parsers.dialects.reference import ENGINE as REFERENCE
+from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
 from warmup_insights.model.events import ConfigRecorded
 
@@ -48,9 +49,15 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "tpu_platform.py": ("tpu", OWN, "tpu-inference"),
     "tpu_runner.py": ("tpu", OWN, "tpu-inference"),
     "tpu_worker.py": ("tpu", OWN, None),
+    "tpu_jax.py": ("tpu", OWN, "tpu-inference"),
+    "tpu_jax_runner.py": ("tpu", OWN, "tpu-inference"),
+    "tpu_worker_jax.py": ("tpu", OWN, "tpu-inference"),
     "compilation_manager.py": ("tpu", OWN, "tpu-inference"),
 }
 """Module that logs to the device it is for, how surely, and the engine it is of."""
+NOT_THERE = "Failed to import"
+"""Beginning of what a module logs whose libraries are missing: it is imported to be
+looked at on other devices too (`platforms/rocm.py`)."""
 
 
 class Evidence:
@@ -61,6 +68,11 @@ class Evidence:
         self._devices: dict[str, int] = {}
         self._files: set[str | None] = {None}
         self._is_vllm = False
+
+    def see_line(self, record: Record) -> None:
+        """Take notice of the module that logged a line."""
+        if not record.message.startswith(NOT_THERE):
+            self.see_file(record.file)
 
     def see_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""

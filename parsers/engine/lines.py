@@ -12,9 +12,15 @@ from collections.abc import Iterable
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG
+from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, NOT_THERE
 from parsers.engine.runs import OpenRun, ParsedRun, Source
-from parsers.engine.signals import Origin, RankNamed, is_cause, is_foreign
+from parsers.engine.signals import (
+    Origin,
+    RankNamed,
+    ShutdownLine,
+    is_cause,
+    is_foreign,
+)
 from parsers.engine.stamps import Clock
 from parsers.engine.tracker import stamped
 from parsers.report import ParseReport
@@ -179,7 +185,7 @@ class LineParser:
             return
         run = owner or self._run_for(rule, record, time, line, made)
         self._know(run, rule, record)
-        run.evidence.see_file(record.file)
+        run.evidence.see_line(record)
         run.ranks.see(record)
         if rule.starts == API_SERVER:
             run.tracker.is_server = True
@@ -206,7 +212,9 @@ class LineParser:
         if record.pid is None or rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
-        return is_over or (is_end and self._now.splitter.is_restarted(record))
+        # A child that a process forks has its name: what it raises may be the cause.
+        is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
+        return is_over or (is_stop and self._now.splitter.is_restarted(record))
 
     def _know(self, run: OpenRun, rule: LineRule, record: Record) -> None:
         """Note that a process belongs to a run."""
@@ -236,9 +244,10 @@ class LineParser:
         run = self._open
         if run is None or run.tracker.has_ended:
             if record.level not in ("ERROR", "CRITICAL"):
-                self._now.before.see(time, record.file)
+                is_own = not record.message.startswith(NOT_THERE)
+                self._now.before.see(time, record.file if is_own else None)
         elif record.pid in run.pids or record.pid not in self._now.over:
-            run.evidence.see_file(record.file)
+            run.evidence.see_line(record)
             run.ranks.see(record)
             gap = run.pass_line(time, line, record.message)
             if gap is not None:

@@ -77,7 +77,8 @@ class RankTable:
     def count(self, *, is_one_process_each: bool = True) -> int | None:
         """How many ranks there are: as stated, or as many as were seen.
 
-        On TPU one process drives all devices of a host, whatever the groups are.
+        On TPU and Neuron one process drives all devices of a host, whatever the groups
+        are: the world that its processes state is then smaller than the groups.
 
         None when there is no sign of more than one.
         """
@@ -86,8 +87,8 @@ class RankTable:
         workers = len(self._unnumbered) + self._has_driver if self._unnumbered else 0
         if any(name == _UNNUMBERED[0] for name, _ in self._processes):
             workers = max(workers, 2)  # they exist beside a rank 0 only
-        if is_one_process_each:
-            product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+        product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+        if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product)
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
         return seen if seen > 1 or self._world_size else None

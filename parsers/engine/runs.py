@@ -11,7 +11,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.evidence import ENGINE_CONFIG, Evidence
 from parsers.engine.joining import Joiner
 from parsers.engine.ranks import RankTable
-from parsers.engine.signals import ConfigLine, StepLine
+from parsers.engine.signals import ConfigLine, StepLine, is_foreign
 from parsers.engine.tracker import RunTracker
 from parsers.report import shown_text
 from warmup_insights.model.events import (
@@ -78,10 +78,12 @@ class RunSplitter:
         has_ended: bool,
     ) -> bool:
         """Whether the record of this rule belongs to a new start-up."""
+        made = list(made)
+        is_end = bool(made) and all(map(is_foreign, made))
         is_new = (
             (has_ended and any(isinstance(item, ConfigRecorded) for item in made))
             or self._repeats_opening(rule, record, is_ready)
-            or self.is_restarted(record)
+            or (not is_end and self.is_restarted(record))
             or self._is_another_engine(rule, time, last, made)
             or _leaps(time, last, made)
         )
@@ -93,8 +95,9 @@ class RunSplitter:
             self._openings.add((rule.starts, record.process))
             self._highest = max(self._highest, rule.starts)
         self._last_pid = record.pid or 0
-        if record.process and record.pid and _SINGLE.fullmatch(record.process):
-            self._pids[record.process] = record.pid
+        name, pid = record.process, record.pid
+        if not is_end and name and pid and _SINGLE.fullmatch(name):
+            self._pids[name] = pid
         return is_new
 
     def _forget(self) -> None:

@@ -64,9 +64,8 @@ def _engine(match: re.Match[str]) -> list[Made]:
 
 
 def _platform(match: re.Match[str]) -> Made:
+    """A device that vLLM has no platform for has the name of its plugin."""
     name = match["built_in"] or match["plugin"]
-    if name not in DEVICES:
-        return None
     # What the plugins and the platforms of the source tree are, on HPU.
     own = "vllm-gaudi" if match["plugin"] else "vllm-fork"
     return ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)
@@ -186,8 +185,8 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "platform",
         ("detected platform", "Platform plugin"),
-        r"(?:Automatically detected platform (?P<built_in>\w{1,20})\.|"
-        r"Platform plugin (?P<plugin>\w{1,20}) is activated)",
+        r"(?:Automatically detected platform (?P<built_in>[a-z]\w{0,19})\.|"
+        r"Platform plugin (?P<plugin>[a-z]\w{0,19}) is activated)",
         build=_platform,
         samples=(
             Sample(

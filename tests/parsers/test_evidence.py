@@ -66,3 +66,25 @@ def test_the_plugin_is_vllm_gaudi_and_the_platform_in_the_tree_vllm_fork():
 def test_a_banner_alone_tells_the_engine_and_not_the_device():
     text = "(APIServer pid=1) INFO 08-01 18:02:54 [api_utils.py:339] vLLM API server version 0.25.1\n"
     assert identity(text) == ("vllm", None)
+
+
+def test_a_platform_plugin_is_stronger_than_device_config_cpu():
+    text = "INFO 07-16 10:00:00 [__init__.py:212] Platform plugin neuron is activated\n"
+    assert identity(text + CONFIG.format("0.16.0", "cpu")) == ("vllm", "neuron")
+
+
+def test_a_module_that_lacks_its_libraries_shows_no_device():
+    text = CONFIG.format("0.11.1", "None") + (
+        "WARNING 07-16 10:00:02 [tpu_jax.py:228] Pin memory is not supported on TPU.\n"
+        "WARNING 07-16 10:00:03 [rocm.py:34] Failed to import from amdsmi with "
+        "ModuleNotFoundError(\"No module named 'amdsmi'\")\n"
+    )
+    assert identity(text) == ("tpu-inference", "tpu")
+
+
+def test_one_process_that_drives_several_devices_is_one_rank():
+    text = CONFIG.format("0.16.0", "cpu, tensor_parallel_size=2") + (
+        "INFO 07-16 10:00:02 [parallel_state.py:1445] rank 0 in world size 1 is assigned "
+        "as DP rank 0, PP rank 0, PCP rank 0, TP rank 0, EP rank N/A\n"
+    )
+    assert summary_of(events(text))["ranks"] == 1

@@ -250,3 +250,32 @@ def test_a_shell_that_reports_a_kill_ends_serving():
     text = "./serve.sh: line 19: 4711 Killed                  vllm serve a/b\n"
     (failure,) = of(ServingFailure, events(START + READY + text))
     assert failure.failure == "killed"
+
+
+def test_what_a_forked_child_raises_may_be_the_cause():
+    text = START + (
+        "(EngineCore pid=9) subprocess.CalledProcessError: Command '' died with "
+        "<Signals.SIGHUP: 1>.\n"
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root "
+        "cause above.\n"
+        "subprocess.CalledProcessError: Command '['bash', '/x.sh']' returned non-zero "
+        "exit status 1.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert (failure.line, "SIGHUP" in failure.message) == (3, True)
+
+
+def test_torchscript_names_the_cause_behind_its_own_error():
+    text = START + "\n".join(
+        (
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(
+                5,
+                "RuntimeError: The following operation failed in the TorchScript "
+                "interpreter.",
+            ),
+            CORE.format(5, "RuntimeError: Failed to execute the model status=1006"),
+        )
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.message == "RuntimeError: Failed to execute the model status=1006"

@@ -83,7 +83,8 @@ class DeviceName(Part):
     """On what it ran."""
 
     kind: str | None = None
-    """`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`."""
+    """`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`; for others the name of
+    vLLM's platform plugin, such as `neuron`."""
     name: str | None = None
     """As its driver reports it."""
     total_bytes: int | None = None
