@@ -15,6 +15,7 @@ from dashboard.frames import steps as frames_steps
 from dashboard.palette import STATES
 from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
 from dashboard.run_tabs.view import View
+from dashboard.text import visible
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -56,10 +57,11 @@ def show(view: View) -> None:
     rows = rows_of(view, buckets, str(phase))
     _history(view, rows, str(phase), _selected(event))
     _costs(view, rows, str(phase))
+    _recipes(view)
     _padding(view)
 
 
-_TOTALS = ("steps_s", "gc_s", "compiled")
+_TOTALS = ("steps_s", "gc_s", "compiled", "reused")
 
 
 def _totals(summary: RunSummary, phase: str) -> None:
@@ -172,6 +174,35 @@ def _spikes_hint(known: pd.DataFrame) -> str:
         f" {count} took a multiple of their neighbours' time (another colour): most "
         "likely compilations, which those reused."
     )
+
+
+def _recipes(view: View) -> None:
+    """The recipes that took the compiler longest, of all phases."""
+    recipes = view.summary.recipes
+    if recipes is None:
+        return
+    table = pd.DataFrame(
+        [
+            {
+                "recipe": visible(part.recipe),
+                "duration_s": part.duration_s,
+                "phase": part.phase or "",
+                "bucket": bucket_text(part.bucket) if part.bucket else "none",
+            }
+            for part in recipes.slowest
+        ]
+    )
+    widgets.table(
+        table, key=view.key("recipes"), title="The slowest recipes",
+        hint=f"{shown.text(view.summary, 'recipes')} compiled before ready, "
+        f"{shown.text(view.summary, 'recipe_s')} of the compiler's time; "
+        f"{recipes.outside:,} of them outside of buckets. Recipes may be compiled side by "
+        "side.",
+        columns={
+            "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g")
+        },
+        simulated=view.simulated,
+    )  # fmt: skip
 
 
 def _padding(view: View) -> None:

@@ -1,4 +1,5 @@
-"""Shapes that no bucket covered and kernels compiled late: what made requests wait."""
+"""Shapes that no bucket covered, kernels and recipes compiled late: what made requests
+wait."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def has_content(summary: RunSummary) -> bool:
 
 
 def show(view: View) -> None:
-    """The misses, and the kernels that were compiled while serving."""
+    """The misses, and the kernels and recipes that were compiled while serving."""
     if view.summary.misses:
         _misses(view)
     rows = late_compiles(view.summary)
@@ -34,20 +35,24 @@ def show(view: View) -> None:
                         "count": row.count,
                         "compiled by": row.what,
                         "configuration": row.detail or "",
+                        "duration_s": row.duration_s,
                     }
                     for row in rows
                 ]
             ),
-            key=view.key("late"), title="Kernels compiled while serving",
+            key=view.key("late"), title="Compiled while serving",
             hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
             "them before.",
-            columns={"count": st.column_config.NumberColumn("times", format="%d")},
+            columns={
+                "count": st.column_config.NumberColumn("times", format="%d"),
+                "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
+            },
             simulated=view.simulated,
         )  # fmt: skip
 
 
 def late_compiles(summary: RunSummary) -> list[RuntimeCompileFacts]:
-    """Kernels that were compiled while a request waited."""
+    """Kernels and recipes that were compiled while a request waited."""
     return summary.serving.jit if summary.serving is not None else []
 
 

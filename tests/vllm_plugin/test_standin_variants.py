@@ -270,17 +270,6 @@ def test_buckets_used_while_serving_are_counted(tmp_path):
     }
 
 
-def test_compilation_after_ready_is_told(tmp_path):
-    """A miss compiles: slow enough here for the compiler to be asked at once."""
-    steps = json.dumps([[[100, 0]], [[5000, 3]]])
-    ran = run_standin("v0_26", tmp_path, STANDIN_STEPS=steps, STANDIN_STEP_S="0.11",
-                      VLLM_SKIP_WARMUP="true")  # fmt: skip
-    late = ran.events("compile_finished")
-    assert [e.what for e in late] == ["recipe", "recipe"]
-    assert all(e.duration_s == pytest.approx(0.0015) for e in late)
-    assert "prompt [1, 5120, 3]" in late[1].detail
-
-
 def test_two_engines_in_one_program_are_two_runs(tmp_path):
     ran = run_standin("v0_26", tmp_path, STANDIN_TWICE="1")
     assert len(ran.runs()) == 2

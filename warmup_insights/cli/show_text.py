@@ -121,6 +121,11 @@ def _time(summary: RunSummary) -> TextTable | None:
 def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     if summary.compile is not None:
         yield f"compilation {figure(summary, 'compile_s')}"
+    if summary.recipes is not None:
+        yield (
+            f"{figure(summary, 'recipes')} recipes compiled before ready, "
+            f"{figure(summary, 'recipe_s')} of the compiler's time"
+        )
     caches = cache_text(summary)
     if caches is not None:
         yield f"from earlier starts: {caches}"
@@ -185,8 +190,9 @@ _COLUMNS = {
     "captured": "captured", "capture_percent": "share",
     "graph_budget_bytes": "graph budget", "graph_used_bytes": "graph memory",
     "missed": "missed", "steps_s": "steps", "gc_s": "collector", "compiled": "compiled",
+    "reused": "compiled nothing",
 }  # fmt: skip
-_ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled")
+_ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled", "reused")
 
 
 def _buckets(summary: RunSummary) -> TextTable | None:
@@ -266,13 +272,17 @@ def _misses(summary: RunSummary) -> TextTable | None:
 
 
 def _late_compiles(summary: RunSummary) -> TextTable | None:
-    """Kernels that were compiled while a request waited."""
+    """Kernels and recipes that were compiled while a request waited."""
     found = summary.serving.jit if summary.serving is not None else []
     if not found:
         return None
-    rows = [(row.kernel, f"{row.count} x", row.detail or "") for row in found[:10]]
-    title = f"Kernels compiled while serving: {len(found)}"
-    return make_table(title, ("", "", ""), rows, right=[1])
+    rows = [
+        (row.kernel, f"{row.count} x", row.detail or "",
+         "" if row.duration_s is None else format_duration(row.duration_s))
+        for row in found[:10]
+    ]  # fmt: skip
+    title = f"Kernels and recipes compiled while serving: {len(found)}"
+    return make_table(title, ("", "", "", ""), rows, right=[1, 3])
 
 
 def _sleeps(summary: RunSummary) -> TextTable | None:

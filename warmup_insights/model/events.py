@@ -441,11 +441,27 @@ class CompileFinished(Event):
     encoder (vLLM since 0.32); None when the line does not state it."""
 
 
-class RuntimeCompile(Event):
-    """A kernel was compiled while serving: a request waited for it.
+class RecipeCompiled(Event):
+    """The Gaudi bridge compiled one recipe before requests were served.
 
-    Source: vLLM `utils/jit_monitor.py`, since 0.26. Later uses of the same kernel and
-    configuration are not printed.
+    Source: event `GRAPH_COMPILATION` of the bridge's dispatcher (1.19,
+    `backend/synapse_helpers/graph.cpp`); eager operators have none. `time` is its end.
+    """
+
+    recipe: str
+    """Its name; the bridge numbers them in a process."""
+    duration_s: float | None = None
+    """What the graph compiler took. Recipes may be compiled side by side."""
+    phase: str | None = None
+    bucket: Bucket | None = None
+    """The bucket in whose step it was; None outside of one."""
+
+
+class RuntimeCompile(Event):
+    """A kernel or recipe was compiled while serving: a request waited for it.
+
+    Source: vLLM `utils/jit_monitor.py`, since 0.26; the dispatcher of the Gaudi bridge.
+    Later uses of the same kernel and configuration give no event.
     """
 
     what: str
@@ -453,6 +469,8 @@ class RuntimeCompile(Event):
     kernel: str
     detail: str | None = None
     """The configuration that had not been compiled before."""
+    duration_s: float | None = None
+    """What it took, where that is known."""
 
 
 class SleepModeChanged(Event):
@@ -649,8 +667,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     KVCacheAllocated, BucketRangesConfigured, BucketsGenerated, BucketsOmitted,
     WarmupStep, GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureProgress,
     GraphsCaptured, GraphMemoryEstimated, CaptureSummary, SamplerWarmup, SamplerConfig,
-    SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RuntimeCompile,
-    SleepModeChanged, LazyCapture,
+    SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RecipeCompiled,
+    RuntimeCompile, SleepModeChanged, LazyCapture,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
     ShutdownRequested, ServingFailure, RunFinished, PodSeen, BenchmarkResult, Note,
 ]  # fmt: skip

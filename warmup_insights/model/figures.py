@@ -195,11 +195,14 @@ def _lazy_s(summary: RunSummary) -> float | None:
     return sum(known) if known else None
 
 
+_COMPILE_MONITORS = ("jit_monitor", "bridge_monitor")
+
+
 def _runtime_compiles(summary: RunSummary) -> float | None:
-    """Kernels compiled while serving; none is zero only where something looks for them
-    (vLLM's monitor, since 0.26)."""
+    """Kernels and recipes compiled while serving; none is zero only where something looks
+    for them (vLLM's monitor, since 0.26; the plugin on Gaudi)."""
     found = summary.serving.jit if summary.serving is not None else []
-    is_watched = any(note.topic == "jit_monitor" for note in summary.notes)
+    is_watched = any(note.topic in _COMPILE_MONITORS for note in summary.notes)
     return len(found) if found or (is_watched and summary.serving is not None) else None
 
 
@@ -238,6 +241,7 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
         figure("steps_s", "steps and captures", "s", "lower", per_device=True),
         figure("gc_s", "garbage collection", "s", "lower", per_device=True),
         figure("compiled", "compilations in steps", "count", None),
+        figure("reused", "buckets that compiled nothing", "count", None),
     )  # fmt: skip
 
 
@@ -292,6 +296,7 @@ FIGURES: tuple[Figure, ...] = (
     _time("wall_s", "start-up, first to last line", _at("time", "wall_s")),
     _time("engine_init_s", "engine initialisation", _at("time", "engine_init_s")),
     _time("compile_s", "compilation", _at("compile", "seconds")),
+    _time("recipe_s", "compiling recipes", _at("recipes", "seconds")),
     _time("warmup_s", "warm-up", _at("time", "warmup_s")),
     _time("graph_capture_s", "graph capture", _at("graphs", "duration_s")),
     _time("sampler_s", "sampler warm-up", _at("sampler", "duration_s")),
@@ -345,6 +350,10 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "captured_percent", "share of buckets with a graph", "percent", "buckets",
         "higher", captured_percent,
+    ),
+    Figure(
+        "recipes", "recipes compiled before ready", "count", "buckets", None,
+        _at("recipes", "count"),
     ),
     *_phase_figures("prompt"),
     *_phase_figures("decode"),

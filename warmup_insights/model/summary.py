@@ -17,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 5
+FOLD = 6
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -364,6 +364,9 @@ class PhaseBuckets(Part):
     """Recipes or graphs compiled during the steps."""
     compile_s: float | None = None
     """What compiling them took."""
+    reused: int | None = None
+    """Buckets that ran and compiled nothing: what they need was compiled before, or came
+    from a cache. Null where nothing counts compilations."""
     spikes: int | None = None
     """Buckets whose step took a multiple of its neighbours' time (`is_spike`)."""
     spikes_s: float | None = None
@@ -623,6 +626,35 @@ class CompileFacts(Part):
         return found[1] if found else None
 
 
+class RecipePart(Part):
+    """One recipe of the Gaudi graph compiler."""
+
+    recipe: str
+    """Its name in the process."""
+    duration_s: float | None = None
+    """What the compiler took."""
+    phase: str | None = None
+    """Of the bucket in whose step it was compiled."""
+    bucket: Bucket | None = None
+    """That bucket; null outside of a step."""
+
+
+class RecipeFacts(Part):
+    """Recipes that the Gaudi bridge compiled before requests were served, of the rank
+    with the lowest number."""
+
+    count: int = 0
+    """All of them."""
+    seconds: float | None = None
+    """What the compiler took for them together; some may be compiled side by side."""
+    outside: int = 0
+    """Of them, compiled outside of the steps of buckets: loading, profiling, sampler."""
+    outside_s: float | None = None
+    """What those took."""
+    slowest: list[RecipePart] = []
+    """At most 20, the slowest first."""
+
+
 class CheckpointFacts(Part):
     """The files of the weights, all ranks together, as vLLM states them."""
 
@@ -741,6 +773,8 @@ class RuntimeCompileFacts(Part):
     """Of the first, in seconds since the epoch."""
     count: int = 1
     """How often, in all processes."""
+    duration_s: float | None = None
+    """The longest time it took, in any process; null where none is stated."""
 
 
 class ServingEnd(Part):
@@ -878,6 +912,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """Null where nothing is known of the collector."""
     compile: CompileFacts | None = None
     """Null where no event mentions a compilation."""
+    recipes: RecipeFacts | None = None
+    """Null where no single recipe was recorded."""
     checkpoint: CheckpointFacts | None = None
     """Null where the engine states nothing of it."""
     autotune: AutotuneFacts | None = None

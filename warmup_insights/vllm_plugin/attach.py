@@ -22,6 +22,7 @@ from packaging.version import Version
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
@@ -216,5 +217,6 @@ def stop() -> None:
         return
     running, _running = _running, None
     running.instrumentation.detach()
+    bridge.unsubscribe(running.session)
     atexit.unregister(running.session.end_run)
     running.session.end_run()

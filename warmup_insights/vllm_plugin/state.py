@@ -208,6 +208,8 @@ class State:
     profile_free: int | None = None
     """Free bytes after the profiling run."""
     strategy: str | None = None
+    noted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Topic of a metric of the Gaudi bridge to its figures, as they were noted last."""
 
     def keep_warmed(self, runner: object) -> bool:
         """Whether a model runner was warmed up before; from now on it was."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.recipes import num_reused
 from warmup_insights.analysis.summary.spikes import mark_spikes
 from warmup_insights.model.events import (
     Bucket,
@@ -280,6 +281,7 @@ class Buckets:
             gc_s=_total(row.gc_s for row in own),
             compiled=_total(row.compiled for row in own),
             compile_s=_total(row.compile_s for row in own),
+            reused=num_reused(own),
             spikes=_num_spikes(own),
             spikes_s=_total(row.spike_s for row in own),
         )

@@ -20,6 +20,7 @@ from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
 from warmup_insights.analysis.summary.progress import ProgressFold
 from warmup_insights.analysis.summary.ranks import leading
+from warmup_insights.analysis.summary.recipes import Recipes
 from warmup_insights.analysis.summary.serving import ServingFold
 from warmup_insights.analysis.summary.stages import (
     Compilation,
@@ -42,6 +43,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PodSeen,
+    RecipeCompiled,
     SamplerWarmup,
     ServerReady,
     WarmupStep,
@@ -87,6 +89,7 @@ class RunFold:
         self._defrag = Defrag()
         self._graphs = Graphs()
         self._compilation = Compilation()
+        self._recipes = Recipes()
         self._gc = GarbageCollection()
         self._benchmarks: list[dict[str, Any]] = []
         self._notes: dict[tuple[str, str], int] = {}
@@ -136,7 +139,7 @@ class RunFold:
             (stages.DEFRAG_KINDS, self._defrag.add),
             (stages.GRAPH_KINDS, self._graphs.add), (stages.GC_KINDS, self._gc.add),
             ((PodSeen,), self._in_pod), ((BenchmarkResult,), self._measured), ((Note,), self._noted),
-            ((ServerReady,), self._ready),
+            ((ServerReady,), self._ready), ((RecipeCompiled,), self._recipes.add),
         )  # fmt: skip
         for kinds, take in table:
             if kind in kinds:
@@ -223,6 +226,7 @@ class RunFold:
             ],
             gc=self._gc.result(),
             compile=compiled,
+            recipes=self._recipes.result(),
             checkpoint=self._start_facts.checkpoint(),
             autotune=self._start_facts.autotune,
             usage=self._start_facts.usage,

@@ -87,6 +87,7 @@ class ServingFold:
         self._sleeps: list[SleepFacts] = []
         self._compiles: dict[tuple[str, str, str | None], int] = {}
         self._compiled_at: dict[tuple[str, str, str | None], float | None] = {}
+        self._compile_s: dict[tuple[str, str, str | None], float] = {}
         self._until: float | None = None
 
     def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
@@ -151,6 +152,9 @@ class ServingFold:
         if key in self._compiles or len(self._compiles) < MAX_ROWS:
             self._compiles[key] = self._compiles.get(key, 0) + 1
             self._compiled_at.setdefault(key, event.time)
+            if event.duration_s is not None:
+                known = self._compile_s.get(key, 0.0)
+                self._compile_s[key] = max(known, event.duration_s)
 
     @property
     def begins_awake(self) -> bool:
@@ -194,7 +198,8 @@ class ServingFold:
             jit=[
                 RuntimeCompileFacts(what=what, kernel=kernel, detail=detail,
                                     time=self._compiled_at[what, kernel, detail],
-                                    count=count)
+                                    count=count,
+                                    duration_s=self._compile_s.get((what, kernel, detail)))
                 for (what, kernel, detail), count in self._compiles.items()
             ],
             uses=self._used_shapes(),

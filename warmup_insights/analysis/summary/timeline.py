@@ -32,6 +32,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     Note,
     PhaseMarked,
+    RecipeCompiled,
     RunStarted,
     ServerReady,
     ShutdownRequested,
@@ -47,7 +48,7 @@ STAMP_S = 2.0
 """What stamps of whole seconds can be off together."""
 _FIRST_STAGES = ("import", "configure", "start_engine")
 
-_SERVING = serving.KINDS | {GapSeen, Note}
+_SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = frozenset(
     (Failure, WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 )

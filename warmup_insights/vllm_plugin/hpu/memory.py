@@ -20,6 +20,7 @@ from warmup_insights.model.events import (
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, bytes_of, whole
 from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
+from warmup_insights.vllm_plugin.hpu.bridge import subscribe
 from warmup_insights.vllm_plugin.hpu.scenarios import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
@@ -32,6 +33,7 @@ def worker_device(session: Session, call: Call) -> Watch:
     """`HPUWorker.init_device`: what device it is, and what is free before loading."""
     yield from session.watch_phase("init_device")
     _note_device(session)
+    subscribe(session)
 
 
 def _note_device(session: Session) -> None:

@@ -12,10 +12,12 @@ from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
     BucketUsed,
-    CompileFinished,
+    Note,
+    RuntimeCompile,
 )
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Watch
+from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import checked_shape
 from warmup_insights.vllm_plugin.hpu.scenarios import executed_shape
 from warmup_insights.vllm_plugin.session import Session
@@ -115,25 +117,35 @@ def serve_step(session: Session, call: Call) -> Watch:
 def _begin_serving(session: Session) -> None:
     session.state.serving.has_begun = True
     session.before_end(lambda: flush_used(session))
+    session.before_end(lambda: bridge.note_metrics(session, "by the end of serving"))
     compiled = device.compiled()
     if compiled is not None:
         session.state.serving.num_compiled = compiled.count
         session.state.serving.compile_s = compiled.duration_s
+    if compiled is not None or bridge.is_published(session):
+        session.emit(
+            Note,
+            topic="bridge_monitor",
+            text="Recipes that are compiled while serving are recorded",
+        )
 
 
 def _note_compiled(session: Session) -> None:
+    """What the metric counted since the last call, where no single recipe is published."""
     serving = session.state.serving
+    if bridge.is_published(session):
+        return
     compiled = device.compiled()
     if compiled is None or serving.num_compiled is None:
         return
     count = compiled.count - serving.num_compiled
     if count > 0:
-        phase, shape = serving.executed or ("unknown", ())
         session.emit(
-            CompileFinished,
-            what="recipe",
+            RuntimeCompile,
+            what=bridge.RECIPE_WHILE_SERVING,
+            kernel="recipe" if count == 1 else f"{count} recipes",
+            detail=bridge.shape_text(*serving.executed) if serving.executed else None,
             duration_s=compiled.duration_s - serving.compile_s,
-            detail=f"{count} while serving; last shape: {phase} {list(shape)}",
         )
         serving.num_compiled, serving.compile_s = compiled.count, compiled.duration_s
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from warmup_insights.model.bridge import METRICS, metric_note, peak_note
 from warmup_insights.model.events import (
     CaptureSummary,
     GraphBudgetSet,
@@ -19,9 +18,9 @@ from warmup_insights.model.events import (
     Note,
     WarmupFinished,
 )
-from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
 from warmup_insights.vllm_plugin.collector import Freeze
+from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import buckets_of, phase_of
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Pass, Warmup
@@ -90,19 +89,7 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
         allocated_bytes=used_after - used_before,
         gc_s=session.collector.total_s - warmup.collector_s,
     )
-    _note_bridge(session)
-
-
-def _note_bridge(session: Session) -> None:
-    """What the bridge has counted by the end of the warm-up."""
-    notes = [metric_note(name, device.metric(name)) for name in METRICS]
-    peak = device.pool_peak()
-    if peak is not None:
-        notes.append(peak_note(peak))
-    for note in notes:
-        if note is not None:
-            text = f"{note.text}, by the end of the warm-up"
-            session.emit(Note, topic=note.topic, text=text, values=note.values)
+    bridge.note_metrics(session, "by the end of the warm-up")
 
 
 def _freeze(session: Session) -> Freeze:

@@ -5,6 +5,7 @@ What tests want of it comes in environment variables:
 `collector 5`: what takes a minute behind that many graphs), `STANDIN_STEP_S` (seconds
 of a forward pass), `STANDIN_FAIL` (name of a place that raises ValueError),
 `STANDIN_PREFILLS` (how many requests without context may share a prefill batch),
+`STANDIN_NO_DISPATCHER` (the bridge publishes nothing),
 `STANDIN_CACHED` (recipes come from a cache on disk), `STANDIN_BYPASS` (the engine asks
 for no graph).
 """
@@ -44,10 +45,23 @@ class Device:
         if not os.environ.get("STANDIN_CACHED"):
             self.graphs += 1
             self.compile_us += 1500
+            publish(
+                "GRAPH_COMPILATION",
+                duration=1500,
+                recipe=f".graph_dumps/r_{self.graphs}",
+            )
         self.take(GRAPH_BYTES)
 
 
 DEVICE = Device()
+
+
+def publish(name, **params):
+    """An event of the bridge, where it has a dispatcher."""
+    if not os.environ.get("STANDIN_NO_DISPATCHER"):
+        from habana_frameworks.torch.utils.event_dispatcher import emit
+
+        emit(name, **params)
 
 
 def hang(place):

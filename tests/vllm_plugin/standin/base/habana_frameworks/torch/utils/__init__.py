@@ -1,0 +1,1 @@
+"""Stand-in for a part of the Gaudi bridge; see `standin`."""
