@@ -55,6 +55,8 @@ TAIL = """
   list on.
 - **counting**: `collections.Counter` over the same lengths.
 - **click**: a Python that imports click and ends.
+- **its libraries**: a Python that imports jinja2, NumPy, pandas, plotly and SQLAlchemy and ends.
+- **plotly's own page**: a page with one small chart, as `write_html` of plotly writes it.
 """
 COLUMNS = ("measure", "target", "figure", "ratio", "reference", "met", "machine")
 
@@ -87,6 +89,7 @@ BENCHMARKS = {
     "recorder": Benchmark(("--rounds", "10", "--pairs", "20"), ("--rounds", "1")),
     "bucketing": Benchmark((), ("--lookups", "5000"), has_json=False),
     "traffic": Benchmark((), ("--requests", "20000")),
+    "report": Benchmark(("--rounds", "10"), ("--rounds", "2")),
 }
 
 
@@ -241,10 +244,27 @@ def traffic_rows(found: dict[str, Any]) -> Iterator[Row]:
     )  # fmt: skip
 
 
+def report_rows(found: dict[str, Any]) -> Iterator[Row]:
+    """Making a report, and opening it."""
+    seconds, peak, size = found["make_s"], found["peak_mib"], found["size_mib"]
+    log, ratio = found["log"], found["first_chart_times_plotly"]
+    yield Row(
+        f"making the report of `{log}`", f"{seconds} s", "under 3 s",
+        found["make_times_imports"], "time of importing its libraries", seconds < 3,
+    )  # fmt: skip
+    yield Row("memory of that", f"{peak} MiB", "under 300 MiB", is_met=peak < 300)
+    yield Row("size of that report", f"{size} MiB", "under 6 MB", is_met=size < 5.7)
+    yield Row(
+        "opening it in Chromium, until the first chart",
+        f"{found['first_chart_ms']} ms of wall time",
+        "sooner than plotly's own page", ratio, "time of plotly's own page", ratio < 1,
+    )  # fmt: skip
+
+
 ROWS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "ingest": ingest_rows, "folder": folder_rows, "store": store_rows,
     "startup": startup_rows, "recorder": recorder_rows, "bucketing": bucketing_rows,
-    "traffic": traffic_rows,
+    "traffic": traffic_rows, "report": report_rows,
 }  # fmt: skip
 
 

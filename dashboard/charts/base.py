@@ -20,24 +20,6 @@ ROW_PX = 30
 
 def new_figure(height: int, *, dark: bool = False) -> Figure:
     """An empty figure in the style of the pages."""
-    figure = Figure()
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 12, "t": 8, "b": 8},
-        font={"size": FONT_SIZE, "color": INK.on(dark=dark)},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left", "font": {"size": FONT_SIZE}},
-        legend={
-            "orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0.0,
-            "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
-        },
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": MUTED.on(dark=dark),
-                 "activecolor": INK.on(dark=dark)},
-        bargap=0.28,
-        dragmode=False,
-        uirevision="keep",
-    )  # fmt: skip
     axis = {
         "gridcolor": GRID.on(dark=dark),
         "zeroline": False,
@@ -45,19 +27,37 @@ def new_figure(height: int, *, dark: bool = False) -> Figure:
         "title": {"font": {"size": FONT_SIZE, "color": MUTED.on(dark=dark)}, "standoff": 8},
         "tickfont": {"size": FONT_SIZE - 1, "color": MUTED.on(dark=dark)},
     }  # fmt: skip
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    return figure
+    # Given whole: updates of a figure that exists take ten times as long.
+    return Figure(layout={
+        "height": height,
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
+        "font": {"size": FONT_SIZE, "color": INK.on(dark=dark)},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left", "font": {"size": FONT_SIZE}},
+        "legend": {
+            "orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0.0,
+            "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
+        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": MUTED.on(dark=dark),
+                    "activecolor": INK.on(dark=dark)},
+        "bargap": 0.28,
+        "dragmode": False,
+        "uirevision": "keep",
+        "xaxis": axis,
+        "yaxis": axis,
+    })  # fmt: skip
 
 
 def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
     """Titles of the axes, with their units."""
-    figure.update_xaxes(title_text=x)
-    figure.update_yaxes(title_text=y)
+    layout = figure.layout
+    layout.xaxis.title.text = x
+    layout.yaxis.title.text = y
     if y is not None:
         # The theme of the pages puts the title of this axis onto its labels.
-        figure.update_yaxes(title_standoff=14)
-        figure.update_layout(margin_l=62)
+        layout.yaxis.title.standoff = 14
+        layout.margin.l = 62
 
 
 def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:

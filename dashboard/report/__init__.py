@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import jinja2
-from plotly.offline import get_plotlyjs
 
 from dashboard import shown
 from dashboard.report.parts import ReportRun
@@ -30,6 +29,12 @@ from warmup_insights.version import __version__
 
 __all__ = ["ReportRun", "report_html"]
 
+PLOTLY = "plotly-cartesian.min.js"
+"""The part of plotly.js that draws bars, points and heat maps; `.ci/plotly` renews it.
+
+The whole, which plotly for Python contains, makes a report three times as large and takes
+twice as long to its first chart.
+"""
 _HEADLINE = (
     "wall_s",
     "warmup_s",
@@ -48,14 +53,14 @@ def report_html(runs: Sequence[ReportRun]) -> str:
     summaries = [run.folded.summary for run in runs]
     title = " against ".join(run_title(summary) for summary in summaries)
     sections = run_sections(runs[0]) if len(runs) == 1 else compared_sections(runs)
-    page = files(__package__) / "page.html"
+    folder = files(__package__)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    source = page.read_text(encoding="utf-8")
+    source = (folder / "page.html").read_text(encoding="utf-8")
     draw = source.rpartition("<script>")[2].partition("</script>")[0]
-    library = get_plotlyjs()
+    library = (folder / PLOTLY).read_text(encoding="utf-8")
     return environment.from_string(source).render(
         title=title,
         heads=[_head(summary) for summary in summaries],

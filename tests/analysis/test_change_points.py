@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
+from scipy.stats import rankdata
 
-from warmup_insights.analysis.change_points import change_points
+from warmup_insights.analysis.change_points import _ranks, change_points
 
 
 def noisy(*levels: tuple[int, float], seed: int = 7) -> list[float]:
@@ -41,3 +43,8 @@ def test_a_significant_change_that_nobody_would_notice_is_none():
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * 50, [60.0] * 5 + [90.0] * 5])
 def test_too_few_runs_or_equal_ones_have_no_change(values):
     assert change_points(values) == []
+
+
+def test_ranks_are_those_of_scipy():
+    values = np.asarray([3.0, 1.0, 3.0, 2.0, 3.0, 1.0])
+    assert list(_ranks(values)) == list(rankdata(values))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
+import json
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from dashboard import shown
-from dashboard.report import ReportRun, report_html
+from dashboard.report import PLOTLY, ReportRun, report_html
 from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT
@@ -30,6 +33,8 @@ from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
 
 SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+TYPES = {"bar", "scatter", "heatmap"}
+"""Kinds of traces that charts have; the part of plotly.js in a report draws some more."""
 OTHER = ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log"
 
 
@@ -61,6 +66,12 @@ class Cells(HTMLParser):
             self._found = data == self._heading
         elif self._tag == "td" and self._found:
             self.rows[-1][-1] += data
+
+
+def charts(page: str) -> list[dict[str, Any]]:
+    """What is drawn in a report, on light and on dark."""
+    found = re.findall(r'<script type="application/json" class="\w+">(.*?)</', page)
+    return [json.loads(text) for text in found]
 
 
 def report_of(*folds: Folded) -> str:
@@ -107,9 +118,24 @@ def check_report(fold):
             value = figure.text(summary) + shown.mark(summary, figure.name)
             assert found[figure.title] == value, summary.source.name
     page = text.split("<script>")[0]
+    assert {trace["type"] for chart in charts(page) for trace in chart["data"]} <= TYPES
     is_marked = "synthetic data" in page or "simulated device" in page
     is_made_up = summary.synthetic or summary.device.kind == "simulated"
     assert is_marked == is_made_up, summary.source.name
+
+
+def test_the_library_in_it_is_the_one_that_was_looked_at():
+    """Its checksum, and the traces that this part of plotly.js can draw."""
+    folder = ROOT / "dashboard" / "report"
+    library = (folder / PLOTLY).read_bytes()
+    script = (ROOT / ".ci" / "plotly").read_text(encoding="utf-8")
+    assert f"sha256={hashlib.sha256(library).hexdigest()}\n" in script
+    version = re.search(r"^version=(.*)$", script, re.MULTILINE)[1]
+    assert f"plotly.js (cartesian - minified) v{version}".encode() in library[:200]
+    licence = (folder / "plotly-cartesian.LICENSE").read_text(encoding="utf-8")
+    assert licence.startswith("MIT License")
+    assert b"</script" not in library
+    assert b"<!--" not in library
 
 
 def test_a_comparison_has_the_figures_of_all(folds):
