@@ -32,6 +32,7 @@ def show(view: View) -> None:
                     {
                         "kernel": row.kernel,
                         "count": row.count,
+                        "after ready": row.after_ready_s,
                         "compiled by": row.what,
                         "configuration": row.detail or "",
                     }
@@ -41,7 +42,8 @@ def show(view: View) -> None:
             key=view.key("late"), title="Kernels compiled while serving",
             hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
             "them before.",
-            columns={"count": st.column_config.NumberColumn("times", format="%d")},
+            columns={"count": st.column_config.NumberColumn("times", format="%d"),
+                     "after ready": st.column_config.NumberColumn(format="%.0f s")},
             simulated=view.simulated,
         )  # fmt: skip
 
