@@ -251,8 +251,16 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     late = summary.serving.jit if summary.serving is not None else []
     section.table(
         "Kernels compiled while serving",
-        ("kernel", "times", "configuration"),
-        [(visible(k.kernel), str(k.count), visible(k.detail or "")) for k in late],
+        ("kernel", "times", "after ready", "configuration"),
+        [
+            (
+                visible(k.kernel),
+                str(k.count),
+                format_duration(k.after_ready_s),
+                visible(k.detail or ""),
+            )
+            for k in late
+        ],
     )
 
 

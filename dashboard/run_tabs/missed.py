@@ -33,6 +33,7 @@ def show(view: View) -> None:
                     {
                         "kernel": row.kernel,
                         "count": row.count,
+                        "after ready": row.after_ready_s,
                         "compiled by": row.what,
                         "configuration": row.detail or "",
                         "duration_s": row.duration_s,
@@ -45,6 +46,7 @@ def show(view: View) -> None:
             "them before.",
             columns={
                 "count": st.column_config.NumberColumn("times", format="%d"),
+                "after ready": st.column_config.NumberColumn(format="%.0f s"),
                 "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
             },
             simulated=view.simulated,

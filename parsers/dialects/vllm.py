@@ -15,11 +15,13 @@ from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
+from parsers.rules.vllm_requests import REQUEST_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
 
 _USAGE = (
-    r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:]{1,60}: [\d.]{1,12} tokens/s, "
+    r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:]{1,60}: "
+    r"(?P<tokens_per_s>\d{1,9}(?:\.\d{1,3})?) tokens/s, "
     r"Running: (?P<running>\d{1,7}) reqs, "
     r"(?:Swapped: \d{1,7} reqs, Pending|Waiting): (?P<waiting>\d{1,7}) reqs"
     r".{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
@@ -36,13 +38,23 @@ _OTHER: tuple[LineRule, ...] = (
                 "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
                 "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
                 "Prefix cache hit rate: 0.0%",
-                {"usage_percent": 4.2, "running": 3, "waiting": 1},
+                {
+                    "usage_percent": 4.2,
+                    "running": 3,
+                    "waiting": 1,
+                    "tokens_per_s": 12.3,
+                },
             ),
             Sample(
                 "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
                 "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
                 "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
-                {"usage_percent": 0.3, "running": 1, "waiting": 2},
+                {
+                    "usage_percent": 0.3,
+                    "running": 1,
+                    "waiting": 2,
+                    "tokens_per_s": 15.2,
+                },
             ),
         ),
     ),
@@ -108,6 +120,6 @@ DIALECT = Dialect(
     rules=(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *_OTHER,
+        *REQUEST_RULES, *_OTHER,
     ),
 )  # fmt: skip

@@ -107,7 +107,7 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
 }
 _TEXT = frozenset(
     {"name", "stage", "message", "model", "version", "text", "reason", "what", "detail",
-     "engine", "part", "condition", "key", "value", "mode", "strategy", "path"}
+     "engine", "part", "condition", "key", "value", "mode", "strategy", "path", "request"}
 )  # fmt: skip
 
 

@@ -30,8 +30,6 @@ MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
-STARTUP_LINES = 50_000
-"""After so many lines without a ready server only candidate lines are read."""
 
 
 class _Unreadable(Exception):
@@ -80,11 +78,10 @@ class LineParser:
 
     @property
     def wants_all(self) -> bool:
-        """Whether ordinary lines matter now: they bound the gaps of a start-up."""
+        """Whether ordinary lines matter now."""
         runs = [source.open for source in self._sources.values()]
         return all(run is None for run in runs) or any(
-            run is not None and not run.is_ready and run.lines < STARTUP_LINES
-            for run in runs
+            run is not None and run.wants_all for run in runs
         )
 
     @property

@@ -158,6 +158,10 @@ def _leaps(time: float | None, last: float | None, made: Iterable[Made]) -> bool
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
+STARTUP_LINES = 50_000
+"""After so many lines without a ready server only candidate lines are read."""
+FIRST_LINES = 2000
+"""So many lines of a ready server are read for its first request."""
 GAP_TEXT = 160
 
 
@@ -185,6 +189,7 @@ class OpenRun:
         self.last_text = ""
         self.gaps = 0
         self.lines = 0
+        self.lines_ready = 0
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
         self.model: str | None = None
@@ -194,9 +199,21 @@ class OpenRun:
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
 
+    @property
+    def wants_all(self) -> bool:
+        """Whether lines without a literal matter: those that bound the gaps of a start-up,
+        and those of the first request."""
+        if self.is_ready:
+            return self.tracker.usage.is_waited_for
+        return self.lines < STARTUP_LINES
+
     def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
+        if self.is_ready:
+            self.lines_ready += 1
+            if self.lines_ready > FIRST_LINES:
+                self.tracker.usage.is_waited_for = False
         if time is None or self.is_ready:
             return None
         last, gap = self.last_time, None

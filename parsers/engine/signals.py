@@ -196,6 +196,19 @@ class StatisticsLine(Signal, frozen=True, gc=False):
     running: int = 0
     waiting: int = 0
     """Requests."""
+    tokens_per_s: float = 0.0
+    """Generated since the last such line."""
+
+
+class ResponseLine(Signal, frozen=True, gc=False):
+    """The response to a request for inference began, with a status of success."""
+
+
+class RequestLine(Signal, frozen=True, gc=False):
+    """A request arrived, or the last of its output is there."""
+
+    request: str
+    is_end: bool = False
 
 
 class FailureLine(Signal, frozen=True, gc=False):
@@ -229,8 +242,7 @@ class FrameSeen(Signal, frozen=True, gc=False):
 
 
 def is_foreign(made: object) -> bool:
-    """Whether this alone is no sign of a start: other programs fail as well, and what
-    goes down began elsewhere."""
-    return isinstance(made, ShutdownLine | FrameSeen) or (
-        isinstance(made, FailureLine) and made.is_bare
-    )
+    """Whether this alone is no sign of a start: other programs fail and answer requests
+    as well, and what goes down began elsewhere."""
+    others = ShutdownLine | FrameSeen | RequestLine | ResponseLine
+    return isinstance(made, others) or (isinstance(made, FailureLine) and made.is_bare)

@@ -42,6 +42,8 @@ from parsers.engine.signals import (
     PaddingsBegun,
     PrecompileFinished,
     PrecompileStarted,
+    RequestLine,
+    ResponseLine,
     RoutesListed,
     ShapeBegun,
     ShutdownLine,
@@ -51,7 +53,7 @@ from parsers.engine.signals import (
     ValidationMarked,
 )
 from parsers.engine.steps import end_kernel_warmup, end_step, follow_stage
-from parsers.engine.usage import UsageCollector
+from parsers.engine.usage import Usage
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -89,7 +91,7 @@ class RunTracker:
         self._routes_at: float | None = None
         """When the routes were listed: the next line, of uvicorn, has no stamp."""
         self._bench = BenchCollector()
-        self._usage = UsageCollector()
+        self.usage = Usage()
 
     def take(self, made: Event | Signal, origin: Origin) -> list[Event]:
         """The events that are complete now that this was seen."""
@@ -122,7 +124,7 @@ class RunTracker:
             events += self._flush(state, origin)
             events += [*captures_done(state), *open_stage(state)]
         events += self._bench.close()
-        events += self._usage.close()
+        events += self.usage.close()
         events += self._failures.close()
         return events
 
@@ -259,8 +261,8 @@ class RunTracker:
                 return [*end_step(state, origin), _precompiled(state, made, origin)]
             case ShutdownLine():
                 return self._failures.stop(made, origin)
-            case StatisticsLine():
-                self._usage.take(made)
+            case StatisticsLine() | RequestLine() | ResponseLine():
+                return self.usage.take(made, origin, is_ready=self._failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)
         return []

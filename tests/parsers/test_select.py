@@ -63,7 +63,7 @@ def test_pattern_of_many_finds_the_longest_at_the_first_place(literals, text):
 
 @pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
 def test_samples_lose_no_event_when_only_candidates_are_read(name, monkeypatch):
-    from parsers.engine import lines as engine
+    from parsers.engine import runs as engine
     from tests.helpers import read
 
     data = (ROOT / "sample_logs" / "vllm-fork" / name).read_bytes()

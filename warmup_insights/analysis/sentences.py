@@ -11,6 +11,7 @@ from warmup_insights.model.summary import (
     Contradiction,
     FailureFacts,
     RunSummary,
+    Serving,
     ServingEnd,
 )
 from warmup_insights.units import (
@@ -259,9 +260,22 @@ def serving_sentences(summary: RunSummary) -> list[str]:
     ]  # fmt: skip
     counts = ", ".join(_count(*each) for each in found if each[0])
     sentences = [f"While serving: {counts}."] if counts else []
+    sentences += first_request_sentences(serving)
     if serving is not None and serving.end is not None:
         sentences.append(f"{serving_end_sentence(serving.end)}.")
     return sentences
+
+
+def first_request_sentences(serving: Serving | None) -> list[str]:
+    """The first requests after ready; empty where nothing is stated."""
+    known = serving or Serving()
+    found = (
+        (known.first_response_s, "the first response began after {}"),
+        (known.first_tokens_s, "the first tokens came after {} at most"),
+        (known.first_request_s, "the first request took {}"),
+    )
+    texts = [text.format(format_duration(s)) for s, text in found if s is not None]
+    return [f"After ready: {'; '.join(texts)}."] if texts else []
 
 
 def serving_end_sentence(end: ServingEnd) -> str:

@@ -10,6 +10,7 @@ from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     failure_sentence,
+    first_request_sentences,
     oddities,
     start_sentences,
 )
@@ -45,8 +46,8 @@ def print_summary(summary: RunSummary) -> None:
     click.echo(plain(" ".join(start_sentences(summary))))
     _print_head(summary)
     sections = (
-        _time, _memory, _buckets, _graphs, _steps, _misses, _late_compiles, _sleeps,
-        _benchmarks, _oddities, _lacks,
+        _time, _memory, _buckets, _graphs, _steps, _misses, _first_requests, _late_compiles,
+        _sleeps, _benchmarks, _oddities, _lacks,
     )  # fmt: skip
     tables = (section(summary) for section in sections)
     print_tables(table for table in tables if table is not None)
@@ -271,18 +272,24 @@ def _misses(summary: RunSummary) -> TextTable | None:
     return make_table(title, ("", "", "", ""), rows)
 
 
+def _first_requests(summary: RunSummary) -> TextTable | None:
+    rows = [(text,) for text in first_request_sentences(summary.serving)]
+    return make_table("After ready", ("",), rows) if rows else None
+
+
 def _late_compiles(summary: RunSummary) -> TextTable | None:
     """Kernels and recipes that were compiled while a request waited."""
     found = summary.serving.jit if summary.serving is not None else []
     if not found:
         return None
     rows = [
-        (row.kernel, f"{row.count} x", row.detail or "",
-         "" if row.duration_s is None else format_duration(row.duration_s))
+        (row.kernel, f"{row.count} x", format_duration(row.after_ready_s),
+         "" if row.duration_s is None else format_duration(row.duration_s),
+         row.detail or "")
         for row in found[:10]
     ]  # fmt: skip
     title = f"Kernels and recipes compiled while serving: {len(found)}"
-    return make_table(title, ("", "", "", ""), rows, right=[1, 3])
+    return make_table(title, ("", "", "after ready", "took", ""), rows, right=[1, 2, 3])
 
 
 def _sleeps(summary: RunSummary) -> TextTable | None:

@@ -441,6 +441,17 @@ class CompileFinished(Event):
     encoder (vLLM since 0.32); None when the line does not state it."""
 
 
+class RequestServed(Event):
+    """What a server did first after it was ready, each kind once."""
+
+    what: str
+    """`response` (that to a request for inference began), `tokens` (the first statistics
+    line with generated tokens: they came up to an interval, 10 s as a rule, before) or
+    `request` (the first one whose arrival and end are both in the log is done)."""
+    duration_s: float | None = None
+    """Of the `request`, from its arrival to its end."""
+
+
 class RecipeCompiled(Event):
     """The Gaudi bridge compiled one recipe before requests were served.
 
@@ -668,7 +679,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     WarmupStep, GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureProgress,
     GraphsCaptured, GraphMemoryEstimated, CaptureSummary, SamplerWarmup, SamplerConfig,
     SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RecipeCompiled,
-    RuntimeCompile, SleepModeChanged, LazyCapture,
+    RequestServed, RuntimeCompile, SleepModeChanged, LazyCapture,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
     ShutdownRequested, ServingFailure, RunFinished, PodSeen, BenchmarkResult, Note,
 ]  # fmt: skip

@@ -189,6 +189,11 @@ def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
     return 0 if summary.time.ready_at is not None else None
 
 
+def _first(name: str, title: str) -> Figure:
+    """A time after ready, in which the clients have a part: neither way is better."""
+    return Figure(name, title, "s", "time", None, _at("serving", name), per_device=True)
+
+
 def _lazy_s(summary: RunSummary) -> float | None:
     lazy = summary.graphs.lazy if summary.graphs is not None else []
     known = [row.duration_s for row in lazy if row.duration_s is not None]
@@ -306,6 +311,9 @@ FIGURES: tuple[Figure, ...] = (
     _time("gc_freeze_s", "freezing the collector", _at("gc", "freeze_s")),
     _time("unlogged_s", "unlogged time", _at("time", "unlogged_s")),
     _time("lazy_s", "captures while serving, time", _lazy_s),
+    _first("first_response_s", "ready to first response"),
+    _first("first_tokens_s", "ready to first tokens, at most"),
+    _first("first_request_s", "first request, arrival to end"),
     _memory("total_bytes", "device memory", None, per_rank=False),
     _memory("weights_bytes", "weights", "lower"),
     _memory("profile_bytes", "profiling run", "lower"),

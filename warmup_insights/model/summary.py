@@ -771,6 +771,8 @@ class RuntimeCompileFacts(Part):
     """The configuration that had not been compiled before."""
     time: float | None = None
     """Of the first, in seconds since the epoch."""
+    after_ready_s: float | None = None
+    """From ready to the first."""
     count: int = 1
     """How often, in all processes."""
     duration_s: float | None = None
@@ -803,6 +805,14 @@ class Serving(Part):
     """When serving ended."""
     duration_s: float | None = None
     """From ready to that end, or to the last event."""
+    first_response_s: float | None = None
+    """From ready until the response to a request for inference began; how long the engine
+    waited for that request is part of it."""
+    first_tokens_s: float | None = None
+    """From ready to the first statistics line with generated tokens: the first came up to
+    an interval of these lines, 10 s as a rule, before."""
+    first_request_s: float | None = None
+    """What the first request took whose arrival and end are both in the log."""
     end: ServingEnd | None = None
     """Null while nothing states an end."""
     sleeps: list[SleepFacts] = []

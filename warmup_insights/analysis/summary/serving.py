@@ -16,6 +16,7 @@ from warmup_insights.model.events import (
     DefragRan,
     Event,
     LazyCapture,
+    RequestServed,
     RuntimeCompile,
     ServingFailure,
     ShutdownRequested,
@@ -35,8 +36,8 @@ MAX_SHAPES = 100_000
 """Distinct shapes of use that are kept; steps of others are only counted."""
 MAX_ROWS = 10_000
 KINDS = frozenset(
-    (BucketMiss, BucketUsed, DefragRan, LazyCapture, RuntimeCompile, ServingFailure,
-     ShutdownRequested, SleepModeChanged)
+    (BucketMiss, BucketUsed, DefragRan, LazyCapture, RequestServed, RuntimeCompile,
+     ServingFailure, ShutdownRequested, SleepModeChanged)
 )  # fmt: skip
 """Events of serving: their time is none of the start-up's."""
 
@@ -85,10 +86,9 @@ class ServingFold:
         self._uses: dict[tuple[str, Bucket, Bucket], _Use] = {}
         self._num_uncounted = 0
         self._sleeps: list[SleepFacts] = []
-        self._compiles: dict[tuple[str, str, str | None], int] = {}
-        self._compiled_at: dict[tuple[str, str, str | None], float | None] = {}
-        self._compile_s: dict[tuple[str, str, str | None], float] = {}
+        self._compiles: dict[tuple[str, str, str | None], RuntimeCompileFacts] = {}
         self._until: float | None = None
+        self._first: dict[str, RequestServed] = {}
 
     def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
         """What takes the events of one class; None when only their time counts."""
@@ -97,6 +97,7 @@ class ServingFold:
             BucketUsed: self._used,
             SleepModeChanged: self._slept,
             RuntimeCompile: self._compiled,
+            RequestServed: self._served,
         }
         return routes.get(kind)
 
@@ -149,12 +150,26 @@ class ServingFold:
 
     def _compiled(self, event: RuntimeCompile) -> None:
         key = (event.what, event.kernel, event.detail)
-        if key in self._compiles or len(self._compiles) < MAX_ROWS:
-            self._compiles[key] = self._compiles.get(key, 0) + 1
-            self._compiled_at.setdefault(key, event.time)
-            if event.duration_s is not None:
-                known = self._compile_s.get(key, 0.0)
-                self._compile_s[key] = max(known, event.duration_s)
+        known = self._compiles.get(key)
+        if known is None:
+            if len(self._compiles) >= MAX_ROWS:
+                return
+            known = RuntimeCompileFacts(
+                what=event.what, kernel=event.kernel, detail=event.detail,
+                time=event.time, count=0,
+            )  # fmt: skip
+        times = [s for s in (known.duration_s, event.duration_s) if s is not None]
+        self._compiles[key] = replace(
+            known, count=known.count + 1, duration_s=max(times, default=None)
+        )
+
+    def _served(self, event: RequestServed) -> None:
+        self._first.setdefault(event.what, event)
+
+    def _first_s(self, what: str, ready_at: float | None) -> float | None:
+        """Seconds from ready to the first of this kind."""
+        event = self._first.get(what)
+        return None if event is None else _after(ready_at, event.time)
 
     @property
     def begins_awake(self) -> bool:
@@ -185,23 +200,28 @@ class ServingFold:
         """The section; None when nothing is known of it."""
         if ready_at is None and not self._uses and end is None:
             return None
+        request = self._first.get("request")
         until = ended_at if ended_at is not None else self._until
-        lasted = (
-            until - ready_at if until is not None and ready_at is not None else None
-        )
         return Serving(
             ready_at=isoformat(ready_at),
             ended_at=isoformat(ended_at),
-            duration_s=lasted if lasted is not None and lasted >= 0 else None,
+            duration_s=_after(ready_at, until),
+            first_response_s=self._first_s("response", ready_at),
+            first_tokens_s=self._first_s("tokens", ready_at),
+            first_request_s=request.duration_s if request is not None else None,
             end=end,
             sleeps=self._sleeps,
             jit=[
-                RuntimeCompileFacts(what=what, kernel=kernel, detail=detail,
-                                    time=self._compiled_at[what, kernel, detail],
-                                    count=count,
-                                    duration_s=self._compile_s.get((what, kernel, detail)))
-                for (what, kernel, detail), count in self._compiles.items()
+                replace(row, after_ready_s=_after(ready_at, row.time))
+                for row in self._compiles.values()
             ],
             uses=self._used_shapes(),
             num_uncounted=self._num_uncounted,
         )  # fmt: skip
+
+
+def _after(ready_at: float | None, time: float | None) -> float | None:
+    """Seconds from ready to a later time; None where one is unknown or it is earlier."""
+    if ready_at is None or time is None or time < ready_at:
+        return None
+    return time - ready_at

@@ -1,0 +1,120 @@
+"""The first response, first tokens and first request after ready, from an ordinary log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import folded, read
+from warmup_insights.model.figures import BY_NAME
+
+K8S = "2026-07-16T19:47:{:02d}.000000000Z stdout F "
+READY = "(APIServer pid=1) INFO:     Application startup complete.\n"
+ROUTES = (
+    "(APIServer pid=1) INFO 07-16 19:47:00 [launcher.py:29] Available routes are:\n"
+)
+CONFIG = "(APIServer pid=1) INFO 07-16 19:40:00 [api_server.py:1] vLLM API server version 0.20.0\n"
+HEALTH = '(APIServer pid=1) INFO:     10.0.0.1:1 - "GET /health HTTP/1.1" 200 OK\n'
+TOKENS = (
+    "(APIServer pid=1) INFO 07-16 19:47:{:02d} [loggers.py:250] Engine 000: Avg prompt "
+    "throughput: {} tokens/s, Avg generation throughput: {} tokens/s, Running: 1 reqs, "
+    "Waiting: 0 reqs, GPU KV cache usage: 0.1%, Prefix cache hit rate: 0.0%\n"
+)
+
+
+def post(path: str = "/v1/chat/completions", status: str = "200 OK") -> str:
+    return f'(APIServer pid=1) INFO:     10.0.0.1:1 - "POST {path} HTTP/1.1" {status}\n'
+
+
+def serving(text: str):
+    runs, report = read(text.encode(), "a.log")
+    (run,) = runs.values()
+    assert report.unknown == 0
+    return folded(run).summary.serving
+
+
+def figure(text: str, name: str) -> float | None:
+    runs, _ = read(text.encode(), "a.log")
+    (run,) = runs.values()
+    return BY_NAME[name].read(folded(run).summary)
+
+
+def stamped(*lines: tuple[int, str]) -> str:
+    return "".join(K8S.format(second) + line for second, line in lines)
+
+
+def test_the_first_response_to_a_request_for_inference_counts():
+    text = stamped(
+        (0, READY), (1, HEALTH), (2, post(status="404 Not Found")), (3, post("/tokenize")),
+        (4, post("/v1/load_lora_adapter")), (5, post()), (9, post()),
+    )  # fmt: skip
+    assert figure(text, "first_response_s") == 5.0
+    assert figure(text, "first_tokens_s") is None
+    assert figure(text, "first_request_s") is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/completions", "/v1/embeddings?x=1", "/generate", "/openai/v1/responses"],
+)
+def test_every_way_of_asking_counts(path):
+    assert figure(stamped((0, READY), (7, post(path))), "first_response_s") == 7.0
+
+
+def test_an_access_line_without_a_stamp_gives_no_time():
+    assert figure(CONFIG + ROUTES + READY + post(), "first_response_s") is None
+
+
+def test_statistics_give_the_first_tokens():
+    text = (
+        CONFIG + ROUTES + READY + TOKENS.format(10, 0.0, 0.0) + TOKENS.format(20, 9.1, 0.0)
+        + TOKENS.format(40, 0.0, 2.5) + TOKENS.format(50, 0.0, 7.5)
+    )  # fmt: skip
+    assert figure(text, "first_tokens_s") == 40.0
+
+
+def test_the_time_of_the_first_request_is_that_between_its_own_lines():
+    def arrived(second: int, name: str) -> str:
+        return (
+            f"(APIServer pid=1) INFO 07-16 19:47:{second:02d} [logger.py:49] Received "
+            f"request {name}: params: SamplingParams(n=1), lora_request: None.\n"
+        )
+
+    def done(second: int, name: str, how: str = "") -> str:
+        return (
+            f"(APIServer pid=1) INFO 07-16 19:47:{second:02d} [logger.py:80] Generated "
+            f"response {name}{how}: output: 'Hi', finish_reason: stop\n"
+        )
+
+    text = (
+        CONFIG + ROUTES + READY + arrived(3, "a") + arrived(4, "b") + post()
+        + done(9, "b", " (streaming delta)") + done(37, "b", " (streaming complete)")
+        + done(38, "a")
+    )  # fmt: skip
+    assert figure(text, "first_request_s") == 33.0
+
+
+def test_a_late_first_request_is_none_of_the_start():
+    idle = "".join(K8S.format(1) + HEALTH for _ in range(2100))
+    text = stamped((0, READY)) + idle + stamped((9, post()))
+    assert figure(text, "first_response_s") is None
+
+
+def test_lines_before_ready_and_of_other_programs_count_for_nothing():
+    runs, _ = read(stamped((0, post()), (1, post())).encode(), "a.log")
+    assert runs == {}
+    found = serving(stamped((0, CONFIG), (1, post()), (2, READY)))
+    assert found is not None
+    assert found.first_response_s is None
+
+
+def test_compilations_while_serving_have_a_place_after_ready():
+    late = (
+        "(EngineCore pid=2) WARNING 07-16 19:47:12 [jit_monitor.py:140] Triton kernel JIT "
+        "compilation during inference: _fwd_kernel (runtime_shapes={'x': 64}). This causes "
+        "a latency spike; consider extending warmup to cover this shape/config.\n"
+    )
+    found = serving(CONFIG + ROUTES + READY + late)
+    assert found is not None
+    (row,) = found.jit
+    assert (row.kernel, row.after_ready_s) == ("_fwd_kernel", 12.0)
+    assert row.detail == "runtime_shapes={'x': 64}"
