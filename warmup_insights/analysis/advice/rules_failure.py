@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -171,24 +172,36 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         return
     if seconds is None or weights is None or not is_whole or is_cut:
         return
+    known = summary.checkpoint
+    is_short = (
+        known is not None
+        and known.available_bytes is not None
+        and known.available_bytes < weights * summary.ranks
+    )
+    end = Way(
+        "the rest of the log, if it goes on; if the process ended here, look whether the "
+        f"kernel ended it: {_KERNEL}",
+        "the log does not hold the cause: it may be cut, or the start still runs",
+    )
+    if is_short:
+        end = Way(
+            f"look whether the kernel ended it: {_KERNEL}; a lower --gpu-memory-utilization "
+            "leaves the host more where both share memory",
+            end.price,
+        )
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
-    yield finding_of(
+    finding = finding_of(
         "ended_without_trace",
         f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
         "ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
-        [
-            Way(
-                f"look whether the kernel ended it: {_KERNEL}; a lower "
-                "--gpu-memory-utilization leaves the host more where both share memory",
-                "the log does not hold the cause: it may be cut, or the start still runs",
-            )
-        ],
+        [end],
         "tells a killed process from a log that was cut",
         tuple(host[-2:]),
     )
+    yield finding if is_short else dataclasses.replace(finding, severity="low")
 
 
 _DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
@@ -233,8 +246,8 @@ RULES = (
         "a log of a whole start, with weights loaded, ends before readiness or an error",
         "version, settings, weights, time of the lines",
         ended_without_trace,
-        margin="silent where lines were cut out, a setting is missing or weights were the "
-        "last that was loaded",
+        margin="low unless less host memory was available than the weights take; silent where "
+        "lines were cut out, a setting is missing or weights were the last that was loaded",
         source=_DMESG,
         example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
         "memory: the last line is that of torch.compile",

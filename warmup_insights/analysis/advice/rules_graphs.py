@@ -58,7 +58,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         if sizes
         else "no figure: the sizes are not known",
         tuple(_table(sizes, seconds)),
-        gain_s=(0.0, seconds * _share_above(sizes)),
+        gain_s=(0.0, seconds * _share_above(sizes)) if sizes else None,
         price="a larger batch runs without a graph",
         phase="graph_capture",
         part_s=seconds,
@@ -72,7 +72,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
 def _share_above(sizes: Sequence[int]) -> float:
     """Of the sizes, those above the smallest limit that is shown."""
     above = sum(size > LIMITS[0] for size in sizes)
-    return above / len(sizes) if sizes else 1.0
+    return above / len(sizes)
 
 
 def _bounded(
