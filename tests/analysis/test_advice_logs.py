@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
 from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.export.findings import finding_lines
+from warmup_insights.runs import at_the_same_time
 
 TABLE: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("advice_failures.json").read_text(encoding="utf-8")
@@ -45,7 +46,17 @@ def path_of(name: str) -> Path:
 def runs_of(path: Path) -> list[RunFacts]:
     runs, _ = read(path.read_bytes(), path.name, year=None)
     made = [folded(runs[ordinal]) for ordinal in sorted(runs)]
-    return [RunFacts(each.summary, each.rows) for each in made]
+    summaries = [each.summary for each in made]
+    return [
+        RunFacts(
+            each.summary,
+            each.rows,
+            beside=at_the_same_time(
+                each.summary, [s for s in summaries if s is not each.summary]
+            ),
+        )
+        for each in made
+    ]
 
 
 each_log = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

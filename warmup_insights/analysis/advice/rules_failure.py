@@ -12,14 +12,17 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.model.summary import PHASES
-from warmup_insights.units import format_duration
+from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
+GAUDI_BYTES = 40 * GIB
+"""Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
 _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause above|stack trace above|Failed core proc|initialization failed"
+    r"root cause|stack trace|Failed core proc|^Executor failed|died unexpectedly|"
+    r"(?:[Cc]ore|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""
 
@@ -156,9 +159,23 @@ def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
         "failure_unexplained",
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
-        [Way(f"read the traceback around that line; {more}", price)],
+        [
+            *_first_generation(facts),
+            Way(f"read the traceback around that line; {more}", price),
+        ],
         "shows which call failed, and with what",
     )
+
+
+def _first_generation(facts: RunFacts) -> Iterator[Way]:
+    """A Gaudi of the first generation has 32 GB; the engines were made for 2 and 3."""
+    total = facts.figure("total_bytes")
+    if facts.summary.device.kind == "hpu" and total and total < GAUDI_BYTES:
+        yield Way(
+            "a Gaudi 2 or 3",
+            f"another device: this one has {format_bytes(total)}, as the first generation, "
+            "for which vLLM on Gaudi is not made",
+        )
 
 
 def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
@@ -237,8 +254,10 @@ RULES = (
         "a failure has a line and no other rule",
         "the failure",
         failure_unexplained,
+        margin="no cause is named; on a Gaudi with less than 40 GiB the generation of the "
+        "device comes first",
         source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
-        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL)",
+        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL); vllm-gaudi FAQ (Gaudi 2 or 3)",
         example="`MODULE:PT_LAZY Error, ValidateSyncInputTensors` after the weights",
     ),
     Rule(
