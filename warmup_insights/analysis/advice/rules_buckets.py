@@ -254,6 +254,8 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
     else:
         setting, change = "bucket ranges", "ranges that hold the shapes below"
+        if all(item.cause == "no_combination" for item in found):
+            setting, change = _limit_of(phase, found)
     return Finding(
         "missed_shapes",
         "medium",
@@ -269,6 +271,18 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         price=price,
         ways=ways,
     )
+
+
+def _limit_of(phase: str, found: Sequence[Diagnosis]) -> tuple[str, str]:
+    """What leaves a combination out that lies within every range."""
+    most = max(item.shape[0] * item.shape[1] for item in found)
+    if phase == "prompt":
+        name = "max_num_batched_tokens"
+        return name, (
+            f"--max-num-batched-tokens of at least {most}, where that limit leaves these "
+            "buckets out"
+        )
+    return "bucket ranges", "a smaller step between the batch sizes or blocks below"
 
 
 def _causes(facts: RunFacts, found: Sequence[Diagnosis]) -> Iterator[str]:
