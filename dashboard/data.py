@@ -209,5 +209,5 @@ def status_of(run_id: str) -> str | None:
 def findings(opened: EventStore, run: RunRecord) -> list[Finding]:
     """What `advise` finds in a run, the most important first."""
     known = folded(run)
-    others = runs.history(opened, run)
-    return advise(RunFacts(known.summary, known.rows, history=others))
+    others, beside = runs.history(opened, run), runs.beside(opened, run)
+    return advise(RunFacts(known.summary, known.rows, history=others, beside=beside))

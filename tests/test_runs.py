@@ -12,8 +12,8 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.model.run import RunRecord
-from warmup_insights.runs import current, refresh, refresh_stale
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.runs import beside, current, refresh, refresh_stale
 from warmup_insights.storage import EventStore
 
 
@@ -74,3 +74,28 @@ def test_stale_summaries_are_folded_anew_but_not_those_of_running_recorders(stor
     with store.begin() as transaction:
         transaction.update_run("r1", status="running")
     assert refresh_stale(store) == 0
+
+
+@pytest.mark.parametrize(
+    ("started", "expected"), [(50.0, ["r2"]), (100.0, []), (500.0, [])]
+)
+def test_runs_of_one_log_whose_lines_are_of_the_same_time_are_beside(
+    store, started, expected
+):
+    source = SourceRecord(source_id="s1", name="a.log", digest="d", head_digest="h")
+    times = {"r1": 0.0, "r2": started, "other": 10.0}
+    with store.begin() as transaction:
+        transaction.add_source(source)
+        for name, begin in times.items():
+            source_id = None if name == "other" else "s1"
+            transaction.ensure_run(RunRecord(run_id=name, source_id=source_id))
+            transaction.append(
+                name,
+                [
+                    RunStarted(engine="vllm", device_kind="cuda", time=begin),
+                    ServerReady(time=begin + 100.0),
+                ],
+            )
+    for name in times:
+        refresh(store, name)
+    assert [each.run_id for each in beside(store, store.run("r1"))] == expected

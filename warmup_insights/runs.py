@@ -108,6 +108,45 @@ def history(store: EventStore, run: RunRecord) -> list[RunSummary]:
     return list(store.summaries(ids).values())
 
 
+def beside(store: EventStore, run: RunRecord) -> list[RunSummary]:
+    """Summaries of the runs in the same log whose engines ran at the same time."""
+    if run.source_id is None or run.started_at is None:
+        return []
+    ids = [
+        other.run_id
+        for other in store.runs(source_id=run.source_id, limit=MAX_HISTORY)
+        if other.run_id != run.run_id
+    ]
+    own = store.summary(run.run_id)
+    if own is None or not ids:
+        return []
+    return at_the_same_time(own, store.summaries(ids).values())
+
+
+def at_the_same_time(
+    summary: RunSummary, others: Iterable[RunSummary]
+) -> list[RunSummary]:
+    """Of other runs on the same kind of device, those whose lines are of the same time."""
+    own = _span(summary)
+    return [
+        other
+        for other in others
+        if other.device.kind == summary.device.kind
+        and own is not None
+        and (span := _span(other)) is not None
+        and max(own[0], span[0]) < min(own[1], span[1])
+    ]
+
+
+def _span(summary: RunSummary) -> tuple[float, float] | None:
+    """From the first event to the last one."""
+    start, serving = summary.time.started, summary.serving
+    if start is None or summary.time.wall_s is None:
+        return None
+    served = serving.duration_s or 0.0 if serving is not None else 0.0
+    return start, start + summary.time.wall_s + served
+
+
 def earlier_run(store: EventStore, run: RunRecord) -> RunRecord | None:
     """The last finished run of the same model on the same kind of device, as real or
     as synthetic as this one."""

@@ -18,6 +18,7 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     ServerReady,
+    SleepModeChanged,
     WarmupFinished,
 )
 from warmup_insights.units import GIB
@@ -97,6 +98,17 @@ def captured(
         )
     head = phased(("configure", 20.0), extra=extra)[:-1]
     return [*head, bar, done, ServerReady(time=T0 + 20 + seconds)]
+
+
+def slept(wake_s: float | None) -> list[Event]:
+    """A start of 71 s, and an engine that slept and woke up while it served."""
+    return [
+        *phased(("load_model", 71.0)),
+        SleepModeChanged(
+            action="sleep", freed_bytes=50 * GIB, host_bytes=15 * GIB, time=T0 + 100
+        ),
+        SleepModeChanged(action="wake_up", duration_s=wake_s, time=T0 + 200),
+    ]  # fmt: skip
 
 
 SIZES = [1, 2, 4, *range(8, 513, 8)]
@@ -279,6 +291,17 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
     "decode_buckets": (
         [PLAIN, gaudi_steps(DECODE_STEPS, PROMPT_STEPS, ranges=False)],
         [gaudi_steps({(1, 1, 256): 1.0}, PROMPT_STEPS), CONFIGURED],
+    ),
+    "sampler_warmup": (
+        [phased(("sampler_warmup", 30.0), ("load_model", 70.0), engine="vllm-gaudi",
+                device_kind="hpu", version="0.20.1")],
+        [phased(("sampler_warmup", 3.0), ("load_model", 70.0), engine="vllm-gaudi",
+                device_kind="hpu"),
+         phased(("sampler_warmup", 30.0), ("load_model", 70.0))],
+    ),
+    "sleep_mode": (
+        [slept(0.4)],
+        [slept(None), slept(100.0), slept(0.4)[:-3]],
     ),
     "prompt_buckets": (
         [gaudi_steps(DECODE_STEPS, PROMPT_STEPS, **NO_PREFIXES), PLAIN],

@@ -42,6 +42,7 @@ from warmup_insights.units import GIB, MIB
 KNOWN_TEXTS = {
     "setting_refused": "ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
     "device_unsupported": "RuntimeError: CUDA error: no kernel image is available",
+    "memory_changed": "AssertionError: Error in memory profiling. Initial free memory 1",
     "driver_mismatch": "RuntimeError: The NVIDIA driver on your system is too old",
     "device_unreachable": "RuntimeError: No CUDA GPUs are available",
     "port_in_use": "OSError: [Errno 98] Address already in use",

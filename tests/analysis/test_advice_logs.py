@@ -1,7 +1,8 @@
 """Advice on real logs: what must be found in each, with its figures, and what must not.
 
-`advice_failures.json` is the table: every log that failed, and every log whose memory is
-divided badly or only seems to be. Logs that are not here are skipped.
+`advice_failures.json` is the table: every log that failed, every log whose memory is
+divided badly or only seems to be, and findings whose words were once wrong. Logs that are
+not here are skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
 from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.export.findings import finding_lines
+from warmup_insights.runs import at_the_same_time
 
 TABLE: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("advice_failures.json").read_text(encoding="utf-8")
@@ -45,14 +47,26 @@ def path_of(name: str) -> Path:
 def runs_of(path: Path) -> list[RunFacts]:
     runs, _ = read(path.read_bytes(), path.name, year=None)
     made = [folded(runs[ordinal]) for ordinal in sorted(runs)]
-    return [RunFacts(each.summary, each.rows) for each in made]
+    summaries = [each.summary for each in made]
+    return [
+        RunFacts(
+            each.summary,
+            each.rows,
+            beside=at_the_same_time(
+                each.summary, [s for s in summaries if s is not each.summary]
+            ),
+        )
+        for each in made
+    ]
 
 
 each_log = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 
 
 @pytest.mark.parametrize(
-    "row", TABLE, ids=lambda row: f"{Path(row['log']).stem}-{row.get('run', 0)}"
+    "row",
+    TABLE,
+    ids=lambda row: f"{Path(row['log']).stem}-{row.get('run', 0)}-{row.get('rule')}",
 )
 def test_the_table_of_logs_holds(row):
     path = path_of(row["log"])
@@ -67,6 +81,7 @@ def test_the_table_of_logs_holds(row):
     text = "\n".join(finding_lines(finding))
     assert finding.severity == row["severity"]
     assert [part for part in row.get("has", ()) if part not in text] == []
+    assert [part for part in row.get("lacks", ()) if part in text] == []
     assert finding.changes == row.get("changes", finding.changes)
 
 

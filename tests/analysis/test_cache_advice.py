@@ -153,3 +153,23 @@ def test_the_variable_of_a_pod_is_what_to_fix():
     finding = missed(new, [old])
     assert finding.setting == "VLLM_NIXL_SIDE_CHANNEL_PORT"
     assert "VLLM_NIXL_SIDE_CHANNEL_PORT (5600, 5601)" in finding.details[0]
+
+
+def with_length(summary, length: int):
+    return changed(summary, config={**summary.config, "max_model_len": length})
+
+
+def test_settings_that_changed_with_the_key_are_named():
+    old = with_length(start("3fbdd5227b", "aaa"), 4096)
+    new = with_length(start("978868eca3", "bbb"), 8192)
+    finding = missed(new, [old])
+    assert "max_model_len 4096, now 8192" in finding.details[0]
+    assert finding.suggestion.startswith("VLLM_CACHE_ROOT on a volume")
+
+
+def test_a_directory_that_is_kept_needs_no_volume_when_settings_changed():
+    loaded = changed(start("3fbdd5227b", "aaa"), compile={"cache": "hit"})
+    new = with_length(start("978868eca3", "bbb"), 8192)
+    finding = missed(new, [with_length(loaded, 4096)])
+    assert finding.suggestion.startswith("nothing: what was compiled is in /data/cache")
+    assert finding.severity == "low"

@@ -17,7 +17,7 @@ from warmup_insights.export.findings import (
     rule_markdown,
     rules_table,
 )
-from warmup_insights.runs import current, history
+from warmup_insights.runs import beside, current, history
 
 
 @click.command()
@@ -54,7 +54,9 @@ def advise(
         raise click.UsageError("Choose one of --json and --markdown")
     with open_run(db, run) as (store, record):
         loaded = current(store, record)
-        facts = advice.RunFacts(loaded.summary, loaded.rows, history(store, record))
+        facts = advice.RunFacts(
+            loaded.summary, loaded.rows, history(store, record), beside(store, record)
+        )
     findings = advice.advise(facts)
     run_id = facts.summary.run_id
     if as_json:

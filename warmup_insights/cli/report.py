@@ -13,7 +13,7 @@ from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import refuse_existing, write_result
 from warmup_insights.errors import InputError
 from warmup_insights.export.redact import Redactor
-from warmup_insights.runs import current, history, kept_lines
+from warmup_insights.runs import beside, current, history, kept_lines
 
 if TYPE_CHECKING:
     from dashboard.report import ReportRun
@@ -56,7 +56,12 @@ def report(
     for name in runs:
         with open_run(db, name) as (store, record):
             folded = current(store, record)
-            facts = advice.RunFacts(folded.summary, folded.rows, history(store, record))
+            facts = advice.RunFacts(
+                folded.summary,
+                folded.rows,
+                history(store, record),
+                beside(store, record),
+            )
             lines = kept_lines(store, record)
         loaded.append(ReportRun(folded, advice.advise(facts), lines))
     write_result(

@@ -56,6 +56,7 @@ TUNING_RULES: tuple[Rule, ...] = (
     *rules_memory.RULES,
     *rules_buckets.RULES,
     *rules_settings.RULES,
+    *rules_serving.TUNING_RULES,
 )
 RULES: tuple[Rule, ...] = (*FAILURE_RULES, *TUNING_RULES)
 """Every rule, in the order in which findings of equal weight are shown."""

@@ -18,12 +18,14 @@ from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 class RunFacts:
     """One run: its summary and its bucket rows.
 
-    `history` are summaries of other runs of the same model on the same device.
+    `history` are summaries of other runs of the same model on the same device, `beside`
+    those of the same log whose engines ran at the same time.
     """
 
     summary: RunSummary
     rows: Sequence[BucketRow] = ()
     history: Sequence[RunSummary] = ()
+    beside: Sequence[RunSummary] = ()
 
     @cached_property
     def planner(self) -> Planner | None:

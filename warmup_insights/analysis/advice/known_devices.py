@@ -54,11 +54,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
-         r"installation|Unsupported gpu architecture|PTX was compiled with an unsupported "
+         r"installation|hipErrorNoBinaryForGpu|Unsupported gpu architecture|PTX was compiled with an unsupported "
          r"toolchain|ptxas fatal",
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
-        (r"FlashAttention (?:only )?(?:supports|requires) |Selected backend .{1,80} is not "
+        (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
+         r"Unsupported FA version|Flash\w{0,20} is only supported on|Head size \d{1,5} is not "
+         r"supported|Selected backend .{1,80} is not "
          r"valid for this configuration|No valid attention backend",
          "The attention backend does not run on this device or in this configuration",
          (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
@@ -71,6 +73,13 @@ ROWS: tuple[KnownError, ...] = (
               "the memory of the device has no part in it"),
           Way("--gpu-memory-utilization, higher or lower", "does not help: it is on-chip "
               "memory"))),
+    ),
+    *rows(
+        "memory_changed",
+        (r"Error in memory profiling",
+         "Other programs gave memory of the device back while the engine measured it",
+         (Way("the same start again once they have ended (the monitor of the device shows who "
+              "holds memory); engines of one device one after another", "none"),)),
     ),
     *rows(
         "driver_mismatch",
@@ -91,6 +100,24 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "device_unreachable",
+        (r"CUDA unknown error|CUDA driver initialization failed|Unexpected error from "
+         r"cudaGetDeviceCount",
+         "The driver did not start for this process",
+         (Way("`nvidia-smi` in the container, then a restart of it or of the host: after a "
+              "suspend or an update the module nvidia_uvm has to be loaded anew",
+              "what runs on its devices"), _GIVE_DEVICES)),
+        (r"NVML_SUCCESS == r INTERNAL ASSERT",
+         "Memory ran out, and the driver did not answer while this was reported",
+         (Way("a lower --gpu-memory-utilization, or a smaller --max-num-batched-tokens",
+              "KV cache, or prompts in more pieces; the log does not hold how much is missing"),
+          Way("`nvidia-smi`: other processes on the device, a driver that was replaced",
+              "none"))),
+        (r"CU(?:BLAS|DNN)_STATUS_NOT_INITIALIZED",
+         "A library of the device did not start: mostly no memory is left for it, or the "
+         "driver does not fit",
+         (Way("--gpu-memory-utilization lower by 0.03 or more, and nothing else on the device "
+              "(`nvidia-smi`)", "KV cache; the log does not hold how much is missing"),
+          _NEWER_DRIVER)),
         (r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
@@ -117,7 +144,7 @@ ROWS: tuple[KnownError, ...] = (
               "files), then start again", "none"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"))),
-        (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|"
+        (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|"
          r"device-side assert|hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "

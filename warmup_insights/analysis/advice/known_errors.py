@@ -21,6 +21,7 @@ KNOWN: tuple[KnownError, ...] = (
     *known_devices.ROWS,
     *known_files.ROWS,
     *known_ranks.ROWS,
+    *known_settings.LAST,
 )
 
 

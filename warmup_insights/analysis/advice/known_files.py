@@ -83,7 +83,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "host_limit",
-        (r"can't allocate memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
+        (r"can't allocate memory|DefaultCPUAllocator: not enough memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
          r"(?:^|[\s.])MemoryError\b|Too large swap space|cudaHostAlloc",
          "The host has too little memory, not the device",
          (_MORE_HOST,)),
@@ -118,7 +118,11 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           Way("VLLM_USE_DEEP_GEMM=0", "slower FP8 kernels", {"VLLM_USE_DEEP_GEMM": "0"}))),
-        (r"No module named '?([\w.-]{1,80})",
+        (r"No module named '?habana_frameworks",
+         "The Python part of the Gaudi software is missing",
+         (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
+              "driver's release, in the environment of the engine", "another image"),)),
+        (r"No module named '?(?!vllm[._'])([\w.-]{1,80})",
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
               "a larger image; its version must fit torch and the driver"),)),
@@ -155,6 +159,13 @@ ROWS: tuple[KnownError, ...] = (
         (r"429 Client Error|Too Many Requests",
          "The hub refused because of too many requests",
          (_HF_TOKEN, Way("HF_HOME on a volume that all starts share", "disk"))),
+        (r"\b50[0234] Server Error|Gateway Time-?out|CAS service error|Read timed out|"
+         r"IncompleteRead|Connection broken|Consistency check failed",
+         "The hub or the way to it broke off the download",
+         (Way("the same start again: what was downloaded is kept where HF_HOME outlives it",
+              "the rest of the download"), _LOCAL_COPY,
+          Way("HF_HUB_DISABLE_XET=1, where the text names CAS or xet",
+              "a slower download", {"HF_HUB_DISABLE_XET": "1"}))),
         (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
          r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
          r"Network is unreachable|ConnectTimeout|SSLError|SSLCertVerification|"
@@ -186,7 +197,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"architectures? .{1,200}(?:not supported|failed to be inspected|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
-         r"Unrecognized (?:model|configuration class)|GGUF model with architecture",
+         r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
+         r"is not a registered model in the Transformers|rope_scaling.{0,40}(?:must be a "
+         r"dictionary|should have a)",
          "This version does not know the architecture of the model",
          (Way("a vLLM whose list of supported models has it, with the transformers it asks for",
               "another image"),
@@ -204,7 +217,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no --quantization: the engine reads it from the checkpoint", "none"),
           Way("a smaller --tensor-parallel-size, where a size is not divisible",
               "each device holds more of the weights"))),
-        (r"no module or parameter named|not initialized from checkpoint|size mismatch for|"
+        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
@@ -218,7 +231,13 @@ ROWS: tuple[KnownError, ...] = (
               "and why", "the log does not hold more than this"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"))),
-        (r"C compiler|Python\.h|gcc.{0,60}(?:failed|non-zero|not found)|cannot find -l",
+        (r"synNodeCreate\w{0,20} failed",
+         "The graph compiler of the Gaudi software refused an operation",
+         (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the "
+              "operation and why", "the log does not hold more than this"),
+          Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
+              "another image"))),
+        (r"C compiler|Python\.h|gcc.{0,600}(?:failed|non-zero|not found)|cannot find -l",
          "Triton or torch could not build a kernel",
          (_COMPILER, _EAGER)),
         (r"[Nn]inja|Error (?:building|compiling) (?:extension|objects)|nvcc fatal|"
@@ -241,7 +260,14 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "packages_mismatch",
-        (r"undefined symbol|GLIBC(?:XX)?_|version `\w{1,20}_[\d.]{1,12}' not found|"
+        (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::",
+         "The compiled part of vLLM is missing, or was built for another device or torch",
+         (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
+              "start outside of its source folder", "another image"),)),
+        (r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
+         "A package was made for another release of vLLM or transformers",
+         (_SAME_RELEASE,)),
+        (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|GLIBC(?:XX)?_|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",

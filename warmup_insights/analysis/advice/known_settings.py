@@ -134,7 +134,124 @@ def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
+    tensor, context = int(match[1]), int(match[2])
+    fitting = [n for n in range(1, min(context, 1025)) if tensor % n == 0]
+    if not fitting:
+        return
+    value = fitting[-1]
+    yield Way(
+        f"--decode-context-parallel-size {value}",
+        "each rank holds more of the KV cache",
+        {"decode_context_parallel_size": value},
+    )
+
+
+def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
+    experts = int(match[1])
+    if not experts:
+        return
+    yield Way(
+        f"--tensor-parallel-size {experts}",
+        "each device holds more of the weights and of the KV cache",
+        {"tensor_parallel_size": experts},
+    )
+
+
+def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
+    tokens, chunk = int(match[1]), int(match[2])
+    if not chunk:
+        return
+    for value, price in (
+        (tokens // chunk * chunk, "prompts run in slightly more pieces"),
+        (-(-tokens // chunk) * chunk, "more memory for activations"),
+    ):
+        if value:
+            yield Way(
+                f"--max-num-batched-tokens {value}",
+                price,
+                {"max_num_batched_tokens": value},
+            )
+
+
+_ORDERED_RANGE = Way(
+    "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
+    "config` above list (min, step, max); an unset _MAX follows from max_num_seqs, "
+    "max_model_len and max_num_batched_tokens",
+    "none",
+)
+_NO_SKIP = Way(
+    "VLLM_SKIP_WARMUP=true, as the message proposes",
+    "does not help in use: each shape compiles when a request needs it",
+)
+
 ROWS: tuple[KnownError, ...] = (
+    KnownError(
+        "setting_refused",
+        r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
+        "There are fewer devices than ranks",
+        _visible_ranks,
+    ),
+    KnownError(
+        "setting_refused",
+        r"tp_size=(\d{1,6}) must be divisible by dcp_size=(\d{1,6})",
+        "The ranks of a context do not divide those of tensor parallelism",
+        _dividing_context,
+    ),
+    KnownError(
+        "setting_refused",
+        r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
+        "There are fewer experts than ranks",
+        _at_most_experts,
+    ),
+    KnownError(
+        "setting_refused",
+        r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
+        r"\((\d{1,6})\)",
+        "A step does not take whole chunks of a Mamba layer",
+        _whole_chunks,
+    ),
+    *rows(
+        "setting_refused",
+        (r"(?:Min\. batch size|bucket_min) cannot be greater than",
+         "A bucket range ends before it begins",
+         (_ORDERED_RANGE, _NO_SKIP)),
+        (r"Generated 0 (prompt|decode) buckets",
+         "The ranges and limits leave no bucket",
+         (Way("the variables VLLM_..._BUCKET_... of {1} unset, or ranges that hold a block and "
+              "do not begin above max_model_len or max_num_batched_tokens",
+              "other buckets"),)),
+        (r"Invalid bucketing strategy: (\S{0,40})",
+         "This bucketing strategy does not exist",
+         (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad", "none"),)),
+        (r"(VLLM_\w{1,80}): failed to process environment variable",
+         "A variable has a value that cannot be read",
+         (Way("{1} with a value of its kind (a whole number, true or false), or unset",
+              "none"),)),
+        (r"model type '?([\w.-]{1,60})'? does not support float16",
+         "This model needs the range of bfloat16",
+         (Way("--dtype bfloat16", "a device that has it (compute capability 8.0)",
+              {"dtype": "bfloat16"}),
+          Way("--dtype float32", "twice the memory, slower", {"dtype": "float32"}))),
+        (r"invalid (tool call|reasoning) parser: (\S{1,80})",
+         "There is no parser of this name",
+         (Way("one of the names in the message instead of {2}, or a newer vLLM that has it",
+              "none"),)),
+        (r"VLLM_USE_V1=1 is not supported with (\S{1,80}\w)",
+         "An option runs in the older engine only",
+         (Way("no {1}, or VLLM_USE_V1 unset", "the option, or the V1 engine"),)),
+        (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape",
+         "Quantised weights do not divide among so many ranks",
+         (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
+          Way("another kind of quantisation, of larger or no groups", "another checkpoint"))),
+        (r"[Tt]arget and draft model should have the same voca",
+         "The draft model has another vocabulary than the model",
+         (Way("a draft model that was made for this model", "another checkpoint"),
+          Way("no --speculative-config", "slower decoding"))),
+        (r"chat template string \((.{1,200}?)\) appears path-like",
+         "The chat template is not there",
+         (Way("{1} mounted into the container, as an absolute path", "none"),)),
+    ),
     KnownError(
         "setting_refused",
         r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
@@ -206,3 +323,20 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
     ),
 )  # fmt: skip
+
+LAST: tuple[KnownError, ...] = rows(
+    "setting_refused",
+    (r"(--[a-z][a-z-]{1,60}) requires (--[a-z][a-z-]{1,60})",
+     "An option needs another one",
+     (Way("{2} as well", "none"), Way("no {1}", "what it does"))),
+    (r"(?:ValueError|NotImplementedError): [^:]{1,200}? (?:is|are) (?:not|only) (?:yet |currently )?"
+     r"supported (?:with|when|for|by|in|if|on)\b",
+     "The engine refuses a combination of settings",
+     (Way("one of the two that the message names left out",
+          "what it does; another version may know both"),)),
+    (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
+     r"(?:must|should|has to|needs to) be\b",
+     "The engine refuses a value",
+     (Way("{1} as the message asks for it", "none"),)),
+)  # fmt: skip
+"""Wide texts, which count where no other row has matched."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -11,10 +11,12 @@ from warmup_insights.analysis.advice.finding import (
     Finding,
     Rule,
     Value,
+    Way,
     count_of,
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.start import LEAST_S
 from warmup_insights.analysis.advice.strategy import (
     integer,
     reads_ranges,
@@ -23,6 +25,7 @@ from warmup_insights.analysis.advice.strategy import (
     strategy_of,
 )
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
+from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, Miss, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -78,7 +81,8 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
         "" if seconds is None else f"; {format_duration(seconds)} were spent on them"
     )
     start = facts.start
-    share = start.share(seconds) if start is not None and seconds is not None else 0.0
+    is_long = start is not None and seconds is not None and seconds >= LEAST_S
+    share = start.share(seconds or 0.0) if start is not None and is_long else 0.0
     yield Finding(
         "executed_differently",
         severity_of(share),
@@ -160,6 +164,10 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         if name in facts.summary.config
     )
     count = sum(miss.count for miss, _ in needs)
+    wider = Way(_assignments(highest), _more_buckets(facts.summary, highest), highest)
+    lines = dict.fromkeys(str(miss.fallback or miss.shape) for miss, _ in needs)
+    is_file = _multiplies(facts.summary, highest) and knows(facts.summary, BUCKET_FILE)
+    way = _file_way(len(lines)) if is_file else wider
     yield Finding(
         "missed_shapes",
         "medium",
@@ -167,21 +175,51 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
         + (f": {asked}." if asked else "."),
         {"num_shapes": len(needs), "num_warnings": count},
-        next(iter(highest)),
-        " ".join(f"{name}={value}" for name, value in highest.items()),
+        BUCKET_FILE if is_file else next(iter(highest)),
+        way.suggestion,
         f"{count_of(len(needs), 'compilation')} less while serving, once warm-up is on",
-        tuple(f"{miss.phase} {miss.shape}" for miss, _ in needs)[:MAX_LISTED],
-        changes=highest,
-        price=_more_buckets(facts.summary, highest),
+        tuple(lines)
+        if is_file
+        else tuple(f"{miss.phase} {miss.shape}" for miss, _ in needs)[:MAX_LISTED],
+        changes=way.changes,
+        price=way.price,
+        ways=(Way(wider.suggestion, wider.price),) if is_file else (),
     )
 
 
-def _more_buckets(summary: RunSummary, changes: dict[str, Value]) -> str:
-    """What wider ranges cost: how many buckets they make, where the rules give those."""
+def _assignments(changes: Mapping[str, Value]) -> str:
+    return " ".join(f"{name}={value}" for name, value in changes.items())
+
+
+def _file_way(count: int) -> Way:
+    """The shapes that came as the only buckets: with warm-up off, there were none."""
+    return Way(
+        f"{BUCKET_FILE} with the {count_of(count, 'line')} below, and VLLM_SKIP_WARMUP=false",
+        f"{count_of(count, 'compilation')} at the start; any other shape compiles when it "
+        "comes, as now",
+    )
+
+
+def _widened(
+    summary: RunSummary, changes: Mapping[str, Value]
+) -> dict[str, list[Bucket]] | None:
+    """The buckets of wider ranges, where the rules give the run's own."""
     strategy = strategy_of(summary)
-    made = None
-    if strategy is not None and reproduces(summary):
-        made = regenerated(summary, strategy, changes)
+    if strategy is None or not reproduces(summary):
+        return None
+    return regenerated(summary, strategy, changes)
+
+
+def _multiplies(summary: RunSummary, changes: Mapping[str, Value]) -> bool:
+    """Whether wider ranges make more than twice as many buckets."""
+    made = _widened(summary, changes)
+    before = sum(len(summary.phase(phase).buckets) for phase in PHASES)
+    return made is not None and sum(map(len, made.values())) > 2 * before
+
+
+def _more_buckets(summary: RunSummary, changes: Mapping[str, Value]) -> str:
+    """What wider ranges cost: how many buckets they make, where the rules give those."""
+    made = _widened(summary, changes)
     if made is None:
         return "more buckets to warm up, unless the steps grow with the ranges"
     counts = [
@@ -203,13 +241,21 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     is_ranged = bool(needed) and reads_ranges(summary)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     has_file = knows(summary, BUCKET_FILE)
-    ranges = " ".join(f"{name}={value}" for name, value in needed.items())
+    price = _more_buckets(summary, needed) if is_ranged else "more buckets to warm up"
+    ways: tuple[Way, ...] = ()
+    if is_ranged and has_file and _multiplies(summary, needed):
+        ways, is_ranged = (Way(_assignments(needed), price),), False
+        price = (
+            "the file holds all buckets: those of this run too, as the run lists them"
+        )
     if is_ranged:
-        setting, change = next(iter(needed)), ranges
+        setting, change = next(iter(needed)), _assignments(needed)
     elif has_file:
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
     else:
         setting, change = "bucket ranges", "ranges that hold the shapes below"
+        if all(item.cause == "no_combination" for item in found):
+            setting, change = _limit_of(phase, found)
     return Finding(
         "missed_shapes",
         "medium",
@@ -220,10 +266,23 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         change,
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
-        tuple(lines)[:MAX_LISTED],
+        tuple(lines)[:MAX_LISTED] or tuple(str(item.wanted) for item in found),
         changes=needed if is_ranged else {},
-        price="more buckets to warm up",
+        price=price,
+        ways=ways,
     )
+
+
+def _limit_of(phase: str, found: Sequence[Diagnosis]) -> tuple[str, str]:
+    """What leaves a combination out that lies within every range."""
+    most = max(item.shape[0] * item.shape[1] for item in found)
+    if phase == "prompt":
+        name = "max_num_batched_tokens"
+        return name, (
+            f"--max-num-batched-tokens of at least {most}, where that limit leaves these "
+            "buckets out"
+        )
+    return "bucket ranges", "a smaller step between the batch sizes or blocks below"
 
 
 def _causes(facts: RunFacts, found: Sequence[Diagnosis]) -> Iterator[str]:
@@ -315,7 +374,8 @@ RULES = (
         "shapes met no bucket while serving",
         "misses, bucket lists or ranges as read",
         missed_shapes,
-        margin="misses after ready only; names of range variables as the version reads them",
+        margin="misses after ready only; names of range variables as the version reads them; a "
+        "bucket file instead, where wider ranges would more than double the buckets",
         source="vllm-gaudi extension/bucketing/common.py",
         example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
     ),

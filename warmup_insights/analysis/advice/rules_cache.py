@@ -12,7 +12,10 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Way
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.compare.cache_key import KeyChange, key_change
-from warmup_insights.analysis.compare.comparison import compare_settings
+from warmup_insights.analysis.compare.comparison import (
+    SettingRow,
+    compare_settings,
+)
 from warmup_insights.model.summary import RunSummary
 
 _DIRECTORY = re.compile(
@@ -67,18 +70,54 @@ def cache_folders(summary: RunSummary) -> list[str]:
 
 def other_key(facts: RunFacts) -> KeyChange | None:
     """How the key of the cache differs from that of the latest run with equal settings."""
+    latest = _latest(facts)
+    change = key_change(latest, facts.summary) if latest is not None else None
+    if latest is None or change is None or not all(change.hashes):
+        return None
+    names = {row.name for row in _differing(latest, facts.summary)}
+    return change if names <= {factor.variable for factor in change.factors} else None
+
+
+def other_settings(facts: RunFacts) -> list[SettingRow]:
+    """Settings that differ from those of the latest run, where its key was another one."""
+    latest = _latest(facts)
+    change = key_change(latest, facts.summary) if latest is not None else None
+    if latest is None or change is None or not all(change.hashes):
+        return []
+    return _differing(latest, facts.summary)
+
+
+def _latest(facts: RunFacts) -> RunSummary | None:
+    """The latest other run of the same model whose key is known."""
     known = [
         other
         for other in facts.history
         if is_same_model(facts.summary, other) and other.compile and other.compile.hash
     ]
-    latest = max(known, key=lambda run: run.time.started or 0.0, default=None)
-    change = key_change(latest, facts.summary) if latest is not None else None
-    if latest is None or change is None or not all(change.hashes):
-        return None
-    differing, _ = compare_settings([latest, facts.summary])
-    names = {row.name for row in differing if not _is_of_start(row.name)}
-    return change if names <= {factor.variable for factor in change.factors} else None
+    return max(known, key=lambda run: run.time.started or 0.0, default=None)
+
+
+def _differing(one: RunSummary, other: RunSummary) -> list[SettingRow]:
+    differing, _ = compare_settings([one, other])
+    return [row for row in differing if not _is_of_start(row.name)]
+
+
+def is_root_kept(facts: RunFacts) -> bool:
+    """Whether another run of this model loaded something from the same root of the cache."""
+    own = _root(facts.summary)
+    return own is not None and any(
+        is_same_model(facts.summary, other)
+        and other.compile is not None
+        and other.compile.cache in ("hit", "partial")
+        and _root(other) == own
+        for other in facts.history
+    )
+
+
+def _root(summary: RunSummary) -> str | None:
+    where = summary.compile.directory if summary.compile is not None else None
+    root, found, _ = (where or "").partition("/torch_compile_cache/")
+    return root if found and "redacted" not in root else None
 
 
 def _is_of_start(name: str) -> bool:

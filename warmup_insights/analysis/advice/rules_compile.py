@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
 from warmup_insights.analysis.advice.history import RECIPES
-from warmup_insights.analysis.advice.rules_cache import key_advice, other_key
+from warmup_insights.analysis.advice.rules_cache import (
+    is_root_kept,
+    key_advice,
+    other_key,
+    other_settings,
+)
 from warmup_insights.analysis.compare.cache_key import KeyChange
+from warmup_insights.analysis.compare.comparison import SettingRow
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
 
@@ -21,6 +27,7 @@ AOT_LEFT = 0.12
 RECIPE_GAIN = (0.65, 0.93)
 """Share of compilation that a recipe cache saved in vllm-gaudi's documentation."""
 RECIPE_MB = 8192
+MOST_SETTINGS = 5
 _NETWORK = re.compile(
     r"(?:^|[/_.-])(nfs|efs|smb|cifs|lustre|gpfs|cephfs|glusterfs|fsx)(?:[/_.0-9-]|$)",
     re.I,
@@ -122,7 +129,9 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         or any(_loaded(other, where) for other in facts.history if where)
     )
     key = None if is_off else other_key(facts)
-    if is_kept and not is_dominant and key is None:
+    other = [] if is_off or key is not None else other_settings(facts)
+    is_kept = is_kept or (bool(other) and is_root_kept(facts))
+    if is_kept and not is_dominant and key is None and not other:
         return
     setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
     if key is not None:
@@ -143,7 +152,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         change,
         _stays(compiled.parts, is_whole=compiled.saved_to is not None),
         gain_s=_compile_gain(spent, compiled.parts, is_whole=bool(compiled.saved_to)),
-        details=_other_key_text(key),
+        details=(*_other_key_text(key), *_other_settings_text(other)),
         price="the directory may be copied, but not written by many hosts over NFS",
         phase="compile",
         part_s=part,
@@ -155,6 +164,23 @@ def _other_key_text(key: KeyChange | None) -> tuple[str, ...]:
         return ()
     return (
         f"Against a start with the same settings, as far as stated: {key.sentence}",
+    )
+
+
+def _other_settings_text(rows: Sequence[SettingRow]) -> tuple[str, ...]:
+    """Why the key is another one: settings that differ from those of the last start."""
+    if not rows:
+        return ()
+    shown = "; ".join(
+        f"{row.name} {str(row.values[0])[:40]}, now {str(row.values[1])[:40]}"
+        for row in rows[:MOST_SETTINGS]
+    )
+    more = len(rows) - MOST_SETTINGS
+    rest = f"; and {more} more" if more > 0 else ""
+    return (
+        f"The last start of this model had another key and other settings: {shown}{rest}. "
+        "The first start after such a change compiles; which of them are part of the key is "
+        "in cache_key_factors.json of both directories.",
     )
 
 
@@ -323,8 +349,8 @@ RULES = (
         formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
         "longest graph of each model",
         margin="silent where the directory lies under a home directory or another run loaded "
-        "it, unless compilation is the largest part or a run with equal settings had another "
-        "key; below 15 % it is low",
+        "it, unless compilation is the largest part or the last run of the model had another "
+        "key; low below 15 %, and where the directory is kept and settings were changed",
         source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
         example="tensor parallel 4 in vLLM 0.23: 60 of 696 s, saved as a whole",
     ),

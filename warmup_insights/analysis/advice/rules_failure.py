@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -11,14 +12,17 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.model.summary import PHASES
-from warmup_insights.units import format_duration
+from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
+GAUDI_BYTES = 40 * GIB
+"""Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
 _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause above|stack trace above|Failed core proc|initialization failed"
+    r"root cause|stack trace|Failed core proc|^Executor failed|died unexpectedly|"
+    r"(?:[Cc]ore|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""
 
@@ -155,9 +159,23 @@ def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
         "failure_unexplained",
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
-        [Way(f"read the traceback around that line; {more}", price)],
+        [
+            *_first_generation(facts),
+            Way(f"read the traceback around that line; {more}", price),
+        ],
         "shows which call failed, and with what",
     )
+
+
+def _first_generation(facts: RunFacts) -> Iterator[Way]:
+    """A Gaudi of the first generation has 32 GB; the engines were made for 2 and 3."""
+    total = facts.figure("total_bytes")
+    if facts.summary.device.kind == "hpu" and total and total < GAUDI_BYTES:
+        yield Way(
+            "a Gaudi 2 or 3",
+            f"another device: this one has {format_bytes(total)}, as the first generation, "
+            "for which vLLM on Gaudi is not made",
+        )
 
 
 def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
@@ -171,24 +189,36 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         return
     if seconds is None or weights is None or not is_whole or is_cut:
         return
+    known = summary.checkpoint
+    is_short = (
+        known is not None
+        and known.available_bytes is not None
+        and known.available_bytes < weights * summary.ranks
+    )
+    end = Way(
+        "the rest of the log, if it goes on; if the process ended here, look whether the "
+        f"kernel ended it: {_KERNEL}",
+        "the log does not hold the cause: it may be cut, or the start still runs",
+    )
+    if is_short:
+        end = Way(
+            f"look whether the kernel ended it: {_KERNEL}; a lower --gpu-memory-utilization "
+            "leaves the host more where both share memory",
+            end.price,
+        )
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
-    yield finding_of(
+    finding = finding_of(
         "ended_without_trace",
         f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
         "ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
-        [
-            Way(
-                f"look whether the kernel ended it: {_KERNEL}; a lower "
-                "--gpu-memory-utilization leaves the host more where both share memory",
-                "the log does not hold the cause: it may be cut, or the start still runs",
-            )
-        ],
+        [end],
         "tells a killed process from a log that was cut",
         tuple(host[-2:]),
     )
+    yield finding if is_short else dataclasses.replace(finding, severity="low")
 
 
 _DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
@@ -224,8 +254,10 @@ RULES = (
         "a failure has a line and no other rule",
         "the failure",
         failure_unexplained,
+        margin="no cause is named; on a Gaudi with less than 40 GiB the generation of the "
+        "device comes first",
         source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
-        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL)",
+        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL); vllm-gaudi FAQ (Gaudi 2 or 3)",
         example="`MODULE:PT_LAZY Error, ValidateSyncInputTensors` after the weights",
     ),
     Rule(
@@ -233,8 +265,8 @@ RULES = (
         "a log of a whole start, with weights loaded, ends before readiness or an error",
         "version, settings, weights, time of the lines",
         ended_without_trace,
-        margin="silent where lines were cut out, a setting is missing or weights were the "
-        "last that was loaded",
+        margin="low unless less host memory was available than the weights take; silent where "
+        "lines were cut out, a setting is missing or weights were the last that was loaded",
         source=_DMESG,
         example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
         "memory: the last line is that of torch.compile",

@@ -58,7 +58,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         if sizes
         else "no figure: the sizes are not known",
         tuple(_table(sizes, seconds)),
-        gain_s=(0.0, seconds * _share_above(sizes)),
+        gain_s=(0.0, seconds * _share_above(sizes)) if sizes else None,
         price="a larger batch runs without a graph",
         phase="graph_capture",
         part_s=seconds,
@@ -72,7 +72,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
 def _share_above(sizes: Sequence[int]) -> float:
     """Of the sizes, those above the smallest limit that is shown."""
     above = sum(size > LIMITS[0] for size in sizes)
-    return above / len(sizes) if sizes else 1.0
+    return above / len(sizes)
 
 
 def _bounded(
@@ -90,9 +90,6 @@ def _bounded(
         memory = summary.graphs.memory_bytes * dropped / len(sizes)
         effect += f", and up to {format_bytes(memory)}"
     setting, change, changes = _limit_of(summary, kept, limit)
-    fewer = Way(
-        f"--max-num-seqs {limit}", "no more requests at once", {"max_num_seqs": limit}
-    )
     return replace(
         finding,
         title=f"{finding.title.removesuffix('.')}, for {_most_requests(summary)}.",
@@ -104,8 +101,21 @@ def _bounded(
         changes=changes,
         gain_s=_dropped_s(summary, sizes, len(kept)),
         price=f"a batch of more than {limit} tokens runs without a graph",
-        ways=(fewer,),
+        ways=tuple(_fewer_requests(summary, sizes, limit)),
     )
+
+
+def _fewer_requests(
+    summary: RunSummary, sizes: Sequence[int], limit: int
+) -> Iterator[Way]:
+    """Fewer requests at once, where the largest size follows from twice their number."""
+    largest = 2 * limit
+    if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
+        yield Way(
+            f"--max-num-seqs {limit}",
+            f"no more requests at once; sizes up to {largest} remain",
+            {"max_num_seqs": limit},
+        )
 
 
 def capture_list(summary: RunSummary) -> list[int]:
@@ -204,11 +214,13 @@ def _limit_of(
 
 
 def _limited_words(summary: RunSummary) -> str:
+    """Which sizes to capture; what follows from max_num_seqs differs between versions."""
     if knows(summary, "max_cudagraph_capture_size"):
         return "--max-cudagraph-capture-size with the largest batch that comes"
-    return (
-        "--max-num-seqs, or cudagraph_capture_sizes, with the largest batch that comes"
-    )
+    listed = "cudagraph_capture_sizes of --compilation-config up to the largest batch that comes"
+    if knows(summary, "cudagraph_capture_sizes"):
+        return listed
+    return f"{listed}; engines before V1 follow --max-num-seqs"
 
 
 def _table(sizes: Sequence[int], seconds: float) -> Iterator[str]:
@@ -339,8 +351,8 @@ RULES = (
         "the median of a graph",
         margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
         "batch runs without a graph",
-        source="vLLM config/compilation.py cudagraph_capture_sizes; gpu_model_runner.py "
-        "captures the largest first",
+        source="vLLM config/compilation.py cudagraph_capture_sizes, from 0.11.2 up to twice "
+        "max_num_seqs and at most 512; gpu_model_runner.py captures the largest first",
         example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
     ),
     Rule(

@@ -41,7 +41,7 @@ def _rule(name: str, applies_when: str, source: str, example: str) -> Rule:
 RULES = (
     _rule(
         "setting_refused",
-        "the engine refused a setting, and its message states which value fits",
+        "the engine refused a setting or a combination, and its message states what fits",
         "vLLM `config/model.py`, `config/scheduler.py`, `config/parallel.py`, `lora/`",
         "28 attention heads and tensor parallel size 8: 7, or 4 with two pipeline stages",
     ),
@@ -51,6 +51,12 @@ RULES = (
         "vLLM `platforms/cuda.py`, `model_executor/layers/quantization`; Triton "
         "`runtime/errors.py`",
         "bfloat16 on a T4: --dtype half",
+    ),
+    _rule(
+        "memory_changed",
+        "more memory of the device was free after profiling than before",
+        "vLLM `v1/worker/gpu_worker.py`, `determine_available_memory`",
+        "`Error in memory profiling. Initial free memory ..., current free memory ...`",
     ),
     _rule(
         "driver_mismatch",

@@ -341,7 +341,8 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             "max_num_seqs",
             f"fewer {phase} buckets: about {count} of this size fit (a smaller "
             "--max-num-seqs, larger steps between batch sizes)",
-            f"the graphs of all others would need {format_bytes(each * (total - count))}",
+            f"about {format_bytes(each * (total - count))} for the graphs of all others, at "
+            "that mean",
             price="more padding between the sizes that remain",
         )  # fmt: skip
 

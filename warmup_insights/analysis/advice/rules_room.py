@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import Failed, explained, failed, utilization
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    count_of,
+)
 from warmup_insights.analysis.advice.ways import (
     bytes_per_share,
     fewer_weight_bits,
@@ -20,6 +26,8 @@ from warmup_insights.analysis.advice.ways import (
     share_way,
     shorter_steps,
 )
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes
 
 LENGTH_SHARE = 0.98
@@ -131,9 +139,10 @@ def memory_taken(facts: RunFacts) -> Iterator[Finding]:
         found, total_bytes=total, others_bytes=others,
         gpu_memory_utilization=found.stated.wanted_utilization,
     )  # fmt: skip
+    who = f"; {_beside(facts)}" if facts.beside else ""
     stop = Way(
         f"end what holds {format_bytes(others)} ({monitor(facts)}), or wait for it",
-        "none; the utilisation stays as it is",
+        f"none; the utilisation stays as it is{who}",
     )
     lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
         Way(
@@ -182,7 +191,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         title = f"{format_bytes(cache)} were left for the KV cache"
     where = found.where if found is not None else ""
     ways = [
-        *_memory_of_host(facts), *_one_after_another(missing, weights), *_share_above(facts, found, missing),
+        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, found, missing),
         *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
@@ -202,15 +211,37 @@ def _memory_of_host(facts: RunFacts) -> Iterator[Way]:
         yield Way("VLLM_CPU_KVCACHE_SPACE with GiB that the host has", "host memory")
 
 
-def _one_after_another(missing: float | None, weights: float | None) -> Iterator[Way]:
-    """More is missing than the weights: the rest was taken besides them."""
-    if missing is None or weights is None or missing <= weights:
+def _one_after_another(
+    facts: RunFacts, missing: float | None, weights: float | None
+) -> Iterator[Way]:
+    """Other engines took memory while this one measured: seen in the log, or by the sum."""
+    more = missing - weights if missing is not None and weights is not None else 0.0
+    if not facts.beside and more <= 0:
         return
+    reasons = [_beside(facts)] if facts.beside else []
+    if more > 0:
+        reasons.append(
+            f"at least {format_bytes(more)} were taken besides the weights while this engine "
+            "measured: its activations, and whatever others took then"
+        )
     yield Way(
-        "start the engines of this device one after another, or end other programs on it",
-        f"none; at least {format_bytes(missing - weights)} were taken besides the weights "
-        "while this engine measured: its activations, and whatever others took then",
+        "start the engines of this device one after another, with shares "
+        "(--gpu-memory-utilization) that are together less than 1, or end other programs on it",
+        f"none, where they use one device; {'; '.join(reasons)}",
     )
+
+
+def _beside(facts: RunFacts) -> str:
+    """Which engines ran at the same time, and what they held as far as it is known."""
+    held = [size for other in facts.beside if (size := _held(other))]
+    words = (
+        f"by this log, {count_of(len(facts.beside), 'other engine')} ran at that time"
+    )
+    return f"{words}, with {format_bytes(sum(held))} of weights" if held else words
+
+
+def _held(summary: RunSummary) -> float | None:
+    return BY_NAME["weights_bytes"].trusted(summary)
 
 
 def _share_above(
@@ -256,10 +287,10 @@ RULES = (
         "the failure, or KV cache budget; utilisation, memory of the device",
         no_room_for_cache,
         formula="utilisation + |KV cache| / device (HPU: / (free x (1 - reserve)))",
-        margin="as kv_cache_too_small; more missing than the weights take points to other "
-        "programs on the device",
+        margin="as kv_cache_too_small; other engines on the device come first where the log "
+        "holds one that ran at that time, or more is missing than the weights take",
         source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
-        example="-26.31 GiB left beside 8.489 GiB of weights: 17.82 GiB were taken besides "
-        "them while the engine measured",
+        example="two engines started in the same second: -26.31 GiB left beside 8.489 GiB of "
+        "weights, and 17.82 GiB taken besides them",
     ),
 )

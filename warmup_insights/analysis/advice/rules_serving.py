@@ -1,9 +1,10 @@
-"""Advice where memory ran out after the engine had been ready."""
+"""Advice on an engine that serves: memory that runs out, sleep and waking up."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import median
 
 from warmup_insights.analysis.advice.cause import (
     Failed,
@@ -12,9 +13,15 @@ from warmup_insights.analysis.advice.cause import (
     utilization,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    count_of,
+)
 from warmup_insights.analysis.advice.ways import finding_of, numbers_of
-from warmup_insights.units import format_bytes
+from warmup_insights.units import format_bytes, format_duration
 
 LEAST_SHARE = 0.03
 """Of the device: less than this is soon gone again."""
@@ -134,6 +141,55 @@ def wake_up_failed(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def sleep_mode(facts: RunFacts) -> Iterator[Finding]:
+    """The engine slept and woke up: what that takes, beside a whole start."""
+    start, serving = facts.start, facts.summary.serving
+    if start is None or start.of or serving is None:
+        return
+    wakes = [
+        each.duration_s
+        for each in serving.sleeps
+        if each.action == "wake_up" and each.duration_s is not None
+    ]
+    slept = [each for each in serving.sleeps if each.action == "sleep"]
+    if not wakes or median(wakes) >= start.wall_s:
+        return
+    freed = max((each.freed_bytes or 0 for each in slept), default=0)
+    host = max((each.host_bytes or 0 for each in slept), default=0)
+    numbers: dict[str, Value] = {"wake_up_s": median(wakes), "num_wakes": len(wakes)}
+    numbers |= {"start_s": start.wall_s}
+    numbers |= {"freed_bytes": freed} if freed else {}
+    numbers |= {"host_bytes": host} if host else {}
+    kept = f": {format_bytes(host)}" if host else ""
+    room = format_bytes(freed) if freed else "what sleeping gives back"
+    yield Finding(
+        "sleep_mode",
+        "low",
+        f"Waking up took {format_duration(median(wakes))} ({count_of(len(wakes), 'time')}), "
+        f"a start {format_duration(start.wall_s)}.",
+        numbers,
+        "enable_sleep_mode",
+        "sleep, not an end, where the engine is idle for a while; keep "
+        f"{room} free for it on the device",
+        f"{format_duration(start.wall_s - median(wakes))} less until the next answer, each "
+        "time",
+        price=f"level 1 keeps the weights in host memory{kept}; a program that took the "
+        "memory meanwhile makes the wake-up fail",
+    )
+
+
+TUNING_RULES = (
+    Rule(
+        "sleep_mode",
+        "the engine slept and woke up, and its whole start is known (vLLM)",
+        "sleeps while serving with their time; a log that holds the whole start",
+        sleep_mode,
+        formula="time of the start - median time of waking up",
+        margin="how often the engine is idle is not known, so it is always low",
+        source="vLLM docs `features/sleep_mode`, `device_allocator/cumem.py`",
+        example="0.4 to 1.2 s to wake up, 71 s to start",
+    ),
+)
 RULES = (
     Rule(
         "out_of_memory_serving",

@@ -1,4 +1,4 @@
-"""Advice on time around buckets: the garbage collector, and a warm-up that was skipped."""
+"""Advice on time around buckets: garbage collector, sampler, a warm-up that was skipped."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
 from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.strategy import reads_ranges
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import Miss, RunSummary
 from warmup_insights.units import format_duration
@@ -44,6 +45,43 @@ def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
         gain_s=(least, most),
         price="some seconds for freezing; objects that are alive then are never collected",
         part_s=most,
+    )
+
+
+def sampler_warmup(facts: RunFacts) -> Iterator[Finding]:
+    """The sampler was warmed up for each decode batch size, and that took long (Gaudi)."""
+    start, sampler = facts.start, facts.summary.sampler
+    seconds = start.worth("sampler_warmup") if start is not None else None
+    if start is None or seconds is None or facts.summary.engine.name != "vllm-gaudi":
+        return
+    sizes = {
+        row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket
+    }
+    listed = sampler.batch_sizes if sampler is not None else None
+    count = len(listed or sizes)
+    numbers: dict[str, Value] = {"sampler_s": seconds, "start_s": start.wall_s}
+    title = f"Sampler warm-up took {start.of_all(seconds)}"
+    if count:
+        numbers["num_sizes"] = count
+        title += f": {count_of(count, 'batch size')}, {format_duration(seconds / count)} each"
+    change = "fewer decode batch sizes: the sampler is warmed up for each of them"
+    if reads_ranges(facts.summary):
+        change += " (a wider VLLM_DECODE_BS_BUCKET_STEP)"
+    elif knows(facts.summary, BUCKET_FILE):
+        change += f" ({BUCKET_FILE} with fewer)"
+    yield Finding(
+        "sampler_warmup",
+        severity_of(start.share(seconds)),
+        f"{title}.",
+        numbers,
+        "VLLM_DECODE_BS_BUCKET_STEP",
+        change,
+        f"{format_duration(seconds / count)} for each batch size less"
+        if count
+        else "no figure: the batch sizes are not known",
+        price="more padded rows in a decode step; nothing leaves out this warm-up alone",
+        phase="sampler_warmup",
+        part_s=seconds,
     )
 
 
@@ -141,5 +179,16 @@ RULES = (
         "prepared them",
         source="vllm-gaudi environment variables: VLLM_SKIP_WARMUP",
         example="vllm-gaudi 0.26 with VLLM_SKIP_WARMUP: three shapes within the ranges compiled",
+    ),
+    Rule(
+        "sampler_warmup",
+        "sampler warm-up took 10 s and 5 % of the start, or most of it (Gaudi)",
+        "a log that holds the whole start: phase sampler_warmup, its batch sizes",
+        sampler_warmup,
+        formula="seconds / batch sizes, for each that is left out",
+        margin="the batch sizes 0 and 1 stay",
+        source="vllm-gaudi v1/worker/hpu_model_runner.py warmup_sampler, documentation of "
+        "sampler warm-up",
+        example="made up: 30 of 100 s for 20 decode batch sizes",
     ),
 )

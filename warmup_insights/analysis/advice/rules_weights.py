@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     OTHER_RANK,
+    Start,
     is_whole,
     phase_s,
     weights_bytes,
@@ -101,10 +102,11 @@ def weights_read(facts: RunFacts) -> Iterator[Finding]:
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
     setting, change, changes, price, ways = _reader(facts)
-    is_quick = bool(size) and gain is None
+    # Without a size nothing shows whether it was slow.
+    is_open = gain is None
     yield Finding(
         "weights_read",
-        "low" if is_quick else severity_of(start.share(seconds)),
+        "low" if is_open else severity_of(start.share(seconds)),
         f"{title}.",
         numbers,
         setting,
@@ -238,25 +240,48 @@ def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
         if waited is None or len(ends) < 2:
             continue
         last = max(ends, key=lambda rank: ends[rank])
-        spread = ends[last] - min(ends.values())
-        behind = ends[last] - median(ends.values())
-        if spread <= 0:
+        others = [end for rank, end in ends.items() if rank != last]
+        if ends[last] <= min(others):
             continue
-        yield Finding(
-            "slowest_rank",
-            severity_of(start.share(waited)),
-            f"The first rank waited {start.of_all(waited)} for the last of {len(ends)} to "
-            f"load; the last is {format_duration(behind)} behind the median.",
-            {"waited_s": waited, "behind_s": behind, "num_ranks": len(ends)},
-            "load_format",
-            "--load-format fastsafetensors, which divides the reading between the ranks, "
-            "or a local copy on each node",
-            "the ranks end together; what they read in all stays",
-            gain_s=(min(waited, behind), min(waited, spread)),
-            price="the package of that name in the image",
-            phase=phase + OTHER_RANK,
-            part_s=waited,
-        )
+        behind = min(waited, ends[last] - median(others))
+        yield _late(facts, start, phase, waited, behind, len(ends))
+
+
+def _late(
+    facts: RunFacts,
+    start: Start,
+    phase: str,
+    waited: float,
+    behind: float,
+    num_ranks: int,
+) -> Finding:
+    """The finding on the last rank: it pays to help it as far as the others are ahead."""
+    is_alone = behind >= 1.0
+    title = f"The first rank waited {start.of_all(waited)} for the last of {num_ranks} to load"
+    title += (
+        f"; the last is {format_duration(behind)} behind the median of the others."
+        if is_alone
+        else "; most of the others were as late as the last."
+    )
+    streamer = "load_format=fastsafetensors"
+    change = "a local copy of the files on each node"
+    if knows(facts.summary, streamer):
+        change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
+    return Finding(
+        "slowest_rank",
+        severity_of(start.share(behind)),
+        title,
+        {"waited_s": waited, "behind_s": behind, "num_ranks": num_ranks},
+        "load_format",
+        change,
+        "the ranks end together; what they read in all stays"
+        if is_alone
+        else "no figure: what the ranks share, such as the storage, sets the pace",
+        gain_s=(0.0, behind) if is_alone else None,
+        price="the package of that name in the image, or disk for the files",
+        phase=phase + OTHER_RANK,
+        part_s=waited,
+    )
 
 
 RULES = (
@@ -289,8 +314,9 @@ RULES = (
         "ranks waited for the slowest one to load",
         "a log that holds the whole start: the end of loading of each rank",
         slowest_rank,
-        formula="end of the last rank - median of all, to - end of the first",
-        margin="two ranks at least",
+        formula="0 to end of the last rank - median of the others",
+        margin="two ranks at least; no gain where most ranks are as late as the last: what "
+        "they share sets the pace then",
         source="vLLM default_loader.py, each worker's line",
         example="four ranks on GPFS: 168 of 696 s",
     ),
