@@ -1,4 +1,4 @@
-"""Many configurations as points of a trade: captured share, KV blocks, warm-up time; pure.
+"""Many configurations as points of a trade: graphs, KV cache and time; pure.
 
 The figures, the marks and the pick are those of `analysis.pareto`, which `sweep` and
 `plan` print.
@@ -7,13 +7,17 @@ The figures, the marks and the pick are those of `analysis.pareto`, which `sweep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
 from dashboard.frames.run import doubtful
 from dashboard.text import visible
 from warmup_insights.analysis.pareto import (
+    COLUMNS,
+    TRADED,
     ConfigurationRow,
+    Objective,
     differing,
     planned_rows,
     settings_text,
@@ -25,7 +29,7 @@ from warmup_insights.model.summary import RunSummary
 
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
-FIGURES = ("captured_percent", "num_kv_blocks", "warmup_s")
+FIGURES = tuple(name for name in COLUMNS if name != "misses")
 FEW = 3
 """Points of which a trade can be seen."""
 
@@ -35,26 +39,33 @@ def points_frame(
     names: Mapping[str, str],
     summaries: Sequence[RunSummary] = (),
 ) -> pd.DataFrame:
-    """One row per configuration: run_id, name, FIGURES, max_concurrency, best, kind,
-    settings, line, doubtful, and the settings that differ by the engine's own names.
+    """One row per configuration: run_id, name, those of FIGURES that any states, best,
+    kind, settings, line, doubtful, and the settings that differ by the engine's names.
 
     `best` is true where every other marked one is beaten in something, None where a
     figure is unknown. `line` is equal for points that a line connects: those that differ
     in the last of the settings only.
     """
     settings = differing(rows)
+    figures = [
+        name
+        for name in FIGURES
+        if any(row.figures.get(name) is not None for row in rows)
+    ]
     doubts = {summary.run_id: contradictory(summary) for summary in summaries}
     found = []
     for row in rows:
         kind = "planned" if row.label == "planned" and not row.run_id else "run"
         if kind == "planned" and row.is_non_dominated is None:
             kind = "planned, does not fit"
+        elif row.is_non_dominated is None:
+            kind = "run, not compared"
         title = names.get(row.run_id) or row.label or row.run_id
         found.append(
             {
                 "name": visible(title, 60),
                 **{name: visible(row.settings.get(name, ""), 40) for name in settings},
-                **{name: row.figures[name] for name in (*FIGURES, "max_concurrency")},
+                **{name: row.figures.get(name) for name in figures},
                 "best": row.is_non_dominated,
                 "run_id": row.run_id,
                 "kind": kind,
@@ -68,9 +79,33 @@ def points_frame(
     return pd.DataFrame(found)
 
 
-def comparable(points: pd.DataFrame) -> pd.DataFrame:
-    """The points with all three figures."""
-    return points.dropna(subset=list(FIGURES)) if len(points) else points
+class Axes(NamedTuple):
+    """Which figures a chart of configurations shows, by their names."""
+
+    x: Objective
+    y: Objective
+    colour: Objective | None
+
+
+def axes_of(
+    rows: Sequence[ConfigurationRow], points: pd.DataFrame
+) -> tuple[Axes, pd.DataFrame] | None:
+    """What is drawn of the figures by which configurations are compared, and the points
+    that state it; None where none are compared.
+
+    The KV cache goes to the right; a figure that is the same everywhere is not drawn
+    while another one differs.
+    """
+    compared = next((row.compared_by for row in rows if row.compared_by), ())
+    if not compared:
+        return None
+    known = points.dropna(subset=[name for name, _ in compared])
+    varied = [one for one in compared if known[one[0]].nunique() > 1]
+    x = next((one for one in compared if one in TRADED[1]), compared[-1])
+    rest = [one for one in compared if one != x]
+    rest.sort(key=lambda one: one not in varied)
+    colour = next((one for one in rest[1:] if one in varied), None)
+    return Axes(x, rest[0], colour), known
 
 
 def planned(planner: Planner) -> list[ConfigurationRow]:

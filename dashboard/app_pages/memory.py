@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, data, run_picker, widgets
+from dashboard import configurations, data, run_picker, shown, widgets
 from dashboard.charts.runs import configurations as configurations_figure
 from dashboard.frames import runs as frames_runs
 from dashboard.text import markdown, visible
@@ -22,6 +24,7 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import BY_NAME
 
 MOST = 200
 LISTED = 2_000
@@ -32,7 +35,8 @@ def render() -> None:
     """Show the page."""
     st.title("Memory configurations", anchor=False)
     st.caption(
-        "More memory for graphs captures more buckets and leaves less for the KV cache."
+        "More memory for graphs leaves less for the KV cache; more graphs take longer to "
+        "capture. Which start to choose, and what the others give up."
     )
     if data.store().newest_change()[0] == 0:
         widgets.empty(
@@ -59,14 +63,14 @@ def render() -> None:
     names = dict(zip(rows["run_id"], rows["name"], strict=True))
     together = marked_together([*runs, *planned]) if planned else runs
     points = configurations.points_frame(together, names, summaries)
-    known = configurations.comparable(points)
-    if len(known) < configurations.FEW:
+    drawn = configurations.axes_of(together, points)
+    if drawn is None or len(drawn[1]) < configurations.FEW:
         _more(rows)
-    if len(known) > 1:
-        behind = [*known["run_id"], st.session_state.get("plan-from")]
+    if drawn is not None and len(drawn[1]) > 1:
+        behind = [*drawn[1]["run_id"], st.session_state.get("plan-from")]
         label = _provenance(rows[rows["run_id"].isin(behind)])
         chosen = _choice(together, label)
-        _figure(known, label, chosen, together, note)
+        _figure(drawn, label, chosen, together, note)
     _table(points[points["run_id"] != ""])
 
 
@@ -76,7 +80,9 @@ def _more(rows: pd.DataFrame) -> None:
     summary = data.summary(newest)
     with widgets.card(
         "Too few configurations to choose from",
-        "Captured share, KV blocks and warm-up time are needed of three or more.",
+        "Three runs are needed that state two of these: share of buckets with a graph, "
+        "KV cache tokens or blocks, and a time to ready, of the warm-up or of the engine's "
+        "initialisation.",
     ):
         try:
             data.planner(newest)
@@ -98,7 +104,7 @@ def _plan_from(run_id: str) -> None:
 def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
     named = frames_runs.with_series(rows)
-    known = named.dropna(subset=list(configurations.FIGURES))
+    known = named[named[["warmup_s", "ready_s"]].notna().any(axis=1)]
     counts = known["series"].value_counts()
     rest = [name for name in named["series"].unique() if name not in counts.index]
     options = [*counts.index, *rest]
@@ -136,9 +142,9 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         return [], ""
 
 
-def _provenance(shown: pd.DataFrame) -> str | None:
+def _provenance(runs: pd.DataFrame) -> str | None:
     """Whether some of the runs, or all, are made up or simulated."""
-    made_up = shown["synthetic"].astype(bool) | (shown["device_kind"] == "simulated")
+    made_up = runs["synthetic"].astype(bool) | (runs["device_kind"] == "simulated")
     if not made_up.any():
         return None
     return "all synthetic" if made_up.all() else "some synthetic"
@@ -173,22 +179,26 @@ def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
 
 
 def _figure(
-    points: pd.DataFrame,
+    drawn: tuple[configurations.Axes, pd.DataFrame],
     label: str | None,
     chosen: Pick | None,
     together: list[ConfigurationRow],
     note: str,
 ) -> None:
+    axes, points = drawn
     settings = differing(together)
     picked = settings_text(chosen.row, settings) if chosen is not None else ""
-    lines = ""
+    hint = "Up" if axes.y[1] == "higher" else "Down"
+    hint += " and to the right is better" if axes.x[1] == "higher" else " is better"
+    if axes.colour is not None:
+        hint += f"; brighter is a larger {BY_NAME[axes.colour[0]].title}"
     if points["line"].duplicated().any():
-        lines = f" Lines connect points that differ in {settings[-1]} only."
+        hint += f". Lines connect points that differ in {markdown(settings[-1])} only"
+    x, y = (BY_NAME[name].title for name, _ in axes[:2])
     event = widgets.chart(
-        configurations_figure(points, picked, dark=widgets.is_dark()), points,
-        key="configurations", title="Captured share against KV blocks",
-        hint="Up and to the right is better; brighter took longer to warm up."
-        f"{markdown(lines)} Click a point to open its run. {markdown(note, 400)}",
+        configurations_figure(points, axes, picked, dark=widgets.is_dark()), points,
+        key="configurations", title=f"{y[0].upper()}{y[1:]} against {x}",
+        hint=f"{hint}. Click a point to open its run. {markdown(note, 400)}",
         simulated=label, selectable=True,
     )  # fmt: skip
     clicked = [
@@ -203,43 +213,56 @@ def _figure(
 
 
 def _table(points: pd.DataFrame) -> None:
-    shown = points.drop(columns=["kind", "settings", "line"]).sort_values(
+    table = points.drop(columns=["kind", "settings", "line"]).sort_values(
         "best", ascending=False, key=lambda column: column == True  # noqa: E712
     )  # fmt: skip
-    with widgets.card(
-        "Runs", "Tick two or more to compare them.", data=points, key="points"
-    ):
+    hint = "Tick two or more to compare them."
+    if points["kind"].eq("run, not compared").any():
+        hint += (
+            " Runs without a mark are not compared: they failed, a figure is unknown or "
+            "contradictory, or the start is of another kind than most (cold, warm)."
+        )
+    with widgets.card("Runs", hint, data=points, key="points"):
         event = st.dataframe(
-            shown, hide_index=True, on_select="rerun", selection_mode="multi-row",
-            key=widgets.key_of("memory-runs", shown["run_id"]),
-            height=widgets.table_height(len(shown)), placeholder=widgets.UNKNOWN,
-            column_config={
-                "run_id": "Id",
-                "name": st.column_config.TextColumn("Run", width=190),
-                "captured_percent": st.column_config.ProgressColumn(
-                    "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0
-                ),
-                "num_kv_blocks": st.column_config.NumberColumn(
-                    "KV blocks", format="localized"
-                ),
-                "max_concurrency": st.column_config.NumberColumn(
-                    "Requests at full length", format="%.4g"
-                ),
-                "warmup_s": st.column_config.NumberColumn("Warm-up (s)", format="%.4g"),
-                "best": st.column_config.CheckboxColumn("Not beaten"),
-                "doubtful": widgets.doubtful_column(shown),
-            },
+            table, hide_index=True, on_select="rerun", selection_mode="multi-row",
+            key=widgets.key_of("memory-runs", table["run_id"]),
+            height=widgets.table_height(len(table)), placeholder=widgets.UNKNOWN,
+            column_config=_columns(table),
         )  # fmt: skip
         ids = [
-            shown["run_id"].iloc[n]
+            table["run_id"].iloc[n]
             for n in event["selection"]["rows"]
-            if n < len(shown)
+            if n < len(table)
         ]
         if st.button(
             "Compare", icon=":material/compare_arrows:", type="primary",
             disabled=not 2 <= len(ids) <= MOST_COMPARED,
         ):  # fmt: skip
             st.switch_page(widgets.COMPARE, query_params={"run": ids})
+
+
+def _columns(table: pd.DataFrame) -> dict[str, Any]:
+    """Figures by their names, with units; settings keep those of the engine."""
+    column = st.column_config
+    formats = {"s": "%.4g", "count": "localized", "number": "%.4g", "bytes": "bytes"}
+    figures = {
+        name: column.NumberColumn(
+            shown.label(name) + (" (s)" if BY_NAME[name].unit == "s" else ""),
+            format=formats[BY_NAME[name].unit],
+        )
+        for name in configurations.FIGURES
+        if name in table and BY_NAME[name].unit in formats
+    }
+    return {
+        "run_id": "Id",
+        "name": column.TextColumn("Run", width=190),
+        "best": column.CheckboxColumn("Not beaten"),
+        "doubtful": widgets.doubtful_column(table),
+        **figures,
+        "captured_percent": column.ProgressColumn(
+            "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0
+        ),
+    }
 
 
 with widgets.guarded():

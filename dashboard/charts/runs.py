@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.configurations import Axes
 from dashboard.palette import HEAT, MUTED, PART_MEANINGS, colour
 from dashboard.text import figure_text
 from warmup_insights.analysis.change_points import change_points
+from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 _STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
@@ -131,21 +134,63 @@ def pattern_of(name: str) -> str:
 
 
 def configurations(
-    points: pd.DataFrame, picked: str = "", *, dark: bool = False
+    points: pd.DataFrame, axes: Axes, picked: str = "", *, dark: bool = False
 ) -> Figure:
-    """Captured share against KV blocks from zero; colour is warm-up time, rings are best.
+    """Configurations by two figures from zero; colour is a third, rings are best.
 
     Columns of `configurations.points_frame`. Planned points are diamonds; `picked` are
     the settings of the one that is named.
     """
-    longest = float(points["warmup_s"].max()) if len(points) else 1.0
-    unit, factor = time_unit(longest)
+    points = points.assign(
+        x=points[axes.x[0]] / _unit(points, axes.x[0])[1],
+        y=points[axes.y[0]] / _unit(points, axes.y[0])[1],
+    )
     figure = new_figure(460, dark=dark)
+    _lines_and_rings(figure, points, picked, dark=dark)
+    for kind, symbol in (
+        ("run", "circle"), ("run, not compared", "circle-open"), ("planned", "diamond"),
+        ("planned, does not fit", "x-thin-open"),
+    ):  # fmt: skip
+        rows = points[points["kind"] == kind]
+        if len(rows):
+            marker: dict[str, Any] = {
+                "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
+                "color": colour("warmed", dark=dark), "line": outline(dark),
+            }  # fmt: skip
+            if axes.colour is not None:
+                name = axes.colour[0]
+                marker["color"] = rows[name] / _unit(points, name)[1]
+                marker["coloraxis"] = "coloraxis"
+            figure.add_scatter(
+                x=rows["x"], y=rows["y"], mode="markers", name=kind, marker=marker,
+                customdata=_hover(rows, axes), hovertemplate="<b>%{customdata[1]}</b>"
+                "<br>%{customdata[2]}<extra>" + kind + "</extra>",
+                selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
+            )  # fmt: skip
+    if axes.colour is not None:
+        figure.update_layout(
+            coloraxis={"colorscale": HEAT, "colorbar": {
+                "title": {"text": _title(points, axes.colour[0]), "side": "right"},
+                "thickness": 12, "outlinewidth": 0}},
+        )  # fmt: skip
+    figure.update_layout(clickmode="event+select")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero")
+    if axes.y[0] == "captured_percent":
+        figure.update_yaxes(range=[0, 108], tickvals=[0, 25, 50, 75, 100])
+    name_axes(figure, _title(points, axes.x[0]), _title(points, axes.y[0]))
+    return figure
+
+
+def _lines_and_rings(
+    figure: Figure, points: pd.DataFrame, picked: str, *, dark: bool
+) -> None:
+    """Lines of equal settings, and rings around the points that are not beaten."""
     for _, line in points.groupby("line", sort=False):
         if len(line) > 1:
-            rows = line.sort_values("num_kv_blocks")
+            rows = line.sort_values("x")
             figure.add_scatter(
-                x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="lines",
+                x=rows["x"], y=rows["y"], mode="lines",
                 line={"width": 1, "color": MUTED.on(dark=dark)}, hoverinfo="skip",
                 showlegend=False, name="line",
             )  # fmt: skip
@@ -157,38 +202,35 @@ def configurations(
     ):
         if len(rows):
             figure.add_scatter(
-                x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="markers",
-                name=name, hoverinfo="skip", marker={**ring, **marker},
+                x=rows["x"], y=rows["y"], mode="markers", name=name, hoverinfo="skip",
+                marker={**ring, **marker},
             )  # fmt: skip
-    for kind, symbol in (
-        ("run", "circle"), ("planned", "diamond"), ("planned, does not fit", "x-thin-open"),
-    ):  # fmt: skip
-        rows = points[points["kind"] == kind]
-        if rows.empty:
-            continue
-        figure.add_scatter(
-            x=rows["num_kv_blocks"], y=rows["captured_percent"], mode="markers", name=kind,
-            marker={
-                "symbol": symbol, "size": 13 if kind == "run" else 9,
-                "color": rows["warmup_s"] / factor, "coloraxis": "coloraxis",
-                "line": outline(dark),
-            },
-            customdata=[
-                [row["run_id"] or "", figure_text(row["name"], 60),
-                 figure_text(row["settings"], 200).replace(", ", "<br>"), format_duration(row["warmup_s"])]
-                for row in rows.to_dict("records")
-            ],
-            hovertemplate="<b>%{customdata[1]}</b><br>%{customdata[2]}<br>%{x:,} KV blocks, "
-            "%{y:.1f} % captured<br>warm-up %{customdata[3]}<extra>" + kind + "</extra>",
-            selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
-        )  # fmt: skip
-    figure.update_layout(
-        coloraxis={"colorscale": HEAT, "showscale": points["warmup_s"].nunique() > 1, "colorbar": {
-            "title": {"text": f"warm-up ({unit})", "side": "right"},
-            "thickness": 12, "outlinewidth": 0}},
-        clickmode="event+select",
-    )  # fmt: skip
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(ticksuffix="", range=[0, 108], tickvals=[0, 25, 50, 75, 100])
-    name_axes(figure, "KV blocks", "buckets with a graph (%)")
-    return figure
+
+
+def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
+    """Of each point its run, its name, and its settings and figures as lines of text."""
+    shown = [one[0] for one in axes if one is not None]
+    return [
+        [
+            row["run_id"] or "",
+            figure_text(row["name"], 60),
+            "<br>".join(
+                [figure_text(row["settings"], 300).replace(", ", "<br>")]
+                + [f"{BY_NAME[name].title}: {format_figure(row[name], BY_NAME[name].unit)}"
+                   for name in shown]
+            ),
+        ]
+        for row in rows.to_dict("records")
+    ]  # fmt: skip
+
+
+def _unit(points: pd.DataFrame, name: str) -> tuple[str, float]:
+    """The unit in which a figure of all points reads well, and its size."""
+    if BY_NAME[name].unit != "s":
+        return ("%", 1.0) if BY_NAME[name].unit == "percent" else ("", 1.0)
+    return time_unit(float(points[name].max()) if len(points) else 1.0)
+
+
+def _title(points: pd.DataFrame, name: str) -> str:
+    unit = _unit(points, name)[0]
+    return BY_NAME[name].title + (f" ({unit})" if unit else "")

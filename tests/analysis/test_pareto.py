@@ -6,14 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analysis.builders import contradicting, start_up, started, summary_of
+from tests.analysis.builders import (
+    changed,
+    config,
+    contradicting,
+    start_up,
+    started,
+    summary_of,
+)
 from warmup_insights.analysis.pareto import (
     ConfigurationRow,
     configuration_rows,
+    differing,
     non_dominated,
+    objectives_of,
     pick,
 )
-from warmup_insights.model.events import Failure
+from warmup_insights.model.events import Failure, ServerReady
+from warmup_insights.model.summary import MemoryFacts
 
 OBJECTIVES = (("a", "higher"), ("b", "lower"))
 
@@ -89,8 +99,62 @@ def test_the_spread_of_equal_configurations_is_no_difference():
     assert [row.is_non_dominated for row in rows].count(True) == 1
 
 
+GAUDI = {"captured_percent": 50.0, "num_kv_blocks": 100, "warmup_s": 9.0}
+CUDA = {"kv_cache_tokens": 18_400, "ready_s": 25.0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ([GAUDI, GAUDI], ["captured_percent", "num_kv_blocks", "warmup_s"]),
+        ([CUDA, {"kv_cache_tokens": 9, "ready_s": 30.0}], ["kv_cache_tokens", "ready_s"]),
+        # One run that states less takes no figure from the eight others.
+        ([*[GAUDI] * 8, CUDA], ["captured_percent", "num_kv_blocks", "warmup_s"]),
+        # What is the same in all runs decides nothing, so it costs no run.
+        (
+            [{**CUDA, "captured_percent": 100.0}, {"kv_cache_tokens": 9, "ready_s": 8.0},
+             {"kv_cache_tokens": 7, "ready_s": 6.0, "captured_percent": 100.0}],
+            ["kv_cache_tokens", "ready_s"],
+        ),
+        ([{"engine_init_s": 3.0, "num_kv_blocks": 2.0}],
+         ["num_kv_blocks", "engine_init_s"]),
+        ([{"ready_s": 3.0}, {}], []),
+    ],
+)  # fmt: skip
+def test_runs_are_compared_by_what_all_of_them_state(rows, wanted):
+    assert [name for name, _ in objectives_of(rows)] == wanted
+
+
+def test_cuda_runs_are_compared_by_tokens_and_time_to_ready():
+    runs = [
+        changed(
+            summary_of(
+                [
+                    started("vllm", device_kind="cuda"),
+                    config(max_num_seqs=seqs),
+                    ServerReady(time=1_000_000.0 + seconds),
+                ],
+                name,
+            ),
+            memory=MemoryFacts(kv_cache_tokens=tokens),
+        )
+        for name, seqs, tokens, seconds in (
+            ("aaa", 64, 20_000, 30.0), ("bbb", 256, 18_000, 24.0), ("ccc", 512, 15_000, 30.0),
+        )
+    ]  # fmt: skip
+    rows = configuration_rows(runs)
+    assert [row.is_non_dominated for row in rows] == [True, True, False]
+    assert [name for name, _ in rows[0].compared_by] == ["kv_cache_tokens", "ready_s"]
+    found = pick(rows, "fastest")
+    assert found is not None
+    assert (found.row.run_id, differing(rows)) == ("bbb", ("max_num_seqs",))
+    assert "time to ready 24 s" in found.why
+
+
 def row(run_id: str, **figures: float) -> ConfigurationRow:
-    return ConfigurationRow(run_id, None, "finished", {}, dict(figures), True)
+    return ConfigurationRow(
+        run_id, None, "finished", {}, dict(figures), True, objectives_of([figures])
+    )
 
 
 CHOICE = [

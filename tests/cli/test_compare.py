@@ -88,3 +88,22 @@ def test_wrong_input_is_one_sentence(db, tmp_path):
     )
     nowhere = invoke("compare", "base", "more", "--db", tmp_path / "no.db").exception
     assert isinstance(nowhere, StoreError)
+
+
+def test_a_goal_names_one_of_the_runs(db):
+    result = invoke("compare", "base", "more", "--db", db, "--goal", "captured")
+    assert "Pick for most captured" in result.stdout
+    found = json.loads(
+        invoke(
+            "compare", "base", "more", "--db", db, "--goal", "captured", "--json"
+        ).stdout
+    )["pick"]
+    assert found["run_id"] == "aaa111"  # 87.5 % against 91.7 %: within the tolerance
+    assert list(found["settings"]) == ["VLLM_GRAPH_RESERVED_MEM"]
+
+
+def test_no_run_is_chosen_between_two_models(db, tmp_path):
+    store_run(db, "ccc333", start_up(model="another/model"))
+    result = invoke("compare", "base", "ccc333", "--db", db, "--goal", "requests")
+    assert isinstance(result.exception, InputError)
+    assert "one model on one kind of device; the models differ" in str(result.exception)

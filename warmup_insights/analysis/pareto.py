@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from warmup_insights.analysis.compare.comparability import START_GROUPS
 from warmup_insights.analysis.plan.planning import Plan
 from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.model.summary import RunSummary
@@ -13,19 +16,41 @@ from warmup_insights.model.summary import RunSummary
 Direction = Literal["lower", "higher"]
 Objective = tuple[str, Direction]
 
-DEFAULT_OBJECTIVES: tuple[Objective, ...] = (
-    ("captured_percent", "higher"),
-    ("num_kv_blocks", "higher"),
-    ("warmup_s", "lower"),
+TRADED: tuple[tuple[Objective, ...], ...] = (
+    (("captured_percent", "higher"),),
+    (("kv_cache_tokens", "higher"), ("num_kv_blocks", "higher")),
+    (("warmup_s", "lower"), ("ready_s", "lower"), ("engine_init_s", "lower")),
 )
-"""The three things that a memory configuration trades against each other."""
+"""What a memory configuration trades: graphs, KV cache and time, each as the first of
+these figures that the compared runs state. Blocks differ in size, so tokens come first."""
 TOLERANCE = 0.05
 """Share of a figure by which another one has to differ to count as better."""
 
 
+def objectives_of(rows: Sequence[Mapping[str, float | None]]) -> tuple[Objective, ...]:
+    """The two or three figures by which rows are compared; none where no row has two.
+
+    Those that make the most values comparable: rows that state all of them, times how
+    many of them differ between these rows. Then the most figures, then the first of
+    `TRADED`.
+    """
+    known = [{name for name, value in row.items() if value is not None} for row in rows]
+    best: tuple[Objective, ...] = ()
+    most = (0, 0)
+    for chosen in itertools.product(*((*group, None) for group in TRADED)):
+        objectives = tuple(one for one in chosen if one is not None)
+        names = {name for name, _ in objectives}
+        held = [row for row, has in zip(rows, known, strict=True) if names <= has]
+        varied = sum(len({row[name] for row in held}) > 1 for name in names)
+        value = (len(held) * varied, len(held) * len(names))
+        if len(names) > 1 and value > most:
+            best, most = objectives, value
+    return best
+
+
 def non_dominated(
     rows: Sequence[Mapping[str, float | None]],
-    objectives: Sequence[Objective] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[Objective],
     tolerance: Mapping[str, float] | float = 0.0,
 ) -> list[bool | None]:
     """For each row, whether it is better than every other marked row in some objective.
@@ -78,7 +103,10 @@ def _is_better(
 
 @dataclass(frozen=True)
 class ConfigurationRow:
-    """One run among many: its settings, its figures, and whether it is beaten."""
+    """One run among many: its settings, its figures, and whether it is beaten.
+
+    `compared_by` are the figures by which it is compared; empty where it is not.
+    """
 
     run_id: str
     label: str | None
@@ -86,6 +114,7 @@ class ConfigurationRow:
     settings: dict[str, Any]
     figures: dict[str, float | None]
     is_non_dominated: bool | None
+    compared_by: tuple[Objective, ...] = ()
     is_synthetic: bool = False
     """True when the figures come from a simulation or a made-up log."""
 
@@ -93,27 +122,30 @@ class ConfigurationRow:
 MEMORY_SETTINGS = (
     "gpu_memory_utilization", "VLLM_GRAPH_RESERVED_MEM", "VLLM_GRAPH_PROMPT_RATIO",
     "VLLM_BUCKETING_STRATEGY", "max_num_seqs", "max_model_len", "max_num_batched_tokens",
-    "block_size",
+    "block_size", "kv_cache_dtype", "tensor_parallel_size", "enforce_eager",
+    "max_cudagraph_capture_size", "cudagraph_capture_sizes",
 )  # fmt: skip
 COLUMNS = (
-    "captured_percent", "num_kv_blocks", "kv_cache_tokens", "max_concurrency",
-    "warmup_s", "ready_s", "graph_memory_bytes", "misses",
+    *(name for group in TRADED for name, _ in group), "max_concurrency",
+    "graph_memory_bytes", "misses",
 )  # fmt: skip
 
 
 def configuration_rows(
     summaries: Sequence[RunSummary],
-    objectives: Sequence[Objective] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[Objective] | None = None,
     settings: Sequence[str] = MEMORY_SETTINGS,
     tolerance: float = TOLERANCE,
 ) -> list[ConfigurationRow]:
     """Runs as rows, in the order given, the non-dominated ones marked.
 
-    Runs that failed, and those whose evidence contradicts itself, are never marked. A
-    figure that differs by more than `tolerance` between runs of one configuration has
-    that difference as its tolerance.
+    Without objectives they are compared by what they state (`objectives_of`). Runs that
+    failed, and those whose evidence contradicts itself, are never marked; times are
+    compared between starts of the kind that most have. A figure that
+    differs by more than `tolerance` between runs of one configuration has that
+    difference as its tolerance.
     """
-    names = dict.fromkeys([*COLUMNS, *(name for name, _ in objectives)])
+    names = dict.fromkeys([*COLUMNS, *(name for name, _ in objectives or ())])
     rows = [
         ConfigurationRow(
             summary.run_id,
@@ -126,19 +158,45 @@ def configuration_rows(
         )
         for summary in summaries
     ]
+    usual = _usual_start(summaries)
     compared = [
-        {name: BY_NAME[name].trusted(summary) for name, _ in objectives}
-        if summary.status != "failed"
-        else {}
+        {name: _compared(summary, name, usual) for name in names}
         for summary in summaries
     ]
     margins = {
         name: max(tolerance, _noise(summaries, [row.get(name) for row in compared]))
-        for name, _ in objectives
+        for name in names
     }
-    marks = non_dominated(compared, objectives, margins)
+    return _marked(rows, compared, margins, objectives)
+
+
+def _usual_start(summaries: Sequence[RunSummary]) -> str | None:
+    """The kind of start of most runs; None where none is known."""
+    kinds = Counter(s.start.words for s in summaries if s.start.words is not None)
+    return kinds.most_common(1)[0][0] if kinds else None
+
+
+def _compared(summary: RunSummary, name: str, usual: str | None) -> float | None:
+    """A figure that may be compared: none of a failed run, and no time of a start of
+    another kind than most others (a cold one beside warm ones)."""
+    figure = BY_NAME[name]
+    is_other = summary.start.words not in (None, usual)
+    if summary.status == "failed" or (is_other and figure.group in START_GROUPS):
+        return None
+    return figure.trusted(summary)
+
+
+def _marked(
+    rows: Sequence[ConfigurationRow],
+    known: Sequence[Mapping[str, float | None]],
+    tolerance: Mapping[str, float] | float,
+    objectives: Sequence[Objective] | None = None,
+) -> list[ConfigurationRow]:
+    """Rows marked by their known figures."""
+    wanted = tuple(objectives or objectives_of(known))
+    marks = non_dominated(known, wanted, tolerance) if wanted else [None] * len(rows)
     return [
-        replace(row, is_non_dominated=mark)
+        replace(row, is_non_dominated=mark, compared_by=() if mark is None else wanted)
         for row, mark in zip(rows, marks, strict=True)
     ]
 
@@ -177,11 +235,11 @@ def planned_rows(
         row if plan.outcome == "fits" else {}
         for plan, row in zip(plans, figures, strict=True)
     ]
-    marks = non_dominated(known, DEFAULT_OBJECTIVES, tolerance)
-    return [
-        ConfigurationRow("", "planned", plan.outcome, dict(plan.settings), row, mark)
-        for plan, row, mark in zip(plans, figures, marks, strict=True)
+    rows = [
+        ConfigurationRow("", "planned", plan.outcome, dict(plan.settings), row, None)
+        for plan, row in zip(plans, figures, strict=True)
     ]
+    return _marked(rows, known, tolerance)
 
 
 def marked_together(
@@ -189,11 +247,7 @@ def marked_together(
 ) -> list[ConfigurationRow]:
     """Runs and plans marked against each other; those without a mark get none."""
     known = [row.figures if row.is_non_dominated is not None else {} for row in rows]
-    marks = non_dominated(known, DEFAULT_OBJECTIVES, tolerance)
-    return [
-        replace(row, is_non_dominated=mark)
-        for row, mark in zip(rows, marks, strict=True)
-    ]
+    return _marked(rows, known, tolerance)
 
 
 GOALS: dict[str, str] = {
@@ -203,17 +257,14 @@ GOALS: dict[str, str] = {
     "fastest": "fastest ready",
 }
 """What a configuration may be chosen for, and the words for it."""
-_MAIN: dict[str, tuple[Objective, ...]] = {
-    "requests": (("max_concurrency", "higher"), ("num_kv_blocks", "higher")),
-    "captured": (("captured_percent", "higher"),),
-    "fastest": (("ready_s", "lower"), ("warmup_s", "lower")),
-}
+_GRAPHS, _CAPACITY, _TIME = TRADED
+_REQUESTS: tuple[Objective, ...] = (("max_concurrency", "higher"), *_CAPACITY)
+_SOONEST: tuple[Objective, ...] = (("ready_s", "lower"), *_TIME)
+_MAIN: dict[str, Sequence[Objective]] = {
+    "requests": _REQUESTS, "captured": _GRAPHS, "fastest": _SOONEST,
+}  # fmt: skip
 """Goal to the figures that decide it: the first one that all rows state."""
-_SHOWN: tuple[tuple[Objective, ...], ...] = (
-    (("max_concurrency", "higher"), ("num_kv_blocks", "higher")),
-    (("captured_percent", "higher"),),
-    (("ready_s", "lower"), ("warmup_s", "lower")),
-)
+_SHOWN: tuple[Sequence[Objective], ...] = (_REQUESTS, _GRAPHS, _SOONEST)
 """What a sentence about configurations states: of each group the first that is known."""
 
 
@@ -272,7 +323,7 @@ def _share_of_best(
 
 
 def _weakest(row: ConfigurationRow, rows: Sequence[ConfigurationRow]) -> float:
-    return min(_share_of_best(row, rows, each) for each in DEFAULT_OBJECTIVES)
+    return min(_share_of_best(row, rows, each) for each in row.compared_by)
 
 
 def _why(

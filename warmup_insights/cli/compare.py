@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from warmup_insights.analysis.compare import Comparability
 from warmup_insights.analysis.compare import compare as compare_runs
+from warmup_insights.analysis.pareto import GOALS, configuration_rows, differing, pick
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
+from warmup_insights.errors import InputError
 from warmup_insights.export.comparison import comparison_markdown, comparison_tables
+from warmup_insights.export.sweeps import pick_json, pick_table
 from warmup_insights.export.tables import plain
+from warmup_insights.model.summary import RunSummary
 
 
 @click.command()
 @click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True)
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--full", is_flag=True, help="Show figures that did not change, too.")
+@click.option(
+    "--goal", type=click.Choice(list(GOALS)),
+    help="Name the run to choose for this as well, of one model on one kind of device.",
+)  # fmt: skip
 @db_option
 @json_option
 def compare(
-    runs: tuple[str, ...], markdown: bool, full: bool, db: str, as_json: bool
+    runs: tuple[str, ...],
+    markdown: bool,
+    full: bool,
+    goal: str | None,
+    db: str,
+    as_json: bool,
 ) -> None:
     """The first RUN is the baseline.
 
@@ -28,9 +44,12 @@ def compare(
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")
     loaded = load_runs(db, runs)
-    result = compare_runs([run.summary for run in loaded], [run.rows for run in loaded])
+    summaries = [run.summary for run in loaded]
+    result = compare_runs(summaries, [run.rows for run in loaded])
+    if goal is not None:
+        _check_subject(summaries)
     if as_json:
-        print_json(result.as_dict())
+        print_json({**result.as_dict(), **_picked(summaries, goal)})
         return
     if markdown:
         click.echo(comparison_markdown(result), nl=False)
@@ -44,3 +63,24 @@ def compare(
         more = len(result.partly_stated) - 8
         text = f"Only some of the runs state: {names}"
         click.echo(text + (f" and {more} more" if more > 0 else ""))
+    if goal is not None:
+        print_tables([pick_table(configuration_rows(summaries), goal)])
+
+
+def _check_subject(summaries: list[RunSummary]) -> None:
+    """Raise InputError where the runs are no configurations of one model on one kind of
+    device."""
+    for other in summaries[1:]:
+        reason = Comparability(summaries[0], other).subject_reason
+        if reason is not None:
+            raise InputError(
+                f"--goal needs runs of one model on one kind of device; {reason}"
+            )
+
+
+def _picked(summaries: list[RunSummary], goal: str | None) -> dict[str, Any]:
+    """The run to choose, as plain values; none without a goal."""
+    if goal is None:
+        return {}
+    rows = configuration_rows(summaries)
+    return {"pick": pick_json(pick(rows, goal), differing(rows))}

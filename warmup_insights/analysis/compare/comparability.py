@@ -18,13 +18,13 @@ class Comparability:
     Times and sizes depend on the device as much as on the settings, so they are only
     judged on one kind of device and between starts of one kind, and figures of one rank
     only at one number of ranks.
-    Nothing is judged between two models or two kinds of device. `device_reason` is how
-    the devices differ and `start_reason` how the kinds of start do, None if they do not;
-    `notes` are sentences for a person.
+    Nothing is judged between two models or two kinds of device: `subject_reason` is how
+    those differ, `device_reason` how the devices do and `start_reason` the kinds of
+    start, None if they do not; `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
-        self._reason = _model_reason(old, new) or _kind_reason(old, new)
+        self.subject_reason = _model_reason(old, new) or _kind_reason(old, new)
         self.device_reason = _device_reason(old, new)
         self._rank_reason = _rank_reason(old, new)
         self.start_reason = _start_reason(old, new)
@@ -43,8 +43,8 @@ class Comparability:
         """Why the figure cannot be judged; None when it can."""
         if figure.key in self._contradictory:
             return CONTRADICTORY
-        if self._reason is not None:
-            return self._reason
+        if self.subject_reason is not None:
+            return self.subject_reason
         if figure.per_device and self.device_reason is not None:
             return self.device_reason
         if figure.per_rank and self._rank_reason is not None:
@@ -56,19 +56,14 @@ class Comparability:
         return None
 
     @property
-    def is_same_subject(self) -> bool:
-        """Whether both are runs of one model on one kind of device, as far as known."""
-        return self._reason is None
-
-    @property
     def times_are_comparable(self) -> bool:
         """Whether durations were taken on one kind of device."""
         return self.device_reason is None
 
     def _sentences(self) -> Iterator[str]:
         yield from _contradiction_note(self._contradictory)
-        if self._reason is not None:
-            yield f"No figure is judged better or worse: {self._reason}."
+        if self.subject_reason is not None:
+            yield f"No figure is judged better or worse: {self.subject_reason}."
         elif self.device_reason is not None:
             yield f"Times and sizes are not judged: {self.device_reason}."
         if self._rank_reason is not None:

@@ -244,7 +244,7 @@ def _reasons(
 ) -> Iterator[str]:
     """Sentences about each run and the first; with a name where there are several."""
     for other, fit in zip(summaries[1:], fits, strict=True):
-        if not fit.is_same_subject:
+        if fit.subject_reason is not None:
             continue
         pair = (summaries[0], other)
         keys = key_change(*pair)
