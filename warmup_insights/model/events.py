@@ -74,6 +74,8 @@ class ConfigRecorded(Event):
     environment: dict[str, str] = {}
     defaults: list[str] = []
     """Of these, what the line gives as the engine's own value: nobody set it."""
+    fills: bool = False
+    """True for what stands beside the engine's own lines: it fills in what they lack."""
     engine: str | None = None
     version: str | None = None
     model: str | None = None
