@@ -496,6 +496,21 @@ class LazyCapture(Event):
     """Difference of free memory; may be negative."""
 
 
+class GraphUsed(Event):
+    """Steps while serving that ran with or without a CUDA graph.
+
+    Source: vLLM `compilation/cuda_graph.py CUDAGraphLogging` with `--cudagraph-metrics`,
+    since 0.13: a row for each kind of step since the last table.
+    """
+
+    num_tokens: int
+    padded_tokens: int
+    """The size that ran: that of the graph, where there was one."""
+    mode: str
+    """`FULL`, `PIECEWISE` or `NONE`."""
+    count: int = 1
+
+
 class BucketMiss(Event):
     """A shape at run time that no bucket covers."""
 
@@ -663,7 +678,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     WarmupStep, GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureProgress,
     GraphsCaptured, GraphMemoryEstimated, CaptureSummary, SamplerWarmup, SamplerConfig,
     SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RuntimeCompile, RequestServed,
-    SleepModeChanged, LazyCapture,
+    SleepModeChanged, LazyCapture, GraphUsed,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
     ShutdownRequested, ServingFailure, RunFinished, PodSeen, BenchmarkResult, Note,
 ]  # fmt: skip
