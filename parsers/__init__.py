@@ -12,7 +12,13 @@ from parsers.dialects import (
     vllm_gaudi,
     vllm_hpu_plugin,
 )
-from parsers.formats import json_lines, otlp_spans, profiler_events, vllm_json
+from parsers.formats import (
+    collect_env,
+    json_lines,
+    otlp_spans,
+    profiler_events,
+    vllm_json,
+)
 
 DIALECTS: tuple[Dialect, ...] = (
     vllm_fork.DIALECT,
@@ -25,6 +31,7 @@ DIALECTS: tuple[Dialect, ...] = (
     otlp_spans.DIALECT,
     json_lines.DIALECT,
     vllm_json.DIALECT,
+    collect_env.DIALECT,
     reference.DIALECT,
 )
 """Every dialect that can be read."""

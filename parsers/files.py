@@ -14,7 +14,8 @@ from parsers.engine.lines import LineParser
 from parsers.engine.runs import ParsedRun
 from parsers.engine.select import Lines, Selector, make_selector
 from parsers.engine.stamps import Clock
-from parsers.formats import vllm_json
+from parsers.formats import collect_env, vllm_json
+from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
 from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
@@ -140,13 +141,20 @@ class LogReader:
         )
         self.runs = parser.runs
         number = 0
+        environment = EnvironmentInLog()
         for block in _whole_lines(blocks):
+            environment.see(block, number)
             number = _feed(parser, block, number)
             if parser.num_waiting >= BATCH:
                 yield parser.take()
         parser.close()
         self.report.lines = number
         batch = parser.take()
+        found = environment.read()
+        if found is not None:
+            self.report.dialects[collect_env.DIALECT.name] += 1
+            batch += [(run.ordinal, [found]) for run in self.runs]
+            self.report.events += len(self.runs)
         if batch:
             yield batch
 

@@ -19,6 +19,8 @@ TITLE = "Graphs by size"
 def has_content(summary: RunSummary) -> bool:
     """Whether any line mentions them; graphs of buckets have tabs of their own."""
     graphs = summary.graphs
+    if summary.serving is not None and summary.serving.graph_uses:
+        return True
     if graphs is None:
         return False
     return summary.engine.name != "reference" or bool(graphs.lazy)
@@ -27,6 +29,7 @@ def has_content(summary: RunSummary) -> bool:
 def show(view: View) -> None:
     """Headline, by size, delayed ones, the bars of the log."""
     summary, graphs = view.summary, view.summary.graphs
+    _uses(view)
     if graphs is None:
         return
     estimate = None
@@ -59,6 +62,26 @@ def show(view: View) -> None:
                 )  # fmt: skip
     _lazy(view, captures)
     _bars(view, graphs.bars)
+
+
+def _uses(view: View) -> None:
+    serving = view.summary.serving
+    if serving is None or not serving.graph_uses:
+        return
+    share = shown.text(view.summary, "graph_steps_percent")
+    padding = shown.text(view.summary, "graph_padding_percent")
+    widgets.table(
+        pd.DataFrame([msgspec.to_builtins(use) for use in serving.graph_uses]),
+        key=view.key("uses"), title="Steps while serving",
+        hint=f"{share} ran in a CUDA graph; {padding} of the tokens in graphs are padding. "
+        "Steps without a graph are larger than every captured size, or of a kind that none "
+        "was captured for.",
+        columns={"num_tokens": st.column_config.NumberColumn("tokens", format="%d"),
+                 "padded_tokens": st.column_config.NumberColumn("ran as", format="%d"),
+                 "mode": "graph",
+                 "count": st.column_config.NumberColumn("steps", format="%d")},
+        simulated=view.simulated,
+    )  # fmt: skip
 
 
 def _lazy(view: View, captures: pd.DataFrame) -> None:

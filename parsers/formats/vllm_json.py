@@ -1,13 +1,16 @@
-"""JSON files that vLLM writes beside its log, each read as a whole.
+"""Files that vLLM writes beside its log, each read as a whole: JSON, and one CSV.
 
 `cache_key_factors.json` lies in a directory of the compile cache and has what the name of
 that directory was hashed from: vLLM `compilation/backends.py` (`VllmBackend.__call__`).
 Results of `vllm bench startup --output-json` have the keys of vLLM
-`benchmarks/startup.py`; `vllm bench sweep startup` writes a list of them.
+`benchmarks/startup.py`; `vllm bench sweep startup` writes a list of them for each
+combination (`summary.json`) and all as a table (`summary.csv`, by pandas).
 """
 
 from __future__ import annotations
 
+import ast
+import csv
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -40,7 +43,7 @@ DIALECT = Dialect(
 def looks_like_vllm_json(block: bytes) -> bool:
     """Whether a file that begins with this block is one of these."""
     if block.lstrip()[:1] not in (b"{", b"["):
-        return False
+        return _is_table(block)
     is_key = b'"config_hash"' in block or b'"compiler_hash"' in block
     return is_key or f'"{_STARTUP}"'.encode() in block
 
@@ -48,8 +51,8 @@ def looks_like_vllm_json(block: bytes) -> bool:
 def read_vllm_json(data: bytes) -> list[Event] | None:
     """The events of the run that the file stands for; None when it is not whole."""
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
+        found = _table(data) if _is_table(data) else json.loads(data)
+    except (ValueError, RecursionError, csv.Error):
         return None
     if isinstance(found, dict) and not found.keys().isdisjoint(_HASHES):
         return [RunStarted(engine="vllm"), _cache_key(found)]
@@ -61,6 +64,29 @@ def read_vllm_json(data: bytes) -> list[Event] | None:
         RunStarted(engine="vllm"),
         *(BenchmarkResult(values=_masked(each)) for each in kept[:MAX_RESULTS]),
     ]
+
+
+def _is_table(block: bytes) -> bool:
+    """Whether this begins with the heading of `summary.csv`."""
+    heading = block[:20_000].partition(b"\n")[0]
+    return _STARTUP.encode() in heading.rstrip(b"\r").split(b",")
+
+
+def _table(data: bytes) -> list[dict[str, Any]]:
+    """The rows of `summary.csv`; cells that are empty are no figures."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    return [
+        {name: _cell(text) for name, text in row.items() if name and text}
+        for row in csv.DictReader(lines)
+    ]
+
+
+def _cell(text: str) -> Any:
+    """A number, a list or a mapping as Python prints it; other text as it is."""
+    try:
+        return ast.literal_eval(text) if text[:1] in "[{-.0123456789" else text
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def _masked(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The first requests that a server answers; later ones are not looked for.
+"""The first requests that a server answers, later ones are not looked for; use of graphs.
 
-Source: vLLM `entrypoints/logger.py`, V0 `engine/async_llm_engine.py`; uvicorn
+Source: vLLM `compilation/cuda_graph.py`, `entrypoints/logger.py`, V0 `engine/async_llm_engine.py`; uvicorn
 `protocols/http/h11_impl.py` prints its access line when a response begins, so that of a
 stream comes before its first token.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from parsers.base import LineRule, Sample
 from parsers.engine.signals import RequestLine, ResponseLine
+from warmup_insights.model.events import GraphUsed
 
 _PATHS = (
     r"(?:chat/completions|completions|embeddings|responses|messages|score|rerank|classify|"
@@ -66,6 +67,42 @@ REQUEST_RULES: tuple[LineRule, ...] = (
                 "(APIServer pid=1) INFO 07-16 19:47:28 [logger.py:80] Generated response "
                 "chatcmpl-9 (streaming complete): output: 'Hi', finish_reason: stop",
                 {"request": "chatcmpl-9", "is_end": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_use",
+        ("| FULL", "| PIECEWISE", "| NONE"),
+        r"\| (?P<num_tokens>\d{1,9}) {1,20}\| (?P<padded_tokens>\d{1,9}) {1,20}\| \d{1,9} "
+        r"{1,20}\| (?P<mode>FULL|PIECEWISE|NONE) {1,20}\| (?P<count>\d{1,12}) {1,20}\|",
+        GraphUsed,
+        files=("cuda_graph.py",),
+        samples=(
+            Sample(
+                "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:123] "
+                "| 127             | 128           | 1            | PIECEWISE    | 116   |",
+                {
+                    "num_tokens": 127,
+                    "padded_tokens": 128,
+                    "mode": "PIECEWISE",
+                    "count": 116,
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "graph_use_heading",
+        ("CUDAGraph ", "- Capture sizes: "),
+        r"\*\*CUDAGraph (?:Config Settings|Stats):\*\*|- Capture sizes: \[",
+        files=("cuda_graph.py",),
+        samples=(
+            Sample(
+                "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] "
+                "**CUDAGraph Config Settings:**"
+            ),
+            Sample(
+                "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] "
+                "- Capture sizes: [1, 2, 4]"
             ),
         ),
     ),

@@ -46,6 +46,32 @@ def test_a_sweep_has_a_result_for_each_run():
     assert [each.values["run_number"] for each in found] == [0, 1]
 
 
+def test_the_table_of_a_sweep_has_a_result_for_each_row():
+    pandas = pytest.importorskip("pandas")
+    both = [
+        {**measured([61.5, 62.5], [20.0]), "run_number": 0, "model": "a,b"},
+        {**measured([44.5], [19.0]), "run_number": 1, "max_model_len": 4096},
+    ]
+    text = pandas.DataFrame.from_records(both).to_csv()
+    runs, report = read(text.encode(), "summary.csv")
+    assert not report.problems
+    (events,) = runs.values()
+    found = [e.values for e in events if isinstance(e, BenchmarkResult)]
+    assert [each["avg_cold_startup_time"] for each in found] == [62.0, 44.5]
+    assert found[0]["cold_startup_times"] == [61.5, 62.5]
+    assert found[0]["cold_startup_percentiles"] == {"50": 61.5, "99": 62.5}
+    assert found[0]["model"] == "a,b"
+    assert "max_model_len" not in found[0]
+    assert found[1]["max_model_len"] == 4096
+
+
+def test_a_damaged_table_is_read_as_far_as_it_goes():
+    text = ",avg_cold_startup_time,cold_startup_times\n0,61.5,[61.5\n1,,\n2"
+    runs, _ = read(text.encode(), "summary.csv")
+    found = [e.values for e in runs[0] if isinstance(e, BenchmarkResult)]
+    assert found == [{"avg_cold_startup_time": 61.5, "cold_startup_times": "[61.5"}]
+
+
 @pytest.mark.parametrize(
     "text", ["[]", "{}", '{"avg_cold_startup_time": ', '[{"a": 1}]']
 )

@@ -145,8 +145,8 @@ MAX_UNKNOWN_SHOWN = 10
 @click.option(
     "--run",
     metavar="RUN",
-    help="Run that metric files of the Gaudi bridge belong to. Without it the run of a log "
-    "in the same folder, read with them, that their time fits.",
+    help="Run that metric files of the Gaudi bridge and output of collect_env belong to. "
+    "Without it the run of a log in the same folder, read with them, that they fit.",
 )
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @click.option(
@@ -275,16 +275,14 @@ def _ingest_here(
     db: str, files: list[str], options: Options, jobs: int | None, run: str | None
 ) -> list[Outcome]:
     # The help of this command loads no parser.
+    from warmup_insights.ingest.beside import is_beside, join_beside
     from warmup_insights.ingest.bundles import unpacked
     from warmup_insights.ingest.many import choose_jobs, ingest_files
-    from warmup_insights.ingest.metrics import is_metric_file, join_metrics
 
     with storage.EventStore(db) as store:
         with unpacked(files) as logs:
-            metrics = {
-                log.path for log in logs if log.path and is_metric_file(log.path)
-            }
-            paths = [log.path for log in logs if log.path and log.path not in metrics]
+            beside = {log.path for log in logs if log.path and is_beside(log.path)}
+            paths = [log.path for log in logs if log.path and log.path not in beside]
             jobs = choose_jobs(paths) if jobs is None else jobs
             with _watched(watch(sizes_of(paths))) as watcher:
                 outcomes = ingest_files(
@@ -292,8 +290,8 @@ def _ingest_here(
                 )
             run_id = store.find_run(run).run_id if run is not None else None
             done = dict(zip(paths, outcomes, strict=True)) | {
-                path: join_metrics(store, path, options, run_id, outcomes)
-                for path in sorted(metrics)
+                path: join_beside(store, path, options, run_id, outcomes)
+                for path in sorted(beside)
             }
         return [
             done[log.path].named(log.shown)

@@ -46,8 +46,8 @@ def print_summary(summary: RunSummary) -> None:
     click.echo(plain(" ".join(start_sentences(summary))))
     _print_head(summary)
     sections = (
-        _time, _memory, _buckets, _graphs, _steps, _misses, _first_requests, _late_compiles,
-        _sleeps, _benchmarks, _oddities, _lacks,
+        _time, _memory, _buckets, _graphs, _steps, _misses, _first_requests, _graph_uses,
+        _late_compiles,        _sleeps, _benchmarks, _oddities, _lacks,
     )  # fmt: skip
     tables = (section(summary) for section in sections)
     print_tables(table for table in tables if table is not None)
@@ -275,6 +275,24 @@ def _misses(summary: RunSummary) -> TextTable | None:
 def _first_requests(summary: RunSummary) -> TextTable | None:
     rows = [(text,) for text in first_request_sentences(summary.serving)]
     return make_table("After ready", ("",), rows) if rows else None
+
+
+def _graph_uses(summary: RunSummary) -> TextTable | None:
+    """Steps while serving by the size of the graph that they ran in."""
+    found = summary.serving.graph_uses if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [
+        (format_count(use.num_tokens), format_count(use.padded_tokens), use.mode,
+         format_count(use.count))
+        for use in found[:10]
+    ]  # fmt: skip
+    title = (
+        f"Steps while serving: {figure(summary, 'graph_steps_percent')} in CUDA graphs, "
+        f"{figure(summary, 'graph_padding_percent')} of their tokens padding"
+    )
+    header = ("tokens", "ran as", "graph", "steps")
+    return make_table(title, header, rows, right=(0, 1, 3))
 
 
 def _late_compiles(summary: RunSummary) -> TextTable | None:

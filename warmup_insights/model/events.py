@@ -74,6 +74,8 @@ class ConfigRecorded(Event):
     environment: dict[str, str] = {}
     defaults: list[str] = []
     """Of these, what the line gives as the engine's own value: nobody set it."""
+    fills: bool = False
+    """True for what stands beside the engine's own lines: it fills in what they lack."""
     engine: str | None = None
     version: str | None = None
     model: str | None = None
@@ -512,6 +514,21 @@ class LazyCapture(Event):
     """Difference of free memory; may be negative."""
 
 
+class GraphUsed(Event):
+    """Steps while serving that ran with or without a CUDA graph.
+
+    Source: vLLM `compilation/cuda_graph.py CUDAGraphLogging` with `--cudagraph-metrics`,
+    since 0.13: a row for each kind of step since the last table.
+    """
+
+    num_tokens: int
+    padded_tokens: int
+    """The size that ran: that of the graph, where there was one."""
+    mode: str
+    """`FULL`, `PIECEWISE` or `NONE`."""
+    count: int = 1
+
+
 class BucketMiss(Event):
     """A shape at run time that no bucket covers."""
 
@@ -679,7 +696,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python
     WarmupStep, GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureProgress,
     GraphsCaptured, GraphMemoryEstimated, CaptureSummary, SamplerWarmup, SamplerConfig,
     SamplerStep, DefragWarmup, DefragStep, DefragRan, CompileFinished, RecipeCompiled,
-    RequestServed, RuntimeCompile, SleepModeChanged, LazyCapture,
+    RequestServed, RuntimeCompile, SleepModeChanged, LazyCapture, GraphUsed,
     BucketMiss, BucketUsed, WarmupFinished, EngineInitialized, ServerReady, Failure,
     ShutdownRequested, ServingFailure, RunFinished, PodSeen, BenchmarkResult, Note,
 ]  # fmt: skip

@@ -211,6 +211,22 @@ def _runtime_compiles(summary: RunSummary) -> float | None:
     return len(found) if found or (is_watched and summary.serving is not None) else None
 
 
+def _graph_steps_percent(summary: RunSummary) -> float | None:
+    """Share of the steps while serving that ran in a CUDA graph, of those counted."""
+    uses = summary.serving.graph_uses if summary.serving is not None else []
+    total = sum(use.count for use in uses)
+    in_graphs = sum(use.count for use in uses if use.mode != "NONE")
+    return 100.0 * in_graphs / total if total else None
+
+
+def _graph_padding_percent(summary: RunSummary) -> float | None:
+    """Share of padding in the tokens that ran in CUDA graphs while serving."""
+    uses = summary.serving.graph_uses if summary.serving is not None else []
+    padded = sum(use.count * use.padded_tokens for use in uses if use.mode != "NONE")
+    asked = sum(use.count * use.num_tokens for use in uses if use.mode != "NONE")
+    return 100.0 * (padded - asked) / padded if padded else None
+
+
 def _gc_percent(summary: RunSummary) -> float | None:
     share = None if summary.gc is None else summary.gc.share
     return None if share is None else 100.0 * share
@@ -377,6 +393,10 @@ FIGURES: tuple[Figure, ...] = (
         "runtime_compiles", "compilations while serving", "count", "buckets", "lower",
         _runtime_compiles,
     ),
+    Figure("graph_steps_percent", "steps in CUDA graphs while serving", "percent",
+           "buckets", None, _graph_steps_percent),
+    Figure("graph_padding_percent", "padding in CUDA graphs while serving", "percent",
+           "buckets", None, _graph_padding_percent),
     Figure("misses", "bucket misses", "count", "buckets", "lower", num_misses),
     Figure("gc_percent", "collector's share of steps", "percent", "buckets", "lower",
            _gc_percent),

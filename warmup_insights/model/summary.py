@@ -779,6 +779,19 @@ class RuntimeCompileFacts(Part):
     """The longest time it took, in any process; null where none is stated."""
 
 
+class GraphUse(Part):
+    """Steps while serving of one size, with or without a CUDA graph."""
+
+    num_tokens: int
+    """Of the requests."""
+    padded_tokens: int
+    """That ran."""
+    mode: str
+    """`FULL`, `PIECEWISE` or `NONE`."""
+    count: int = 1
+    """How many steps."""
+
+
 class ServingEnd(Part):
     """How serving ended."""
 
@@ -821,6 +834,8 @@ class Serving(Part):
     """Kernels compiled while serving: each kept a request waiting."""
     uses: list[UsedShape] = []
     """Distinct shapes, with how often each came."""
+    graph_uses: list[GraphUse] = []
+    """Of `--cudagraph-metrics`, the commonest first."""
     num_uncounted: int = 0
     """Steps whose shape is not among `uses`: there were too many distinct ones."""
 

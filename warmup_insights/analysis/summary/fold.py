@@ -190,7 +190,7 @@ class RunFold:
             run_id=run.run_id,
             label=run.label,
             source=SourceName(kind=run.source_kind, name=run.source_name),
-            engine=EngineName(name=who.engine, version=who.version),
+            engine=EngineName(name=who.engine, version=who.version_or_beside),
             device=DeviceName(
                 kind=who.device_kind,
                 name=who.device_name,

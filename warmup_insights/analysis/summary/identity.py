@@ -52,6 +52,7 @@ class Identity:
         self.synthetic = False
         self._config: dict[str, Setting] = {}
         self._printed: dict[str, Setting] = {}
+        self._beside = ConfigRecorded()
         self._defaults: dict[str, bool] = {}
         """Setting to whether nobody set it, as it was printed last."""
         self._failure: Failure | None = None
@@ -74,6 +75,8 @@ class Identity:
                 self._describe(event)
                 self.synthetic = self.synthetic or event.synthetic
                 self._year_from = event.year_from or self._year_from
+            case ConfigRecorded() if event.fills:
+                self._beside = event
             case ConfigRecorded():
                 self._describe(event)
                 self.num_ranks = event.num_ranks or self.num_ranks
@@ -141,9 +144,15 @@ class Identity:
         if value is not None:
             self._printed[name] = value
 
+    @property
+    def version_or_beside(self) -> str | None:
+        """The engine's version as it states it, else as it was installed."""
+        return self.version or self._beside.version
+
     def config(self) -> dict[str, Setting]:
         """Flat settings; those printed with a result fill in what was not listed."""
-        return {**self._printed, **self._config}
+        beside = {**self._beside.settings, **self._beside.environment}
+        return {**beside, **self._printed, **self._config}
 
     def defaults(self) -> list[str]:
         """Settings that the engine printed as its own."""

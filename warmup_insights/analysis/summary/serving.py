@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     BucketUsed,
     DefragRan,
     Event,
+    GraphUsed,
     LazyCapture,
     RequestServed,
     RuntimeCompile,
@@ -23,6 +24,7 @@ from warmup_insights.model.events import (
     SleepModeChanged,
 )
 from warmup_insights.model.summary import (
+    GraphUse,
     Miss,
     RuntimeCompileFacts,
     Serving,
@@ -36,7 +38,7 @@ MAX_SHAPES = 100_000
 """Distinct shapes of use that are kept; steps of others are only counted."""
 MAX_ROWS = 10_000
 KINDS = frozenset(
-    (BucketMiss, BucketUsed, DefragRan, LazyCapture, RequestServed, RuntimeCompile,
+    (BucketMiss, BucketUsed, DefragRan, GraphUsed, LazyCapture, RequestServed, RuntimeCompile,
      ServingFailure, ShutdownRequested, SleepModeChanged)
 )  # fmt: skip
 """Events of serving: their time is none of the start-up's."""
@@ -89,6 +91,7 @@ class ServingFold:
         self._compiles: dict[tuple[str, str, str | None], RuntimeCompileFacts] = {}
         self._until: float | None = None
         self._first: dict[str, RequestServed] = {}
+        self._graphs: dict[tuple[int, int, str], int] = {}
 
     def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
         """What takes the events of one class; None when only their time counts."""
@@ -98,6 +101,7 @@ class ServingFold:
             SleepModeChanged: self._slept,
             RuntimeCompile: self._compiled,
             RequestServed: self._served,
+            GraphUsed: self._ran,
         }
         return routes.get(kind)
 
@@ -166,6 +170,20 @@ class ServingFold:
     def _served(self, event: RequestServed) -> None:
         self._first.setdefault(event.what, event)
 
+    def _ran(self, event: GraphUsed) -> None:
+        key = (event.num_tokens, event.padded_tokens, event.mode)
+        if key in self._graphs or len(self._graphs) < MAX_SHAPES:
+            self._graphs[key] = self._graphs.get(key, 0) + event.count
+        else:
+            self._num_uncounted += event.count
+
+    def _graph_uses(self) -> list[GraphUse]:
+        ranked = sorted(self._graphs.items(), key=lambda item: (-item[1], item[0]))
+        return [
+            GraphUse(num_tokens=tokens, padded_tokens=padded, mode=mode, count=count)
+            for (tokens, padded, mode), count in ranked
+        ]
+
     def _first_s(self, what: str, ready_at: float | None) -> float | None:
         """Seconds from ready to the first of this kind."""
         event = self._first.get(what)
@@ -198,7 +216,7 @@ class ServingFold:
         self, ready_at: float | None, end: ServingEnd | None, ended_at: float | None
     ) -> Serving | None:
         """The section; None when nothing is known of it."""
-        if ready_at is None and not self._uses and end is None:
+        if ready_at is None and not self._uses and not self._graphs and end is None:
             return None
         request = self._first.get("request")
         until = ended_at if ended_at is not None else self._until
@@ -216,6 +234,7 @@ class ServingFold:
                 for row in self._compiles.values()
             ],
             uses=self._used_shapes(),
+            graph_uses=self._graph_uses(),
             num_uncounted=self._num_uncounted,
         )  # fmt: skip
 

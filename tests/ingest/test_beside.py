@@ -1,4 +1,4 @@
-"""Metric files of the Gaudi bridge: both formats, cut ones, and the run they join."""
+"""Files beside a log: metrics of the Gaudi bridge, output of collect_env; their runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
 
 LOG = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
+ENVIRONMENT = """\
+Collecting environment information...
+PyTorch version: 2.6.0+hpu_1.21.3-57.gitabf798b
+Is debug build: False
+HPU devices: 8x HL-325L
+"""
 WRITTEN = "2026-08-21T09:59:00.000001"
 COMPILED = {"TotalNumber": 36, "TotalTime": 12_400_000, "AvgTime": 344444.4}
 FALLBACKS = {"TotalNumber": 12, "FallbackOps": {"aten::sort": 5, "aten::nonzero": 7}}
@@ -160,3 +166,30 @@ def test_a_run_that_is_not_there_is_named(tmp_path):
     _, metrics, db = folder_with(tmp_path, as_json(ALL))
     done = invoke("ingest", metrics, "--db", db, "--run", "nobody")
     assert isinstance(done.exception, StoreError)
+
+
+def test_output_of_collect_env_beside_a_log_joins_its_runs(tmp_path):
+    (tmp_path / "a.log").write_bytes(LOG.read_bytes())
+    (tmp_path / "env.txt").write_text(ENVIRONMENT)
+    db = str(tmp_path / "w.db")
+    done = invoke(
+        "ingest", str(tmp_path / "a.log"), str(tmp_path / "env.txt"), "--db", db
+    )
+    assert done.exit_code == 0, done.output
+    with EventStore(db) as store:
+        (run,) = store.runs()
+        config = current(store, run).summary.config
+    assert config["devices"] == "8x HL-325L"
+    again = invoke("ingest", str(tmp_path / "env.txt"), "--db", db)
+    assert "unchanged" in again.output
+
+
+def test_output_of_collect_env_beside_two_logs_needs_a_name(tmp_path):
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(LOG.read_bytes() + name.encode())
+    (tmp_path / "env.txt").write_text(ENVIRONMENT)
+    db = str(tmp_path / "w.db")
+    done = invoke("ingest", str(tmp_path), "--db", db)
+    assert "name its run with --run" in done.output
+    done = invoke("ingest", str(tmp_path / "env.txt"), "--run", "latest", "--db", db)
+    assert done.exit_code == 0, done.output

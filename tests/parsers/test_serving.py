@@ -1,4 +1,4 @@
-"""The first response, first tokens and first request after ready, from an ordinary log."""
+"""What a server does first after ready, and which graphs its steps run in, from a log."""
 
 from __future__ import annotations
 
@@ -118,3 +118,31 @@ def test_compilations_while_serving_have_a_place_after_ready():
     (row,) = found.jit
     assert (row.kernel, row.after_ready_s) == ("_fwd_kernel", 12.0)
     assert row.detail == "runtime_shapes={'x': 64}"
+
+
+def test_tables_of_graph_use_add_up():
+    head = "(APIServer pid=1) INFO 07-16 19:47:{:02d} [cuda_graph.py:123] "
+    table = (
+        "**CUDAGraph Config Settings:**", "", "- Mode: FULL_AND_PIECEWISE",
+        "- Capture sizes: [1, 2, 4, 8]", "", "**CUDAGraph Stats:**", "",
+        "| Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |",
+        "|-----------------|---------------|--------------|--------------|-------|",
+        "| 6               | 8             | 2            | FULL         | 30    |",
+        "| 415             | 415           | 0            | NONE         | 10    |", "",
+    )  # fmt: skip
+    text = CONFIG + ROUTES + READY
+    text += "".join(head.format(s) + line + "\n" for s in (10, 20) for line in table)
+    found = serving(text)
+    assert found is not None
+    assert [(u.num_tokens, u.padded_tokens, u.mode, u.count) for u in found.graph_uses] == [
+        (6, 8, "FULL", 60), (415, 415, "NONE", 20),
+    ]  # fmt: skip
+    assert figure(text, "graph_steps_percent") == 75.0
+    assert figure(text, "graph_padding_percent") == 25.0
+
+
+def test_a_table_of_another_program_counts_for_nothing():
+    row = "| 6               | 8             | 2            | FULL         | 30    |\n"
+    found = serving(CONFIG + ROUTES + READY + row)
+    assert found is not None
+    assert found.graph_uses == []
