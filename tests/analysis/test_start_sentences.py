@@ -14,7 +14,7 @@ from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.words import BUCKETS, phase_words
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.events import WarmupStep
+from warmup_insights.model.events import RunStarted, WarmupStep
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore
@@ -39,6 +39,7 @@ def test_the_time_is_that_of_the_summary(summaries):
             summary.time.is_excerpt
             and summary.failure is None
             and summary.status != "skipped"
+            and (summary.time.warmup_s or summary.time.engine_init_s)
         ):
             assert "the engine states" in first
             continue
@@ -114,3 +115,11 @@ def test_nothing_is_said_of_a_run_without_events():
     assert start_sentences(summarize(run, []).summary) == [
         "No start-up in this file; it holds no figure of one."
     ]
+
+
+def test_settings_of_an_engine_are_of_a_start():
+    """The first lines of a worker: buckets are configured, nothing else is known."""
+    run = RunRecord(run_id="a" * 12, source_kind="log")
+    assert start_sentences(
+        summarize(run, [RunStarted(engine="vllm-fork")]).summary
+    ) == ["The log has no line that the server was ready."]

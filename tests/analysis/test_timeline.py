@@ -192,3 +192,56 @@ def test_utilisation_alone_ends_no_profile_run():
         ServerReady(time=6.0),
     )
     assert not any("profile_run" in name for name in totals(time))
+
+
+def test_lines_whose_times_go_back_are_of_no_one_start():
+    time = time_of(
+        PhaseMarked(name="load_model", edge="start", time=800.0, line=1),
+        PhaseMarked(name="load_model", edge="end", time=801.0, line=2),
+        PhaseMarked(name="compile", edge="start", time=10.0, line=3),
+        PhaseMarked(name="compile", edge="end", time=13.0, line=4),
+    )
+    assert (time["wall_s"], time["unlogged_s"], time["phases"]) == (None, None, [])
+
+
+def test_an_event_before_its_line_does_not_go_back():
+    """The end of a capture states 81 s, so the kernel warm-up before it ended earlier."""
+    time = time_of(
+        PhaseMarked(name="kernel_warmup", edge="start", time=0.0, line=1),
+        PhaseMarked(
+            name="graph_capture", edge="end", duration_s=81.0, time=90.0, line=2
+        ),
+        PhaseMarked(name="kernel_warmup", edge="end", time=9.0, line=2),
+        PhaseMarked(name="server_start", edge="start", time=95.0, line=3),
+    )
+    assert time["wall_s"] == 95.0
+
+
+def test_the_end_of_a_stage_twice_bounds_no_time():
+    """Quoted lines of two starts: nothing states that loading took the time between."""
+    lines = [MemoryMeasured(stage="weights", time=0.0, line=1),
+             MemoryMeasured(stage="weights", time=11_999.0, line=2)]  # fmt: skip
+    assert time_of(*lines)["wall_s"] is None
+    assert totals(time_of(*lines)) == {}
+    begun = time_of(PhaseMarked(name="load_model", edge="start", time=-5.0), *lines)
+    assert totals(begun) == {"load_model": 12_004.0}
+
+
+def test_the_time_to_ready_is_unknown_where_the_first_lines_are_not_there():
+    """What a server prints on standard error: kernels, then a ready line without time."""
+    time = time_of(
+        RunStarted(time=0.0, line=1),
+        PhaseMarked(name="kernel_warmup", edge="start", time=1.0, line=2),
+        PhaseMarked(name="kernel_warmup", edge="end", time=2.0, line=3),
+        ServerReady(line=9),
+    )
+    assert (time["wall_s"], totals(time)) == (None, {"kernel_warmup": 1.0})
+
+
+def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
+    time = time_of(
+        RunStarted(time=100.0, line=1),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=100.0, line=1),
+        PhaseMarked(name="profile_run", edge="end", time=101.0, line=2),
+    )
+    assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)

@@ -54,9 +54,10 @@ def start_sentences(summary: RunSummary) -> list[str]:
 
 
 def not_a_start(summary: RunSummary) -> str | None:
-    """What a log without a start-up holds; None for a start-up."""
-    times, memory = summary.time, summary.memory
-    known = (times.wall_s, times.warmup_s, memory, summary.buckets, summary.graphs)
+    """What a log without a start-up holds; None where lines of an engine are in it."""
+    times = summary.time
+    known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
+             summary.graphs, summary.sampler, summary.defrag, summary.engine.name)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [

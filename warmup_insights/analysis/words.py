@@ -33,21 +33,23 @@ def phase_words(name: str) -> str:
     """A phase of the start-up in a sentence."""
     if name == BUCKETS:
         return "warming buckets"
-    return _WORDS.get(name) or name.replace("_", " ")
+    if name in _WORDS:
+        return _WORDS[name]
+    kind, _, what = name.rpartition("_")
+    if kind and what == "warmup":
+        return f"warming {kind.replace('_', ' ')} buckets"
+    if kind and what == "graphs":
+        return f"capturing graphs of {kind.replace('_', ' ')} buckets"
+    return name.replace("_", " ")
 
 
-_STAGES = {
-    "prompt warm-up": "warming prompt buckets",
-    "decode warm-up": "warming decode buckets",
-    "prompt graphs": "capturing graphs of prompt buckets",
-    "decode graphs": "capturing graphs of decode buckets",
-    "warmed up": "warmed up, not ready yet",
-}
+_STAGES = {"warmed up": "warmed up, not ready yet"}
 
 
 def progress_text(here: Progress) -> str:
     """What is going on, and the step of how many where that is known."""
-    words = _STAGES.get(here.stage) or phase_words(here.stage.replace(" ", "_"))
+    name = here.stage.replace("warm-up", "warmup").replace(" ", "_")
+    words = _STAGES.get(here.stage) or phase_words(name)
     if here.total is None or here.index is None:
         return words
     what = "step"

@@ -190,8 +190,11 @@ class Times(Part):
     engine_init_s: float | None = None
     """`init engine (profile, create kv cache, warmup model)`, as the engine states it."""
     is_excerpt: bool = False
-    """The log begins within the start-up, and `started_at` is where a duration that the
-    engine states begins: the start was no later. `wall_s` and `unlogged_s` are unknown."""
+    """The log begins within the start-up: what states its duration began before the first
+    line, and `started_at` is where (the start was no later), or the server was ready and
+    the first lines are not there. Or its lines are of more than one start: their times go
+    back, or the end of a stage is stated twice and its beginning never. `wall_s` and
+    `unlogged_s` are unknown."""
     phases: list[TimePhase] = []
     """In order; no moment is in two of them."""
     unlogged_s: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from warmup_insights.analysis.summary.spans import ASSUMED, BOUNDED, MEASURED, Span
@@ -28,6 +29,9 @@ from warmup_insights.model.events import (
 
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
+
+BACK_S = 60.0
+"""Lines of several processes can be this much out of order."""
 
 STEPS = (WarmupStep, GraphCaptured)
 _STAGES = {
@@ -65,6 +69,32 @@ class RankTime:
     """Lines are missing since the last mark."""
     is_initialized: bool = False
     """The engine stated that its start-up was over."""
+    begun: set[str] = field(default_factory=set)
+    """Phases of which a beginning is marked."""
+    stage: str | None = None
+    """Whose end was marked last."""
+    is_repeated: bool = False
+    """The end of a stage is stated twice, and its beginning never."""
+    line: int | None = None
+    line_at: float = -math.inf
+    """Time of the last line; that of an event made from it can be earlier."""
+    earlier_at: float = -math.inf
+    """Time of the line before it."""
+    went_back: bool = False
+
+    def write(self, line: int | None, time: float) -> None:
+        """A line was written, or one more event came of it."""
+        if line is not None and line == self.line:
+            self.line_at = max(self.line_at, time)
+        elif line is not None:
+            self.went_back = self.goes_back
+            self.line, self.earlier_at, self.line_at = line, self.line_at, time
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a line is earlier than the one before it by more than BACK_S: lines
+        are written in order, so these are not of one start on one clock."""
+        return self.went_back or self.line_at < self.earlier_at - BACK_S
 
     def begin(self, name: str, time: float) -> None:
         """From `time` on this rank does `name`."""
@@ -72,6 +102,7 @@ class RankTime:
             self.doing = CUT
         self.is_cut = False
         self._settle(time)
+        self.begun.add(name)
         self.doing, self.since = name, time
 
     def end(self, name: str, time: float, duration_s: float | None) -> None:
@@ -129,7 +160,7 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
         case PhaseMarked() if event.total is None:
             own.mark(event, time)
         case MemoryMeasured() if event.stage in _STAGES:
-            own.end(_STAGES[event.stage], time, event.duration_s)
+            _stage(own, event, time)
         case BucketsGenerated():
             own.end("bucket_generation", time, None)
         case CaptureSummary():
@@ -153,6 +184,21 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.touch(time)
         case ConfigRecorded() | Failure() | WarmupFinished():
             own.touch(time)
+
+
+def _stage(own: RankTime, event: MemoryMeasured, time: float) -> None:
+    """The end of a stage. One that is stated twice in a row without any beginning is of
+    another process or of another start, so the time between is not known to be its own.
+    """
+    name = _STAGES[event.stage]
+    is_again = own.stage == event.stage and name not in own.begun
+    own.stage = event.stage
+    if is_again and event.duration_s is None:
+        own.is_repeated = True
+        own.ended[name] = time
+        own.touch(time)
+        return
+    own.end(name, time, event.duration_s)
 
 
 def _is_measured(event: MemoryBudgetSet) -> bool:

@@ -30,6 +30,7 @@ from warmup_insights.model.events import (
     Failure,
     GapSeen,
     GraphsCaptured,
+    MemoryMeasured,
     Note,
     PhaseMarked,
     RecipeCompiled,
@@ -53,6 +54,8 @@ _ENDS = frozenset(
     (Failure, WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 )
 """Of a warm-up or of a start: what comes after them may be use."""
+_LASTING = (CompileFinished, GraphsCaptured, MemoryMeasured, PhaseMarked)
+"""What states how long it took when it is over."""
 _SPECIAL = frozenset((GapSeen, WarmupFinished, EngineInitialized, RunStarted, Note))
 
 
@@ -74,6 +77,7 @@ class Timeline:
         self._is_over = False
         self._saw_beginning = False
         self._is_excerpt = False
+        self._is_ready = False
 
     def route(self, kind: type[Event]) -> Callable[[Event], None]:
         """What takes the events of one class."""
@@ -106,6 +110,7 @@ class Timeline:
             self._special(event)
         if kind is GapSeen:
             return
+        self._is_ready = self._is_ready or kind is ServerReady
         time = event.time
         if time is None:
             return
@@ -133,7 +138,8 @@ class Timeline:
             case EngineInitialized() if event.duration_s is not None:
                 self.engine_init_s = event.duration_s
                 self._stated("time.engine_init_s", event)
-                self._note_excerpt(event)
+                if event.time is not None:
+                    self._note_excerpt(event.time, event.duration_s)
             case RunStarted():
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
@@ -142,13 +148,13 @@ class Timeline:
                 for own in self.by_rank.values():
                     own.is_cut = True
 
-    def _note_excerpt(self, event: EngineInitialized) -> None:
-        """An excerpt begins within the engine's initialisation, which states how long
-        that took: how long the start took is not in its lines."""
-        if event.time is None or event.duration_s is None or self._saw_beginning:
+    def _note_excerpt(self, time: float, duration_s: float) -> None:
+        """An excerpt begins within something that states how long it took, such as the
+        engine's initialisation: how long the start took is not in its lines."""
+        began = time - duration_s
+        if self._saw_beginning or self.started_at is None:
             return
-        began = event.time - event.duration_s
-        if self.started_at is not None and began < self.started_at - STAMP_S:
+        if began < self.started_at - STAMP_S:
             self.started_at, self._is_excerpt = began, True
 
     def _stated(self, figure: str, event: Event) -> None:
@@ -170,7 +176,10 @@ class Timeline:
             take_step(own, event, time)
             end += event.duration_s or 0.0
         else:
+            own.write(event.line, time)
             take_mark(own, event, time)
+            if isinstance(event, _LASTING) and event.duration_s is not None:
+                self._note_excerpt(time, event.duration_s)
             if self._is_warm and isinstance(event, CompileFinished):
                 return
         if self.last_at is None or end > self.last_at:
@@ -179,22 +188,21 @@ class Timeline:
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
 
-        Of an excerpt that begins in the middle both are unknown.
+        Of an excerpt both are unknown: one that begins in the middle, or whose lines are
+        of more than one start. Where times go back, none lies where it seems to.
         """
         start = self.started_at
         end = self._end()
-        if start is None or end is None or end < start:
+        goes_back = any(own.goes_back for own in self.by_rank.values())
+        if start is None or end is None or end < start or goes_back:
             return Times(
                 started_at=isoformat(start), ready_at=isoformat(self.ready_at),
                 timezone=self.timezone, warmup_s=self.warmup_s,
-                engine_init_s=self.engine_init_s,
+                engine_init_s=self.engine_init_s, is_excerpt=goes_back,
             )  # fmt: skip
         phases = partition(self._spans(end), start, end)
         wall = round(end - start, 6)
-        # Without any of the first lines of a start, `ready_at` is known and how long it took is not.
-        is_excerpt = self._is_excerpt or (
-            self.ready_at is not None and not self._saw_beginning
-        )
+        is_excerpt = self._is_part()
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
         return Times(
@@ -212,6 +220,15 @@ class Timeline:
             else round(wall - explained - unlogged, 6) + 0.0,
             gaps=self._unexplained(phases, start, end),
             ranks=self._ranks(start, end),
+        )
+
+    def _is_part(self) -> bool:
+        """Whether how long the start took is not in the lines: the server was ready, but
+        its first lines are not there, or what they bound is not one start."""
+        return (
+            self._is_excerpt
+            or any(own.is_repeated for own in self.by_rank.values())
+            or (self._is_ready and not self._saw_beginning)
         )
 
     def _end(self) -> float | None:
