@@ -68,7 +68,8 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._has_weights: set[int] = set()
+        self._loaded: dict[int, set[tuple[float | None, ...]]] = {}
+        """What was printed of the models that each rank loaded."""
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -135,15 +136,22 @@ class Memory:
         if delta is None:
             return
         if event.stage == "weights":
-            # A draft model is loaded after the main one and counts as well.
-            known = self._by_rank.get(rank, {}).get("weights_bytes", 0)
-            before = known if rank in self._has_weights else 0
-            self._has_weights.add(rank)
-            self._put(event, "weights_bytes", before + delta)
-        elif event.stage == "preload_weights" and rank not in self._has_weights:
+            self._weighed(event, rank, delta)
+        elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
             self._put(event, _STAGES[event.stage], delta)
+
+    def _weighed(self, event: MemoryMeasured, rank: int, delta: int) -> None:
+        """A draft model is loaded after the main one and counts as well; a line that a
+        notebook or a script printed again does not."""
+        loaded = self._loaded.setdefault(rank, set())
+        printed = (event.time, event.duration_s, delta)
+        if event.duration_s is not None and printed in loaded:
+            return
+        known = self._by_rank.get(rank, {}).get("weights_bytes", 0)
+        self._put(event, "weights_bytes", (known if loaded else 0) + delta)
+        loaded.add(printed)
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""

@@ -29,6 +29,9 @@ from warmup_insights.model.events import (
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
+SERVER_START = "server_start"
+"""From the engine's last line of its own start-up until the server is ready."""
+_AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 STEPS = (WarmupStep, GraphCaptured)
 _STAGES = {
     "weights": "load_model",
@@ -65,6 +68,8 @@ class RankTime:
     """Lines are missing since the last mark."""
     is_initialized: bool = False
     """The engine stated that its start-up was over."""
+    captured_s: float = 0.0
+    """What the bars over captures state that they took."""
 
     def begin(self, name: str, time: float) -> None:
         """From `time` on this rank does `name`."""
@@ -95,7 +100,8 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
-            self.marks[event.name] = time
+            if self.ended.get(event.name) != time:  # or it goes on
+                self.marks[event.name] = time
             self.begin(event.name, time)
             return
         began = self.marks.pop(event.name, None)
@@ -114,6 +120,11 @@ class RankTime:
         if self.doing is None or self.since is None:
             return self.spans
         return [*self.spans, Span(self.doing, self.since, end, ASSUMED)]
+
+    def wait_for_engines(self, time: float | None) -> None:
+        """A server begins when the last of its engines is there."""
+        if self.doing == SERVER_START and time is not None:
+            self.since = time
 
     def touch(self, time: float) -> None:
         """An event at `time` that neither begins nor ends a phase."""
@@ -140,19 +151,30 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.end("graph_capture", time, event.duration_s)
         case CompileFinished() if event.duration_s is not None:
             own.end("compile", time, event.duration_s)
-        case MemoryBudgetSet() if (
-            _is_measured(event) and "profile_run" not in own.ended
+        case MemoryBudgetSet() if _is_measured(event) and (
+            own.doing == "profile_run" or "profile_run" not in own.ended
         ):
             own.end("profile_run", time, None)
         case KVCacheAllocated() if not own.is_initialized:
             own.end("kv_cache", time, None)
         case ServerReady():
-            own.end("server_start", time, None)
+            own.end(SERVER_START, time, None)
         case EngineInitialized():
             own.is_initialized = True
+            own.begin(SERVER_START, time)
+        case ConfigRecorded() | WarmupFinished():
             own.touch(time)
-        case ConfigRecorded() | Failure() | WarmupFinished():
-            own.touch(time)
+
+
+def take_failure(own: RankTime, event: Failure, time: float) -> None:
+    """What fails in a stage without a first line of its own was in it since the line
+    before; the bars of a capture state how long it had run."""
+    if event.phase == "graph_capture" and "graph_capture" not in own.ended:
+        own.end("graph_capture", time, own.captured_s or None)
+    elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
+        own.end(event.phase, time, None)
+    else:
+        own.touch(time)
 
 
 def _is_measured(event: MemoryBudgetSet) -> bool:
