@@ -55,6 +55,11 @@ _JOURNAL = re.compile(
 )
 _JOURNAL_ISO = re.compile(r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): ")
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
+# TorchServe's `log4j2.xml`: what a worker of a model prints.
+_TORCHSERVE = re.compile(
+    r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
+    r"-std(?:out|err) [A-Z_]{1,40} - ?"
+)
 # FastChat's `utils.py build_logger`: what a program prints, as a record of its own.
 _STDERR = re.compile(rf"(?:\| )?(?:{LEVELS}) \| std(?:err|out) \| ?")
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
@@ -230,10 +235,11 @@ def _after_outer(rest: str, base: Record) -> str:
     if match is not None:
         base.partial = match["tag"] == "P"
         return rest[match.end() :]
-    match = _JOURNAL_ISO.match(rest)
-    if match is not None:
-        base.source = match["source"]
-        return rest[match.end() :]
+    for pattern in (_JOURNAL_ISO, _TORCHSERVE):
+        match = pattern.match(rest)
+        if match is not None:
+            base.source = match["source"]
+            return rest[match.end() :]
     match = _STDERR.match(rest)
     if match is not None:
         return rest[match.end() :]

@@ -68,8 +68,7 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._loaded: dict[int, set[tuple[float | None, ...]]] = {}
-        """What was printed of the models that each rank loaded."""
+        self._loaded: dict[int, dict[tuple[float | None, ...], int]] = {}
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -136,22 +135,14 @@ class Memory:
         if delta is None:
             return
         if event.stage == "weights":
-            self._weighed(event, rank, delta)
+            # A draft model counts as well, a line that is printed once more does not.
+            loaded = self._loaded.setdefault(rank, {})
+            loaded[event.time, event.duration_s, delta] = delta
+            self._put(event, "weights_bytes", sum(loaded.values()))
         elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
             self._put(event, _STAGES[event.stage], delta)
-
-    def _weighed(self, event: MemoryMeasured, rank: int, delta: int) -> None:
-        """A draft model is loaded after the main one and counts as well; a line that a
-        notebook or a script printed again does not."""
-        loaded = self._loaded.setdefault(rank, set())
-        printed = (event.time, event.duration_s, delta)
-        if event.duration_s is not None and printed in loaded:
-            return
-        known = self._by_rank.get(rank, {}).get("weights_bytes", 0)
-        self._put(event, "weights_bytes", (known if loaded else 0) + delta)
-        loaded.add(printed)
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""

@@ -217,9 +217,12 @@ def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> 
 
 
 def _summary_phase(own: RankTime, event: CaptureSummary) -> str:
-    """The phase that ends where a summary is printed: what was going on, if it fits."""
+    """The phase that ends where a summary is printed: what was going on, if it fits.
+
+    The summaries of all phases are printed together, after the last of them.
+    """
     for suffix in ("graphs", "warmup"):
         name = f"{event.phase}_{suffix}"
         if own.doing == name or any(span.name == name for span in own.spans[-3:]):
             return name
-    return f"{event.phase}_warmup"
+    return "model_warmup"
