@@ -15,6 +15,7 @@ from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
+from parsers.rules.vllm_plain import PLAIN_RULES
 from parsers.rules.vllm_requests import REQUEST_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
@@ -120,6 +121,6 @@ DIALECT = Dialect(
     rules=(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *REQUEST_RULES, *_OTHER,
+        *PLAIN_RULES, *REQUEST_RULES, *_OTHER,
     ),
 )  # fmt: skip

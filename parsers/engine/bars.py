@@ -33,6 +33,8 @@ def bar_phase(state: RankState) -> str | None:
     for phase, clock in state.clocks.items():
         if clock.done < clock.total:
             return phase
+    if any(bar.done < bar.total for bar, _ in state.captures.values()):
+        return "graph_capture"
     return None
 
 

@@ -30,10 +30,16 @@ _PROCESS = (
 _FAST = re.compile(rf"(?:{_PROCESS} )?{_HEAD}(?P<message>.*)")
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
-# The head of loggers with the standard library's own format, such as flashinfer's.
-_OTHER_HEAD = re.compile(
-    rf"(?P<stamp>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}}) - (?P<level>{LEVELS}) - "
-    r"(?P<file>[\w./]{1,100}:\d{1,7}) - [\w.]{1,100}: "
+# The heads of loggers of their own, flashinfer's and the root logger's as aiter sets it.
+_OTHER_HEADS = (
+    re.compile(
+        r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
+        rf"(?P<level>{LEVELS}) - (?P<file>[\w./]{{1,100}}:\d{{1,7}}) - [\w.]{{1,100}}: "
+    ),
+    re.compile(
+        r"\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] "
+        rf"(?P<level>{LEVELS}) (?P<file>[\w.]{{1,100}}:\d{{1,7}}): "
+    ),
 )
 # The end of a progress bar; what follows on the line is somebody else's text.
 _BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[A-Z\[(])")
@@ -49,6 +55,11 @@ _JOURNAL = re.compile(
 )
 _JOURNAL_ISO = re.compile(r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): ")
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
+# TorchServe's `log4j2.xml`: what a worker of a model prints.
+_TORCHSERVE = re.compile(
+    r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
+    r"-std(?:out|err) [A-Z_]{1,40} - ?"
+)
 # FastChat's `utils.py build_logger`: what a program prints, as a record of its own.
 _STDERR = re.compile(rf"(?:\| )?(?:{LEVELS}) \| std(?:err|out) \| ?")
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
@@ -183,11 +194,8 @@ def _peel_one(rest: str, base: Record) -> str | None:
         return rest[match.end() :]
     if _RECORD.match(rest) is not None:
         return None
-    match = _OTHER_HEAD.match(rest)
-    if match is not None:
-        base.level, base.stamp = match["level"], match["stamp"]
-        base.file = match["file"]
-        return rest[match.end() :]
+    if (shorter := _peel_other_head(rest, base)) is not None:
+        return shorter
     stamp = outer_stamp(rest)
     if stamp is not None:
         base.outer, end = stamp
@@ -210,16 +218,28 @@ def _peel_one(rest: str, base: Record) -> str | None:
     return None
 
 
+def _peel_other_head(rest: str, base: Record) -> str | None:
+    """Without the head of a logger with a format of its own; None without one."""
+    for pattern in _OTHER_HEADS:
+        match = pattern.match(rest)
+        if match is not None:
+            base.level, base.stamp = match["level"], match["stamp"]
+            base.file = match["file"]
+            return rest[match.end() :]
+    return None
+
+
 def _after_outer(rest: str, base: Record) -> str:
     """What follows a log shipper's timestamp: a CRI stream, a journal unit, or a bar."""
     match = _CRI.match(rest)
     if match is not None:
         base.partial = match["tag"] == "P"
         return rest[match.end() :]
-    match = _JOURNAL_ISO.match(rest)
-    if match is not None:
-        base.source = match["source"]
-        return rest[match.end() :]
+    for pattern in (_JOURNAL_ISO, _TORCHSERVE):
+        match = pattern.match(rest)
+        if match is not None:
+            base.source = match["source"]
+            return rest[match.end() :]
     match = _STDERR.match(rest)
     if match is not None:
         return rest[match.end() :]

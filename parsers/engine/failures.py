@@ -9,10 +9,13 @@ multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised fir
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from parsers.engine.signals import FailureLine, Origin, ShutdownLine
+from parsers.base import LineRule, Made
+from parsers.engine.envelope import Record
+from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine
 from warmup_insights.model.events import (
     Event,
     Failure,
@@ -33,6 +36,9 @@ _WRAPPER = re.compile(
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
+_START_FAILED = re.compile(
+    r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start"
+)
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -42,6 +48,47 @@ _STATED_PHASES = {
 }  # fmt: skip
 """What the message itself states of its place (vLLM `v1/worker/gpu_model_runner.py`)."""
 MAX_CAUSES = 64
+MAX_FRAMES = 200
+"""Lines of one traceback between two that are of use."""
+
+
+Matched = tuple[LineRule, list[Made], Record, float | None, int]
+"""A line with its rule, what that makes, its time and its number."""
+
+
+class Traceback:
+    """The end of a traceback in a log without a start-up: it may be all there is of one.
+
+    It is of a start of vLLM if it leads through a function of a worker or an executor
+    that runs only then, or if it ends in vLLM's own words for a start that failed.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[Matched] = []
+        self._last = 0
+        self._has_frame = self._is_proven = False
+
+    def take(self, line: int, made: Iterable[Made], matched: Matched) -> None:
+        """Keep a line; the first traceback that is proven to be of a start stays."""
+        if self._lines and line - self._last > MAX_FRAMES:
+            if self._is_proven:
+                return
+            self._lines, self._has_frame = [], False
+        for item in made:
+            if isinstance(item, FrameSeen):
+                self._has_frame = True
+            elif isinstance(item, FailureLine):
+                failed = _START_FAILED.search(item.message) is not None
+                self._is_proven = self._is_proven or failed or self._has_frame
+            else:
+                return
+        if len(self._lines) < MAX_CAUSES:
+            self._lines.append(matched)
+            self._last = line
+
+    def proven(self) -> list[Matched]:
+        """Its lines; none unless it is of a start."""
+        return self._lines if self._is_proven else []
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,9 @@ class LineParser:
             for record, line in self._joiner.close():
                 self._dispatch_record(record, line)
             now = self._now
+            if not self.runs:
+                for matched in now.traceback.proven():
+                    self._accept(*matched)
             for run in (*now.beside, *([] if now.open is None else [now.open])):
                 self._end(run)
             now.beside, now.open, self._open = [], None, None
@@ -179,7 +182,21 @@ class LineParser:
         if record.is_json:
             self.report.dialects["json"] += 1
         if owner is None and self._is_late(rule, made, record):
+            if self._open is None:
+                self._now.traceback.take(line, made, (rule, made, record, time, line))
             return
+        self._accept(rule, made, record, time, line, owner)
+
+    def _accept(
+        self,
+        rule: LineRule,
+        made: list[Made],
+        record: Record,
+        time: float | None,
+        line: int,
+        owner: OpenRun | None = None,
+    ) -> None:
+        """A line of a start-up."""
         run = owner or self._run_for(rule, record, time, line, made)
         self._know(run, rule, record)
         run.evidence.see_line(record)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
 from parsers.engine.evidence import ENGINE_CONFIG, Evidence
+from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
 from parsers.engine.ranks import RankTable
 from parsers.engine.signals import ConfigLine, StepLine, is_foreign
@@ -310,6 +311,7 @@ class Source:
         self.over: set[int] = set()
         """Processes of starts that are over."""
         self.before = BeforeRun()
+        self.traceback = Traceback()
         self.splitter = RunSplitter()
         self.joiner = Joiner()
 

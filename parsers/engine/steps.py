@@ -6,7 +6,7 @@ vllm-gaudi and vllm-fork print the line of a bucket before it runs
 
 from __future__ import annotations
 
-from parsers.engine.pending import RankState
+from parsers.engine.pending import PendingStep, RankState
 from parsers.engine.signals import Origin, StepLine
 from warmup_insights.model.events import (
     CompileFinished,
@@ -43,7 +43,7 @@ def end_step(
         WarmupStep(
             phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
             total=made.total, duration_s=duration,
-            resolution_s=step.bar_error_s if step.bar_s is not None else None,
+            resolution_s=_resolution(step, end),
             free_before_bytes=made.free_bytes,
             free_after_bytes=free_after,
             memory_bytes=_memory(state, made.free_bytes, free_after),
@@ -63,6 +63,18 @@ def _is_next(made: StepLine, following: StepLine | None) -> bool:
     if following is None or following.phase != made.phase:
         return made.index == made.total or made.mode == "graph"
     return made.mode == following.mode == "graph"
+
+
+def _resolution(step: PendingStep, end: Origin | None) -> float | None:
+    """How far the time of a step can be off, where it is not that of two like stamps.
+
+    One of whole seconds beside one with a fraction can be off by a second.
+    """
+    if step.bar_s is not None or end is None:
+        return step.bar_error_s if step.bar_s is not None else None
+    stamps = (step.origin.time, end.time)
+    fine = [stamp % 1.0 != 0.0 for stamp in stamps if stamp is not None]
+    return 1.0 if len(set(fine)) > 1 else None
 
 
 def _between(start: float | None, end: float | None) -> float | None:

@@ -51,6 +51,16 @@ def _compile(
     )  # fmt: skip
 
 
+def _profiled_model(match: re.Match[str]) -> list[Made]:
+    """The first run of the model; the profiling run goes on with the sampler's
+    (`v1/worker/gpu_model_runner.py profile_run`)."""
+    took = float(match["duration_s"])
+    return [
+        PhaseMarked(name="profile_run", edge="end", duration_s=took),
+        PhaseMarked(name="profile_run", edge="start"),
+    ]
+
+
 def _cache_factor(match: re.Match[str]) -> Made:
     name, value = match["name"], match["value"].strip("'")
     return CacheFactor(name, text_of(str(mask(name, value))))
@@ -146,8 +156,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "profile_run_took",
         "Initial profiling/warmup run took",
         rf"{TAG}Initial profiling/warmup run took {SECONDS} s",
-        PhaseMarked,
-        fixed=marked("profile_run", "end"),
+        build=_profiled_model,
         samples=(
             Sample(
                 "INFO 07-16 20:03:46 [monitor.py:81] Initial profiling/warmup run took "

@@ -33,8 +33,10 @@ _FRAMES = {
     "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",
+    "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
 }  # fmt: skip
-"""Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are."""
+"""Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
+those of executors and engines that run only in a start and in several stages."""
 
 
 def _frame(match: re.Match[str]) -> Made:

@@ -72,6 +72,26 @@ def note_rule(
     )
 
 
+def _warmed(match: re.Match[str]) -> list[Made]:
+    """The last line of a worker's warm-up (`gpu_worker.py compile_or_warm_up_model`)."""
+    return [
+        Note(topic="jit_monitor", text=text_of(match[0])),
+        PhaseMarked(name="model_warmup", edge="end"),
+    ]
+
+
+def _built(match: re.Match[str]) -> list[Made]:
+    """aiter prints the line twice, with a stamp by the root logger if that has one."""
+    took = float(match["duration_s"])
+    ended = PhaseMarked(name="kernel_build", edge="end", duration_s=took)
+    if match["own"] is None:
+        return [ended]
+    name = text_of(match["what"])
+    values = {"what": name, "duration_s": took}
+    text = f"aiter built {name} in {took:g} s"
+    return [Note(topic="kernel_build", text=text, values=values), ended]
+
+
 def _tuned(match: re.Match[str]) -> Made:
     values = {
         "new": int(match["new"]), "previous": int(match["previous"]),
@@ -226,13 +246,50 @@ KERNEL_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    note_rule(
+    LineRule(
+        "aiter_types",
+        "type hints mismatch, override to --> ",
+        r"(?:\[aiter\] )?type hints mismatch, override to --> ",
+        samples=(
+            Sample(
+                "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
+                "--> moe_fused(num_tokens_buf: torch.Tensor)"
+            ),
+        ),
+    ),
+    LineRule(
+        "aiter_built",
+        "finish build [",
+        rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {_SECONDS}s",
+        build=_built,
+        device="rocm",
+        samples=(
+            Sample(
+                "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",
+                {
+                    "topic": "kernel_build",
+                    "values": {"what": "module_rmsnorm", "duration_s": 281.1},
+                },
+            ),
+            Sample(
+                "(Worker_TP2 pid=2) [2026-03-10 20:16:30] INFO core.py:863: finish build "
+                "[module_rmsnorm], cost 281.1s",
+                {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
+            ),
+        ),
+    ),
+    LineRule(
         "runtime_jit",
         "Kernel JIT",
         r"Kernel JIT monitor activated.{0,100}",
-        "jit_monitor",
-        "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT monitor "
-        "activated; monitored JIT compilations during inference",
+        build=_warmed,
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT "
+                "monitor activated; monitored JIT compilations during inference",
+                {"topic": "jit_monitor"},
+            ),
+        ),
     ),
     note_rule(
         "autotune_off",

@@ -63,12 +63,16 @@ def _engine(match: re.Match[str]) -> list[Made]:
     return [recorded, PhaseMarked(name="start_engine", edge="start")]
 
 
-def _platform(match: re.Match[str]) -> Made:
-    """A device that vLLM has no platform for has the name of its plugin."""
+def _platform(match: re.Match[str]) -> list[Made]:
+    """The first import of vLLM finds the platform; what follows are further imports.
+
+    A device that vLLM has no platform for has the name of its plugin.
+    """
     name = match["built_in"] or match["plugin"]
     # What the plugins and the platforms of the source tree are, on HPU.
     own = "vllm-gaudi" if match["plugin"] else "vllm-fork"
-    return ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)
+    found = ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)
+    return [found, PhaseMarked(name="import", edge="start")]
 
 
 def _banner(match: re.Match[str]) -> Made:

@@ -258,3 +258,10 @@ def test_recorder_knows_its_time_zone_and_a_log_does_not():
     recorded = summary_of([RunStarted(time=1.0)], source_kind="recorder")
     assert recorded["time"]["timezone"] == "UTC"
     assert summary_of([RunStarted(time=1.0)])["time"]["timezone"] is None
+
+
+def test_a_line_that_is_printed_again_is_no_second_model():
+    first = MemoryMeasured(stage="weights", delta_bytes=100, duration_s=38.2, time=9.0)
+    draft = MemoryMeasured(stage="weights", delta_bytes=10, duration_s=1.5, time=11.0)
+    memory = summary_of([RunStarted(), first, first, draft])["memory"]
+    assert memory["weights_bytes"] == 110

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import summary_of
 from warmup_insights.analysis.summary.spans import MEASURED, Span, partition
 from warmup_insights.model.events import (
+    CaptureSummary,
     CompileFinished,
     EngineInitialized,
     GapSeen,
@@ -245,3 +246,16 @@ def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
         PhaseMarked(name="profile_run", edge="end", time=101.0, line=2),
     )
     assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)
+
+
+def test_totals_alone_are_of_the_whole_warmup():
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="load_model", edge="start", time=1.0),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=10.0),
+        CaptureSummary(phase="prompt", captured_reported=1, time=70.0),
+        CaptureSummary(phase="decode", captured_reported=1, time=70.0),
+        ServerReady(time=71.0),
+    )
+    assert totals(time)["model_warmup"] == 60.0
+    assert "prompt_warmup" not in totals(time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, of
+from tests.helpers import events, of, read
 from warmup_insights.model.events import (
     Failure,
     Note,
@@ -279,3 +279,50 @@ def test_torchscript_names_the_cause_behind_its_own_error():
     )
     (failure,) = of(Failure, events(text))
     assert failure.message == "RuntimeError: Failed to execute the model status=1006"
+
+
+FRAME = (
+    '[rank0]:   File "/x/dist-packages/vllm/worker/worker.py", line 1, in load_model\n'
+)
+MEMORY = (
+    "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+)
+
+
+def test_a_traceback_through_a_worker_is_a_start_that_failed():
+    (failure,) = of(
+        Failure,
+        events("[rank0]: Traceback (most recent call last):\n" + FRAME + MEMORY),
+    )
+    assert (failure.failure, failure.phase, failure.line) == (
+        "out_of_memory",
+        "load_model",
+        3,
+    )
+
+
+def test_a_traceback_of_another_program_is_no_start():
+    other = FRAME.replace("vllm/worker", "trainer")
+    assert read(other + MEMORY)[0] == {}
+    assert read(FRAME + "some line\n" * 300 + MEMORY)[0] == {}
+
+
+def test_vllms_own_words_for_a_start_that_failed_are_enough():
+    text = (
+        "ValueError: The model's max seq len is larger\n"
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.message == "ValueError: The model's max seq len is larger"
+
+
+def test_a_worker_of_torchserve_is_peeled():
+    head = "2024-10-07T22:54:{}0,100 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - {}\n"
+    text = head.format(
+        1,
+        "INFO 10-07 22:54:10 llm_engine.py:226] Initializing an LLM engine (v0.6.2) with "
+        "config: model='a/b', device_config=cuda",
+    )
+    text += head.format(2, MEMORY.removeprefix("[rank0]: ").strip())
+    (failure,) = of(Failure, events(text))
+    assert failure.message.startswith("torch.OutOfMemoryError")

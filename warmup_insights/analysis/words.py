@@ -16,6 +16,7 @@ _WORDS = {
     "download": "downloading weights", "profile_run": "the profiling run",
     "graph_memory_profile": "estimating graph memory",
     "kv_cache": "allocating the KV cache", "compile": "compilation",
+    "kernel_build": "building kernels",
     "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
     "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
     "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",

@@ -68,7 +68,7 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._has_weights: set[int] = set()
+        self._loaded: dict[int, dict[tuple[float | None, ...], int]] = {}
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -135,12 +135,11 @@ class Memory:
         if delta is None:
             return
         if event.stage == "weights":
-            # A draft model is loaded after the main one and counts as well.
-            known = self._by_rank.get(rank, {}).get("weights_bytes", 0)
-            before = known if rank in self._has_weights else 0
-            self._has_weights.add(rank)
-            self._put(event, "weights_bytes", before + delta)
-        elif event.stage == "preload_weights" and rank not in self._has_weights:
+            # A draft model counts as well, a line that is printed once more does not.
+            loaded = self._loaded.setdefault(rank, {})
+            loaded[event.time, event.duration_s, delta] = delta
+            self._put(event, "weights_bytes", sum(loaded.values()))
+        elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
             self._put(event, _STAGES[event.stage], delta)

@@ -32,6 +32,9 @@ CUT = "lines_cut_out"
 
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
+SERVER_START = "server_start"
+"""From the engine's last line of its own start-up until the server is ready."""
+_AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)
 _STAGES = {
@@ -96,6 +99,9 @@ class RankTime:
         are written in order, so these are not of one start on one clock."""
         return self.went_back or self.line_at < self.earlier_at - BACK_S
 
+    captured_s: float = 0.0
+    """What the bars over captures state that they took."""
+
     def begin(self, name: str, time: float) -> None:
         """From `time` on this rank does `name`."""
         if self.is_cut and self.doing is not None and self.doing != name:
@@ -126,7 +132,8 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
-            self.marks[event.name] = time
+            if self.ended.get(event.name) != time:  # or it goes on
+                self.marks[event.name] = time
             self.begin(event.name, time)
             return
         began = self.marks.pop(event.name, None)
@@ -145,6 +152,11 @@ class RankTime:
         if self.doing is None or self.since is None:
             return self.spans
         return [*self.spans, Span(self.doing, self.since, end, ASSUMED)]
+
+    def wait_for_engines(self, time: float | None) -> None:
+        """A server begins when the last of its engines is there."""
+        if self.doing == SERVER_START and time is not None:
+            self.since = time
 
     def touch(self, time: float) -> None:
         """An event at `time` that neither begins nor ends a phase."""
@@ -171,19 +183,30 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.end("graph_capture", time, event.duration_s)
         case CompileFinished() if event.duration_s is not None:
             own.end("compile", time, event.duration_s)
-        case MemoryBudgetSet() if (
-            _is_measured(event) and "profile_run" not in own.ended
+        case MemoryBudgetSet() if _is_measured(event) and (
+            own.doing == "profile_run" or "profile_run" not in own.ended
         ):
             own.end("profile_run", time, None)
         case KVCacheAllocated() if not own.is_initialized:
             own.end("kv_cache", time, None)
         case ServerReady():
-            own.end("server_start", time, None)
+            own.end(SERVER_START, time, None)
         case EngineInitialized():
             own.is_initialized = True
+            own.begin(SERVER_START, time)
+        case ConfigRecorded() | WarmupFinished():
             own.touch(time)
-        case ConfigRecorded() | Failure() | WarmupFinished():
-            own.touch(time)
+
+
+def take_failure(own: RankTime, event: Failure, time: float) -> None:
+    """What fails in a stage without a first line of its own was in it since the line
+    before; the bars of a capture state how long it had run."""
+    if event.phase == "graph_capture" and "graph_capture" not in own.ended:
+        own.end("graph_capture", time, own.captured_s or None)
+    elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
+        own.end(event.phase, time, None)
+    else:
+        own.touch(time)
 
 
 def _stage(own: RankTime, event: MemoryMeasured, time: float) -> None:
@@ -241,9 +264,12 @@ def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> 
 
 
 def _summary_phase(own: RankTime, event: CaptureSummary) -> str:
-    """The phase that ends where a summary is printed: what was going on, if it fits."""
+    """The phase that ends where a summary is printed: what was going on, if it fits.
+
+    The summaries of all phases are printed together, after the last of them.
+    """
     for suffix in ("graphs", "warmup"):
         name = f"{event.phase}_{suffix}"
         if own.doing == name or any(span.name == name for span in own.spans[-3:]):
             return name
-    return f"{event.phase}_warmup"
+    return "model_warmup"

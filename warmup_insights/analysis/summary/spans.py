@@ -62,6 +62,23 @@ def partition(spans: Iterable[Span], start: float, end: float) -> list[Span]:
     return result
 
 
+def joined(spans: Iterable[Span], resolution_s: float) -> list[Span]:
+    """Neighbours of one name as one, where less than the resolution of the timestamps
+    lies between them: that is no evidence of anything else."""
+    result: list[Span] = []
+    for span in spans:
+        last = result[-1] if result else None
+        if (
+            last is not None
+            and last.name == span.name
+            and span.start - last.end < resolution_s
+        ):
+            result[-1] = Span(last.name, last.start, span.end, last.strength)
+        else:
+            result.append(span)
+    return result
+
+
 def _append(result: list[Span], span: Span, left: float, right: float) -> None:
     last = result[-1] if result else None
     if last is not None and last.name == span.name and last.end == left:

@@ -12,17 +12,22 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    SERVER_START,
     STEPS,
     RankTime,
+    take_failure,
     take_mark,
     take_step,
 )
 from warmup_insights.analysis.summary.spans import (
+    MEASURED,
     OTHER_RANK,
     Span,
+    joined,
     partition,
 )
 from warmup_insights.model.events import (
+    CaptureProgress,
     CompileFinished,
     ConfigRecorded,
     EngineInitialized,
@@ -56,7 +61,10 @@ _ENDS = frozenset(
 """Of a warm-up or of a start: what comes after them may be use."""
 _LASTING = (CompileFinished, GraphsCaptured, MemoryMeasured, PhaseMarked)
 """What states how long it took when it is over."""
-_SPECIAL = frozenset((GapSeen, WarmupFinished, EngineInitialized, RunStarted, Note))
+_SPECIAL = frozenset(
+    (CaptureProgress, GapSeen, WarmupFinished, EngineInitialized, PhaseMarked, RunStarted,
+     Note)
+)  # fmt: skip
 
 
 class Timeline:
@@ -65,6 +73,8 @@ class Timeline:
     def __init__(self) -> None:
         self.by_rank: dict[int, RankTime] = {}
         self._gaps: list[GapSeen] = []
+        self._untimed: list[PhaseMarked] = []
+        """Ends of stages since the last line that had a stamp."""
         self.started_at: float | None = None
         self.ready_at: float | None = None
         self.last_at: float | None = None
@@ -73,6 +83,8 @@ class Timeline:
         self.lines: dict[str, int] = {}
         """Figure to the line that states it."""
         self.timezone: str | None = None
+        self._resolution_s = 1.0
+        """Of the timestamps: none has a fraction of a second."""
         self._is_warm = False
         self._is_over = False
         self._saw_beginning = False
@@ -125,17 +137,26 @@ class Timeline:
         if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
             self._startup(event, time)
 
-    def _special(self, event: Event) -> None:
+    def _special(  # noqa: C901 - a table: one case for each kind
+        self, event: Event
+    ) -> None:
         """Events with a duration or a mark besides their time."""
         match event:
             case GapSeen():
                 self._gaps.append(event)
+                self._fill(event)
+            case CaptureProgress():
+                self._own(event.rank or 0).captured_s += event.duration_s or 0.0
+            case PhaseMarked() if event.time is None and event.duration_s is not None:
+                self._untimed.append(event)
             case WarmupFinished() if event.duration_s is not None:
                 self._is_warm = True
                 if event.duration_s >= (self.warmup_s or 0.0):
                     self.warmup_s = event.duration_s
                     self._stated("time.warmup_s", event)
             case EngineInitialized() if event.duration_s is not None:
+                for own in self.by_rank.values():
+                    own.wait_for_engines(event.time)
                 self.engine_init_s = event.duration_s
                 self._stated("time.engine_init_s", event)
                 if event.time is not None:
@@ -147,6 +168,24 @@ class Timeline:
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
+
+    def _fill(self, gap: GapSeen) -> None:
+        """What a line without a stamp says that it took lies in the gap around it."""
+        ended, self._untimed = self._untimed, []
+        if gap.time is None:
+            return
+        stop = gap.time + gap.duration_s
+        for event in reversed(ended):
+            start = max(gap.time, stop - (event.duration_s or 0.0))
+            own = self._own(event.rank or 0)
+            own.spans.append(Span(event.name, start, stop, MEASURED))
+            stop = start
+
+    def _own(self, rank: int) -> RankTime:
+        own = self.by_rank.get(rank)
+        if own is None:
+            own = self.by_rank[rank] = RankTime(is_quiet=rank > 0)
+        return own
 
     def _note_excerpt(self, time: float, duration_s: float) -> None:
         """An excerpt begins within something that states how long it took, such as the
@@ -167,14 +206,15 @@ class Timeline:
 
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
-        rank = event.rank or 0
-        own = self.by_rank.get(rank)
-        if own is None:
-            own = self.by_rank[rank] = RankTime(is_quiet=rank > 0)
+        own = self._own(event.rank or 0)
+        if time % 1.0:
+            self._resolution_s = 0.0
         end = time
         if isinstance(event, STEPS):
             take_step(own, event, time)
             end += event.duration_s or 0.0
+        elif isinstance(event, Failure):
+            take_failure(own, event, time)
         else:
             own.write(event.line, time)
             take_mark(own, event, time)
@@ -200,7 +240,7 @@ class Timeline:
                 timezone=self.timezone, warmup_s=self.warmup_s,
                 engine_init_s=self.engine_init_s, is_excerpt=goes_back,
             )  # fmt: skip
-        phases = partition(self._spans(end), start, end)
+        phases = joined(partition(self._spans(end), start, end), self._resolution_s)
         wall = round(end - start, 6)
         is_excerpt = self._is_part()
         explained = sum(round(span.duration_s, 6) for span in phases)
@@ -272,6 +312,8 @@ class Timeline:
         main = min(self.by_rank, default=0)
         for rank, own in self.by_rank.items():
             until = min(end, self._ended_elsewhere(own))
+            if own.doing == SERVER_START and self.ready_at is None:
+                until = own.since or end  # an engine without a server
             if rank == main:
                 yield from own.spans_until(until)
             else:

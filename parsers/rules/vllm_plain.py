@@ -1,0 +1,77 @@
+"""Upstream vLLM and tpu-inference: lines with words that matter and no fact of a start.
+
+Source: vLLM `config/vllm.py`, `v1/spec_decode/llm_base_proposer.py`, `logging_utils/
+dump_input.py`, `entrypoints/logger.py`; tpu-inference `tpu_platform.py`, `runner/`.
+"""
+
+from __future__ import annotations
+
+from parsers.base import LineRule, Sample
+
+_WORDINGS: tuple[tuple[str, str, str], ...] = (
+    (
+        "Inductor compilation was disabled by user settings",
+        r"Inductor compilation was disabled by user settings",
+        "WARNING 08-12 04:45:18 [vllm.py:1247] Inductor compilation was disabled by user "
+        "settings, optimizations settings that are only active during inductor "
+        "compilation will be ignored.",
+    ),
+    (
+        "haring target model ",
+        r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
+        r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft",
+        "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model embedding "
+        "weights with the draft model.",
+    ),
+    (
+        "Torch profiler disabled",
+        r"(?:Rank \d{1,5}: )?Torch profiler disabled",
+        "INFO 08-05 12:13:48 [gpu_model_runner.py:6859] Rank 0: Torch profiler disabled "
+        "for CUDA graph capture",
+    ),
+    (
+        "Overriding max cuda graph capture size",
+        r"Overriding max cuda graph capture size to \d{1,9} for performance",
+        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size to "
+        "1024 for performance.",
+    ),
+    (
+        "Dumping ",
+        r"Dumping (?:input data for V1 LLM engine|scheduler (?:output|stats))",
+        "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
+        "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
+    ),
+    (
+        "Received request ",
+        r"Received request \S{1,200}: prompt: ",
+        "INFO 06-15 14:54:57 [logger.py:42] Received request chatcmpl-0e66b941: prompt: "
+        "'What is the KV cache?', params: SamplingParams(n=1)",
+    ),
+    (
+        "Initialized sharding configuration",
+        r"Initialized sharding configuration: ",
+        "INFO 11-04 22:31:49 [tpu_jax.py:118] Initialized sharding configuration: "
+        "ShardingConfigManager(total_devices=8)",
+    ),
+    (
+        "[MoE requantization]",
+        r"\[MoE requantization\]: re-quantizing MoE weights to ",
+        "INFO 06-26 20:50:03 [moe_weights.py:1239] [MoE requantization]: re-quantizing "
+        "MoE weights to float8_e4m3fn",
+    ),
+    (
+        "Hybrid KV cache ",
+        r"Hybrid KV cache (?:layout: num_kv_cache_groups=|manager is disabled for this)",
+        "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
+        "num_kv_cache_groups=1, num_kv_cache_tensors=30",
+    ),
+)  # fmt: skip
+
+PLAIN_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "plain",
+        tuple(hint for hint, _, _ in _WORDINGS),
+        "|".join(pattern for _, pattern, _ in _WORDINGS),
+        samples=tuple(Sample(line) for _, _, line in _WORDINGS),
+    ),
+)

@@ -1,0 +1,129 @@
+"""The time between two lines of an engine has the name of what ran between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import REAL_LOGS, events, read, summary_of
+
+CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
+HEAD = (
+    "(APIServer pid=1) INFO 07-16 10:00:00 [api_utils.py:345] vLLM API server version 0.26.0\n"
+    "(EngineCore pid=7) INFO 07-16 10:00:05 [core.py:116] Initializing a V1 LLM engine "
+    "(v0.26.0) with config: model='a/b', device_config=cuda\n"
+)
+READY = (
+    "(APIServer pid=1) INFO 07-16 10:01:40 [api_server.py:7] Starting vLLM server on "
+    "http://0.0.0.0:8000\n"
+    "(APIServer pid=1) INFO:     Application startup complete.\n"
+)
+INITIALIZED = "init engine (profile, create kv cache, warmup model) took {:.2f} s"
+
+
+def line(second: int, file: str, message: str, level: str = "INFO") -> str:
+    return CORE.format(level, *divmod(second, 60), file, message)
+
+
+def phases(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for phase in summary_of(events(text))["time"]["phases"]:
+        found[phase["name"]] = found.get(phase["name"], 0.0) + phase["duration_s"]
+    return found
+
+
+def test_the_profiling_run_goes_on_behind_its_first_run_of_the_model():
+    text = HEAD + line(
+        20, "m.py:1", "Model loading took 5.00 GiB memory and 10.0 seconds"
+    )
+    text += line(30, "monitor.py:81", "Initial profiling/warmup run took 4.00 s")
+    text += line(
+        37, "gpu_model_runner.py:1",
+        "Profiling CUDA graph memory: PIECEWISE=7 (largest=32), FULL=5 (largest=16)",
+    )  # fmt: skip
+    text += line(40, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
+    assert phases(text)["profile_run"] == 11.0
+
+
+def test_the_last_line_of_a_workers_warmup_ends_it():
+    text = HEAD + line(40, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
+    text += line(60, "jit_monitor.py:79", "Kernel JIT monitor activated; mode=warn")
+    text += line(61, "core.py:348", INITIALIZED.format(50))
+    assert phases(text)["model_warmup"] == 20.0
+
+
+def test_a_server_starts_when_the_last_of_its_engines_is_there():
+    text = HEAD + line(61, "core.py:348", INITIALIZED.format(50))
+    text += line(70, "core.py:348", INITIALIZED.format(58))
+    assert phases(text + READY)["server_start"] == 30.0
+
+
+def test_an_engine_without_a_server_starts_none():
+    text = HEAD + line(61, "core.py:348", INITIALIZED.format(50))
+    text += line(70, "vllm.py:1", "Asynchronous scheduling is enabled.")
+    assert "server_start" not in phases(text)
+
+
+def test_a_capture_that_fails_took_what_its_bar_states():
+    bar = (
+        "Capturing CUDA graphs (decode, FULL):  50%|#  | 5/10 [00:22<00:20,  4.00s/it]"
+    )
+    text = HEAD + line(40, "gpu_worker.py:563", "Available KV cache memory: 0.85 GiB")
+    text += f"(EngineCore pid=7) {bar}\n"
+    for said in ("EngineCore failed to start.", "RuntimeError: CUDA error: no"):
+        text += line(65, "core.py:1108", said, "ERROR")
+    assert phases(text)["graph_capture"] == 22.0
+
+
+def test_kernels_that_aiter_builds_are_counted_once():
+    text = HEAD + "(EngineCore pid=7) [aiter] finish build [module_a], cost 40.0s\n"
+    text += (
+        "(EngineCore pid=7) [2026-07-16 10:00:50] INFO core.py:863: finish build "
+        "[module_a], cost 40.0s\n"
+    )
+    assert phases(text)["kernel_build"] == 40.0
+    (note,) = [
+        n for n in summary_of(events(text))["notes"] if n["topic"] == "kernel_build"
+    ]
+    assert (note["text"], note["count"]) == ("aiter built module_a in 40 s", 1)
+
+
+def test_a_build_without_a_stamp_lies_before_the_next_one():
+    text = HEAD + "(EngineCore pid=7) [aiter] finish build [module_a], cost 14.0s\n"
+    text += "(EngineCore pid=7) [aiter] finish build [module_b], cost 5.0s\n"
+    text += line(30, "gpu_worker.py:563", "Available KV cache memory: 0.85 GiB")
+    assert phases(text)["kernel_build"] == 19.0
+
+
+def test_neighbours_of_one_name_are_one_where_stamps_have_no_fraction():
+    text = HEAD + line(7, "m.py:1", "Starting to load model a/b...")
+    text += line(9, "m.py:1", "Model loading took 5.00 GiB memory and 2.0 seconds")
+    for second in range(10, 20):
+        text += line(second, "backends.py:1", "Dynamo bytecode transform time: 0.25 s")
+    assert phases(text)["compile"] == 9.25
+    finer = text.replace("(EngineCore", "2026-07-16T10:00:05.500Z (EngineCore", 1)
+    assert phases(finer)["compile"] == 2.5
+
+
+UNNAMED = {
+    # Between the last graph that was compiled and the total no line is printed.
+    "c24_cuda_nim_debug_report_3_starts.log": 0.8,
+    # Starts of a few seconds, of which stamps of whole seconds are a large share.
+    "c20_cuda_logomesh.log": 0.94, "i03_omni_stage_prefix_sleep_2026-02.log": 0.0,
+}  # fmt: skip
+"""Logs whose lines leave more than a twentieth of a finished start without a name."""
+
+
+@pytest.mark.skipif(not REAL_LOGS.exists(), reason="the real logs are not here")
+def test_nearly_all_the_time_of_real_starts_has_a_name():
+    total = unlogged = 0.0
+    for path in sorted([*REAL_LOGS.glob("*.log"), *REAL_LOGS.glob("fresh/*.*")]):
+        runs, _ = read(path.read_bytes(), path.name, year=None)
+        for found in runs.values():
+            summary = summary_of(found)
+            time = summary["time"]
+            if summary["status"] != "finished" or not time["wall_s"]:
+                continue
+            total, unlogged = total + time["wall_s"], unlogged + time["unlogged_s"]
+            share = 1.0 - time["unlogged_s"] / time["wall_s"]
+            assert share >= UNNAMED.get(path.name, 0.95), (path.name, time["gaps"])
+    assert 1.0 - unlogged / total >= 0.98
