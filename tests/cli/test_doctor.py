@@ -101,18 +101,6 @@ def test_the_mode_of_the_bridge_is_named(monkeypatch, is_lazy):
     assert (found.result, found.figure) == (OK, "lazy" if is_lazy else "compile")
 
 
-def test_a_capture_that_fails_is_ended(monkeypatch):
-    stand_in = StandIn(is_lazy=True)
-    install(monkeypatch, stand_in)
-
-    def fail():
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        HpuDevice().capture(fail)
-    assert stand_in.calls[-1] == "capture_end"
-
-
 def test_a_child_that_the_device_ends_is_reported_with_its_last_line(monkeypatch):
     text = "PT_DEVMEM Allocation failed for size::268435456 (256)MB\n"
     done = subprocess.CompletedProcess([], -6, stdout="", stderr=text)

@@ -1,7 +1,8 @@
 """What `habana_frameworks` looks like to the HPU device, on the CPU.
 
 It shows that the calls fit together, nothing else: no figure of it says anything about
-a Gaudi. Graphs replay the recorded function; `fail_at` makes an allocation fail.
+a Gaudi. Graphs replay the recorded function. Signatures are those of the bridge 1.19;
+`tests.devices.bridge_lab` compares them with its own Python.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ class StandIn:
     def __init__(self, *, is_lazy: bool, is_available: bool = True) -> None:
         self.used = 100
         self.calls: list[str] = []
-        self.is_lazy = is_lazy
-        self.is_available = is_available
+        self._is_lazy = is_lazy
+        self._is_available = is_available
+        self.capturing = None
+        """The graph that is being recorded."""
         self.compiled = 0
 
     def modules(self) -> dict[str, types.ModuleType]:
@@ -42,45 +45,94 @@ class StandIn:
             if parent:
                 setattr(found[parent], child, module)
         hpu = found["habana_frameworks.torch.hpu"]
-        hpu.is_available = lambda: self.is_available
-        hpu.get_device_name = lambda: "GAUDI-STAND-IN"
-        hpu.mem_get_info = lambda: (TOTAL - self.used, TOTAL)
-        hpu.synchronize = lambda: self.calls.append("synchronize")
-        hpu.Stream = object
-        hpu.stream = lambda stream: contextlib.nullcontext()
-        hpu.HPUGraph = lambda: _Graph(self)
+        for name in ("is_available", "get_device_name", "mem_get_info", "synchronize"):
+            setattr(hpu, name, getattr(self, name))
+        hpu.default_stream, hpu.stream = _default_stream, _stream
+        hpu.HPUGraph = self.graph_class()
         metrics = found["habana_frameworks.torch.hpu.metrics"]
-        metrics.metric_global = lambda name: _Metric(self)
+        metrics.metric_global = self.metric_global
         core = found["habana_frameworks.torch.core"]
-        core.mark_step = lambda: self.calls.append("mark_step")
+        core.mark_step = self.mark_step
         internal = found["habana_frameworks.torch.utils.internal"]
-        internal.is_lazy = lambda: self.is_lazy
+        internal.is_lazy = lambda: self._is_lazy
         return found
+
+    def is_available(self):
+        return self._is_available
+
+    def get_device_name(self, device=None):
+        return "GAUDI-STAND-IN"
+
+    def mem_get_info(self, device=None):
+        return TOTAL - self.used, TOTAL
+
+    def synchronize(self):
+        self.calls.append("synchronize")
+
+    def mark_step(self, device_str="", sync=False):
+        self.calls.append("mark_step")
+
+    def metric_global(self, name):
+        return _Metric(self)
+
+    def graph_class(self):
+        """`HPUGraph()` takes nothing: it belongs to the device of the process."""
+        stand_in = self
+
+        class HPUGraph(_Graph):
+            def __init__(self):
+                super().__init__(stand_in)
+
+        return HPUGraph
+
+
+def _default_stream(device=None):
+    return "default"
+
+
+def _stream(stream):
+    return contextlib.nullcontext()
 
 
 class _Graph:
-    """Records through the project's own recorder, which works on the CPU."""
+    """Records through the project's own recorder, which works on the CPU.
+
+    To destroy a graph ends whatever is being recorded (`HPUGraph::destroy`).
+    """
 
     def __init__(self, stand_in: StandIn) -> None:
         from warmup_insights.devices.recorded import _Recorder
 
         self._recorder = _Recorder(lambda _: None)
         self._stand_in = stand_in
+        self._calls = []
 
-    def capture_begin(self) -> None:
+    def capture_begin(self, dry_run=False) -> None:
         self._stand_in.calls.append("capture_begin")
+        self._stand_in.capturing = self
         self._recorder.__enter__()
 
     def capture_end(self) -> None:
         self._recorder.__exit__(None, None, None)
         self._stand_in.calls.append("capture_end")
+        if self._stand_in.capturing is self:
+            self._calls = self._recorder.calls
+        self._stand_in.capturing = None
         self._stand_in.compiled += 1
         self._stand_in.used += 10
 
-    def replay(self) -> None:
+    def replay(self, asynchronous=False) -> None:
         with torch.inference_mode():
-            for call in self._recorder.calls:
+            for call in self._calls:
                 call()
+
+    def reset(self) -> None:
+        self._stand_in.calls.append("reset")
+        self._calls = []
+        self._stand_in.capturing = None
+
+    def __del__(self) -> None:
+        self.reset()
 
 
 class _Metric:

@@ -279,6 +279,59 @@ class TestHpu:
         assert "mark_step" in stand_in.calls
         assert device.settings()["bridge_mode"] == "lazy"
 
+    def test_work_that_raises_ends_its_recording(self, monkeypatch):
+        """Otherwise all that follows would be recorded; the next one is whole."""
+        stand_in = StandIn(is_lazy=True)
+        install(monkeypatch, stand_in)
+        device = HpuDevice()
+        x, out = torch.ones(4), torch.zeros(4)
+
+        def fail():
+            out.copy_(x + 1)
+            raise ValueError("mine")
+
+        with pytest.raises(ValueError, match="mine") as caught:
+            device.capture(fail)
+        assert stand_in.calls.index("capture_end") < stand_in.calls.index("reset")
+        assert stand_in.capturing is None
+        graph = device.capture(lambda: out.copy_(x * 3))
+        del caught  # and with it the frames of the failure
+        x.fill_(5.0)
+        graph.replay()
+        assert out[0] == 15.0
+
+    def test_a_failed_recording_does_not_end_the_next_one(self, monkeypatch):
+        """A graph that the collector destroys late would."""
+        stand_in = StandIn(is_lazy=True)
+        install(monkeypatch, stand_in)
+        device = HpuDevice()
+        x, out = torch.ones(4), torch.zeros(4)
+        errors = []
+
+        def fail():
+            raise ValueError("mine")
+
+        try:
+            device.capture(fail)
+        except ValueError as error:
+            errors.append(error)  # its traceback holds the frames of `capture`
+
+        def work():
+            errors.clear()
+            out.copy_(x + 1)
+
+        graph = device.capture(work)
+        x.fill_(5.0)
+        graph.replay()
+        assert out[0] == 6.0
+
+    def test_recording_runs_the_work_once(self, monkeypatch):
+        install(monkeypatch, StandIn(is_lazy=True))
+        device = HpuDevice()
+        out = torch.zeros(4)
+        device.capture(lambda: out.add_(1))
+        assert out[0] == 1.0
+
     def test_compile_mode_compiles_for_the_backend(self, monkeypatch):
         install(monkeypatch, StandIn(is_lazy=False))
         asked = {}
@@ -302,7 +355,16 @@ class TestHpu:
         device = HpuDevice()
         with pytest.raises(DeviceOutOfMemory) as caught, device.guard():
             raise RuntimeError("MODULE:PT_DEVMEM Allocation failed for size::268435456")
-        assert caught.value.free_bytes == 900
+        assert (caught.value.free_bytes, caught.value.needed_bytes) == (900, 268435456)
+        with pytest.raises(DeviceOutOfMemory) as caught, device.guard():
+            raise RuntimeError(
+                "MODULE:PT_SYNHELPER workspace Allocation of size ::4096 failed!"
+            )
+        assert caught.value.needed_bytes == 4096
+        with pytest.raises(RuntimeError, match="not set"), device.guard():
+            raise RuntimeError(
+                "MODULE:PT_DEVMEM source_pointer_ not set. Deallocation ..."
+            )
         with pytest.raises(RuntimeError, match="other"), device.guard():
             raise RuntimeError("other")
 

@@ -227,6 +227,11 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
         ),
         ("RuntimeError: PT_DEVMEM Allocation failed for size", "out_of_memory", {}),
         (
+            "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_SYNHELPER workspace Allocation "
+            "of size ::1073741824 failed!",
+            "out_of_memory", {"needed_bytes": GIB},
+        ),
+        (
             "RuntimeError: level_zero backend failed with error: 39 "
             "(UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
             "out_of_memory", {},

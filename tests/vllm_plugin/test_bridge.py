@@ -108,6 +108,14 @@ def dispatcher(monkeypatch):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, bridge.DISPATCHER, module)
     monkeypatch.setattr(device, "kind", lambda: "hpu")
+
+    def emit(name, **params):
+        """What the C++ of the bridge does; names and values are text."""
+        pairs = [(key, str(value)) for key, value in params.items()]
+        topic = getattr(module.EventId, name)
+        module.EventDispatcher.instance().publish(topic, pairs, datetime.now())
+
+    module.emit = emit
     return module
 
 

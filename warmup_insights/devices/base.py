@@ -16,10 +16,10 @@ from warmup_insights.units import format_bytes, parse_bytes
 
 _ASKED = re.compile(
     r"[Tt]ried to allocate (?:([0-9.]{1,12} [KMGT]iB)|(\d{1,19}) bytes)"
-    r"|Allocation failed for size::(\d{1,19})"
+    r"|Allocation (?:failed for size::|of size ::)(\d{1,19})"
 )
 """How torch's caching allocator, its CPU allocator and the Gaudi bridge write what they
-were asked for (`device_memory.cpp`)."""
+were asked for (`device_memory.cpp`, `device.cpp`)."""
 
 
 @dataclass(frozen=True)

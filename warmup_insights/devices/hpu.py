@@ -2,7 +2,7 @@
 
 `habana_frameworks` is imported here and nowhere else. Which calls exist, and what they
 return, follows the public source of the bridge 1.19 (`torch/hpu/memory.py`,
-`torch/hpu/graphs.py`, `torch/hpu/csrc/bindings.cpp`) and their use in vllm-gaudi
+`torch/hpu/graphs.py`, `torch/hpu/csrc/bindings.cpp`, `habana_device/HPUGraph.cpp`) and their use in vllm-gaudi
 (`extension/profiler.py`, `v1/worker/hpu_worker.py`).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,7 +19,9 @@ from warmup_insights.devices.base import Graph, MeasuredDevice
 from warmup_insights.errors import DeviceError
 
 _MAX_COMPILATIONS = 4096
-_OUT_OF_MEMORY_SIGNS = ("Allocation failed", "out of memory", "PT_DEVMEM")
+_OUT_OF_MEMORY_SIGNS = ("Allocation failed for size", "workspace Allocation of size")
+"""Of tensors (`device_memory.cpp`) and of what a recipe works in (`device.cpp`). Other
+fatal errors of the module PT_DEVMEM are faults of the bridge."""
 
 
 class HpuDevice(MeasuredDevice):
@@ -61,18 +64,30 @@ class HpuDevice(MeasuredDevice):
     def capture(self, work: Callable[[], Any]) -> Graph:
         """Record `work` in an HPU graph, or compile it where graphs do not exist."""
         captured = self._capture_lazy(work) if self.is_lazy else self._compile(work)
-        captured.replay()
         self.synchronize()
         return captured
 
     def _capture_lazy(self, work: Callable[[], Any]) -> Graph:
+        """Record on the stream that the engine records on (`wrap_in_hpu_graph`).
+
+        The end of a recording runs what was recorded, unless it is a dry run. The graph
+        keeps its recipes and every tensor that it reads or writes; what lies between is
+        scratch memory that all recipes share. It gives them back when it is dropped,
+        which **ends any recording of the process** (`HPUGraph::destroy`): a recording that
+        failed is destroyed here, and not by a collector during the next one.
+        """
         graph = self._hpu.HPUGraph()
-        with self._hpu.stream(self._hpu.Stream()), torch.inference_mode():
+        with self._hpu.stream(self._hpu.default_stream()), torch.inference_mode():
             graph.capture_begin()
             try:
                 work()
-            finally:
                 graph.capture_end()
+            except BaseException:
+                with suppress(RuntimeError):  # the first error counts
+                    graph.capture_end()
+                graph.reset()
+                del graph
+                raise
         return Graph(graph.replay)
 
     def _compile(self, work: Callable[[], Any]) -> Graph:
@@ -83,6 +98,7 @@ class HpuDevice(MeasuredDevice):
             with torch.inference_mode():
                 compiled()
 
+        replay()  # compiles
         return Graph(replay)
 
     def num_compiled(self) -> int | None:

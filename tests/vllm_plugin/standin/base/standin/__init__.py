@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import datetime
 
 GIB = 2**30
 TOTAL = 96 * GIB
@@ -59,9 +60,14 @@ DEVICE = Device()
 def publish(name, **params):
     """An event of the bridge, where it has a dispatcher."""
     if not os.environ.get("STANDIN_NO_DISPATCHER"):
-        from habana_frameworks.torch.utils.event_dispatcher import emit
+        from habana_frameworks.torch.utils.event_dispatcher import (
+            EventDispatcher,
+            EventId,
+        )
 
-        emit(name, **params)
+        pairs = [(key, str(value)) for key, value in params.items()]
+        topic = getattr(EventId, name)
+        EventDispatcher.instance().publish(topic, pairs, datetime.now())
 
 
 def hang(place):

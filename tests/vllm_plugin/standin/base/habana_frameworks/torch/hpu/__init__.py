@@ -13,7 +13,7 @@ def get_device_name(device=None):
     return "GAUDI-STANDIN"
 
 
-def synchronize(device=None):
+def synchronize():
     DEVICE.waits += 1
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import os
-from datetime import datetime
 
 if os.environ.get("STANDIN_NO_DISPATCHER"):
     raise ImportError("this bridge has no dispatcher")
@@ -51,9 +50,3 @@ class EventDispatcher:
     def publish(self, topic, params, timestamp, /):
         for callback in list(self._subscribers.get(topic, {}).values()):
             callback(timestamp, params)
-
-
-def emit(name, **params):
-    """What the C++ of the bridge does; names and values are text."""
-    pairs = [(key, str(value)) for key, value in params.items()]
-    EventDispatcher.instance().publish(EventId[name], pairs, datetime.now())
