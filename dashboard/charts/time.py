@@ -61,7 +61,7 @@ def _on_axis(
     )
     figure.update_xaxes(range=[0, longest / factor * 1.01])
     figure.update_layout(showlegend=False, dragmode="zoom")
-    name_axes(figure, f"time since the first line ({unit})", None)
+    name_axes(figure, f"since the first line ({unit})", None)
     return figure
 
 
@@ -143,7 +143,7 @@ def _ranked(
         hovertemplate="%{y}: %{text}<extra></extra>", name="time",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, (longest / factor) * 1.4 or 1.0])
+    figure.update_xaxes(range=[0, (longest / factor) * 1.7 or 1.0])
     figure.update_layout(showlegend=False)
     name_axes(figure, f"time ({unit})", None)
     return figure
