@@ -25,7 +25,7 @@ golden: ## Rewrite the golden files; review the difference like code
 
 docs: ## Renew every generated page and block
 	for maker in $$(grep -l -e --check docs/make_*.py); do python "$$maker" || exit 1; done
-	cog -r -I docs README.md docs/cli.md
+	cog -r -I docs README.md docs/cli.md docs/export.md
 
 site: ## The documentation as a site, in build/site
 	mkdocs build --strict

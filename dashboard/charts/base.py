@@ -25,6 +25,7 @@ def new_figure(height: int, *, dark: bool = False) -> Figure:
         "zeroline": False,
         "automargin": True,
         "title": {"font": {"size": FONT_SIZE, "color": MUTED.on(dark=dark)}, "standoff": 8},
+        "ticklabelstandoff": 4,
         "tickfont": {"size": FONT_SIZE - 1, "color": MUTED.on(dark=dark)},
     }  # fmt: skip
     # Given whole: updates of a figure that exists take ten times as long.

@@ -34,9 +34,13 @@ def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
         hovertemplate="%{y}: %{text}<extra></extra>", name="budget",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    top = (steps["start_bytes"] + steps["bytes"]).max() if len(steps) else 0
+    ends = [*steps["start_bytes"] + steps["bytes"], 0]
     longest = steps["text"].str.len().max() if len(steps) else 0
-    figure.update_xaxes(range=[0, top / GIB * (1.28 if longest < 12 else 2.1)])
+    room = 1.45 if longest < 12 else 2.1  # for the text behind a bar
+    low, top = min(ends) / GIB, max(ends) / GIB
+    # What is left is negative where the parts take more than there is.
+    left = -(room - 1) * max(top, -low) if low < 0 else 0
+    figure.update_xaxes(range=[low + left, top * room])
     figure.update_layout(showlegend=False)
     name_axes(figure, "device memory (GiB)", None)
     return figure

@@ -47,7 +47,7 @@ def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
         barmode="group", legend={"traceorder": "reversed"}, bargap=0.22
     )
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, 145], tickvals=[0, 25, 50, 75, 100])
+    figure.update_xaxes(range=[0, 165], tickvals=[0, 25, 50, 75, 100])
     name_axes(figure, "share of the generated buckets (%)", None)
     return figure
 
@@ -79,7 +79,7 @@ def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
         hovertemplate="%{y}: %{text}<extra></extra>", name="stages",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, longest / factor * 1.25 or 1.0])
+    figure.update_xaxes(range=[0, longest / factor * 1.5 or 1.0])
     figure.update_layout(showlegend=False)
     name_axes(figure, f"time ({unit})", None)
     return figure

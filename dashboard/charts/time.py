@@ -61,7 +61,7 @@ def _on_axis(
     )
     figure.update_xaxes(range=[0, longest / factor * 1.01])
     figure.update_layout(showlegend=False, dragmode="zoom")
-    name_axes(figure, f"time since the first line ({unit})", None)
+    name_axes(figure, f"since the first line ({unit})", None)
     return figure
 
 
@@ -135,15 +135,17 @@ def _ranked(
 ) -> Figure:
     longest = float(seconds.max()) if len(seconds) else 1.0
     unit, factor = time_unit(longest)
+    texts = [format_duration(value) for value in seconds]
+    # Room for the text behind the longest bar, on a phone as well.
+    room = 1.2 + 0.05 * max(map(len, texts), default=0)
     figure = new_figure(bars_height(len(names)), dark=dark)
     figure.add_bar(
-        orientation="h", y=names, x=seconds / factor, marker=marker,
-        text=[format_duration(value) for value in seconds],
+        orientation="h", y=names, x=seconds / factor, marker=marker, text=texts,
         textposition="outside", cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>", name="time",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, (longest / factor) * 1.4 or 1.0])
+    figure.update_xaxes(range=[0, (longest / factor) * room or 1.0])
     figure.update_layout(showlegend=False)
     name_axes(figure, f"time ({unit})", None)
     return figure

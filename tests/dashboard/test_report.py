@@ -17,6 +17,7 @@ from msgspec import structs
 
 from dashboard import shown
 from dashboard.report import PLOTLY, ReportRun, report_html
+from dashboard.report.parts import MOST_ROWS
 from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT
@@ -28,10 +29,13 @@ from warmup_insights.export.redact import Redactor
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.figures import all_figures
+from warmup_insights.model.figures import BY_NAME, all_figures
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
 
+FAILED = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+BARS = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
 SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 TYPES = {"bar", "scatter", "heatmap"}
 """Kinds of traces that charts have; the part of plotly.js in a report draws some more."""
@@ -118,10 +122,38 @@ def check_report(fold):
             value = figure.text(summary) + shown.mark(summary, figure.name)
             assert found[figure.title] == value, summary.source.name
     page = text.split("<script>")[0]
+    check_headline(page, summary)
+    check_drawn(page, summary)
+    buckets = Cells(text, f"All {len(fold.rows):,} buckets").rows
+    assert len([row for row in buckets if row]) == min(len(fold.rows), MOST_ROWS)
     assert {trace["type"] for chart in charts(page) for trace in chart["data"]} <= TYPES
     is_marked = "synthetic data" in page or "simulated device" in page
     is_made_up = summary.synthetic or summary.device.kind == "simulated"
     assert is_marked == is_made_up, summary.source.name
+
+
+def check_headline(page: str, summary: RunSummary) -> None:
+    """Label and text of each, as `shown` has them for the pages."""
+    for name in ("wall_s", "warmup_s", "prompt_capture_percent", "kv_cache_bytes"):
+        if BY_NAME[name].read(summary) is not None:
+            value = html.escape(shown.text(summary, name))
+            assert f"{shown.label(name)}</span><strong>{value}</strong>" in page, name
+
+
+def check_drawn(page: str, summary: RunSummary) -> None:
+    """What stands beside the bars, on light and on dark alike."""
+    drawn = [
+        [text for trace in chart["data"] for text in trace.get("text") or [] if text]
+        for chart in charts(page)
+    ]
+    assert drawn[::2] == drawn[1::2]
+    written = {str(text) for texts in drawn for text in texts}
+    memory = summary.memory_or_none
+    names = [f"{phase}_graph_used_bytes" for phase in summary.buckets or {}]
+    names += ["kv_cache_bytes", "total_bytes"] if memory.parts else []
+    for name in names:
+        if BY_NAME[name].read(summary) is not None:
+            assert shown.text(summary, name) in written, name
 
 
 def test_the_library_in_it_is_the_one_that_was_looked_at():
@@ -261,25 +293,67 @@ def test_a_report_of_the_largest_log_needs_less_than_300_mib(tmp_path, folder):
     assert int(done.stdout) < 300 * 1024, log  # KiB
 
 
+MARKED_UP = "<b>x</b><a href='javascript:alert(3)'>y</a>" + MARKUP[:64]
+NAME = "<img src=x onerror=alert(4)><b>{}.log"
+CUT = """() => [...document.querySelectorAll('.plot')].flatMap(plot => {
+  const box = plot.getBoundingClientRect();
+  return [...plot.querySelectorAll('.main-svg text')].filter(text => {
+    const place = text.getBoundingClientRect();
+    return text.textContent.trim() && (
+      place.left < box.left - 1 || place.right > box.right + 1 ||
+      place.top < box.top - 1 || place.bottom > box.bottom + 1);
+  }).map(text => `${plot.getAttribute('aria-label')} ${text.textContent}`);
+})"""
+"""Texts of charts that are not wholly on them."""
+PAPER_PX = (718, 1047)
+"""An A4 page within its margins."""
+
+
+def hostile_logs(folder: Path) -> list[Path]:
+    """Samples with markup in their names and wherever a line quotes something."""
+    made = []
+    for number, source in enumerate((OTHER, FAILED, BARS)):
+        text = source.read_text(encoding="utf-8")
+        text = re.sub(r"'[^'\n]+'", lambda _: repr(MARKED_UP), text)
+        text = re.sub(r"[\w.-]+/[\w./-]+", MARKED_UP[:40], text)
+        made.append(folder / NAME.format(number))
+        made[-1].write_text(text, encoding="utf-8")
+    return made
+
+
+def reports(folder: Path, folds: list[Folded]) -> list[Path]:
+    """A report of each kind: one run, runs side by side, text that means harm."""
+    by_name = {fold.summary.source.name: fold for fold in folds}
+    sample, other = by_name[SAMPLE.name], by_name[OTHER.name]
+    texts = [report_of(sample), report_of(other), report_of(sample, other)]
+    made = [folder / f"{number}.html" for number in range(len(texts) + 2)]
+    for path, text in zip(made, [*texts, report_of(hostile())], strict=False):
+        path.write_text(text, encoding="utf-8")
+    hostile_ones = hostile_logs(folder)
+    for log in hostile_ones:
+        made.append(folder / f"{log.stem[-1]}-hostile.html")
+        done = invoke("report", log, "-o", made[-1], "--db", folder / "no.db")
+        assert done.exit_code == 0, done.output
+    done = invoke("report", *hostile_ones, "-o", made[4], "--db", folder / "no.db")
+    assert done.exit_code == 0, done.output
+    return made
+
+
 @pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_without_a_network(tmp_path, folds, scheme):
-    """Charts are drawn, nothing is requested, nothing is complained about."""
+    """Charts are drawn whole, nothing is requested, nothing is complained about."""
     sync_api = pytest.importorskip("playwright.sync_api")
-    sample = next(f for f in folds if f.summary.source.name == SAMPLE.name)
-    other = next(f for f in folds if f.summary.source.name == OTHER.name)
-    reports = [report_of(sample), report_of(sample, other), report_of(hostile())]
+    made = reports(tmp_path, folds)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for number, text in enumerate(reports):
-            path = tmp_path / f"{number}.html"
-            path.write_text(text, encoding="utf-8")
+        for path in made:
             context = browser.new_context(
                 offline=True,
                 color_scheme=scheme,
-                viewport={"width": 420, "height": 800},
+                viewport={"width": 390, "height": 800},
             )
             page = context.new_page()
             troubles, requests = [], []
@@ -291,12 +365,30 @@ def test_it_opens_without_a_network(tmp_path, folds, scheme):
             page.wait_for_selector("body[data-drawn=all]")
             assert troubles == []
             assert requests == [path.as_uri()]
-            assert page.evaluate("document.documentElement.scrollWidth") <= 420
-            drawn = page.locator(".plot .main-svg").count()
-            assert (drawn > 0) == (page.locator(".plot").count() > 0)
-            if number == 0:
-                assert drawn > 8
-                pdf = page.pdf(format="A4")
-                assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 2
+            assert page.locator("img, iframe, object, embed, main a").count() == 0
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            plots = page.locator(".plot").count()
+            assert page.locator(".plot:has(.main-svg)").count() == plots
+            assert plots > 4 or path.stem not in ("0", "1")
+            assert page.evaluate(CUT) == [], path
+            check_paper(page)
             context.close()
         browser.close()
+
+
+def check_paper(page: Any) -> None:
+    """No chart is cut, by the edge of the paper or by the end of a page."""
+    width, height = PAPER_PX
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_timeout(300)
+    assert page.evaluate(CUT) == []
+    for card in page.locator(".charts .card").all():
+        box = card.bounding_box()
+        assert box["x"] + box["width"] <= width
+        assert box["height"] < height
+        inside = card.evaluate("e => getComputedStyle(e).breakInside")
+        assert inside == "avoid"
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
