@@ -113,7 +113,7 @@ MAX_UNKNOWN_SHOWN = 10
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
 @db_option
 @click.option("--label", help="Name for the runs that are found.")
 @click.option(
@@ -169,7 +169,8 @@ MAX_UNKNOWN_SHOWN = 10
 @click.option(
     "--pod", "pods", multiple=True, metavar="FILE",
     help="`kubectl get pod,event -o json`: what came before the first line; joined to the "
-    "runs by pod and container. May be repeated.",
+    "runs by pod and container. A container of vLLM with trouble and without a log is a "
+    "run of its own, so PATH may be left out. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
@@ -211,18 +212,20 @@ def ingest(
         raise click.UsageError("--until-ready needs --follow, --timeout --until-ready")
     if json_lines and (not follow or as_json):
         raise click.UsageError("--json-lines needs --follow, and goes without --json")
+    if not paths and not pods:
+        raise click.UsageError("Missing argument 'PATH...'")
     options.zone  # noqa: B018 - raises on an unknown zone before anything is read
     if ray is not None:
         if follow or jobs is not None:
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        files = list(find_files(paths))
+        files = list(find_files(paths)) if paths else []
         if follow:
             outcomes = [_follow(db, files, options, until_ready, timeout, json_lines)]
         else:
             outcomes = _ingest_here(db, files, options, jobs, run)
-    _join(db, outcomes, pods)
+    outcomes += _join(db, outcomes, pods)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     elif not json_lines:
@@ -248,14 +251,16 @@ def _follow(
         )  # fmt: skip
 
 
-def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> None:
-    """Add what the paths of logs and the descriptions of pods state to the runs."""
+def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> list[Outcome]:
+    """Add what the paths of logs and the descriptions of pods state to the runs; what came
+    of pods without a log."""
     from warmup_insights.ingest.pods import join_pods, place_of, read_pods
 
     pods = read_pods(paths) if paths else []
     if pods or any(place_of(outcome.path) for outcome in outcomes):
         with storage.EventStore(db) as store:
-            join_pods(store, outcomes, pods)
+            return join_pods(store, outcomes, pods)
+    return []
 
 
 def _ingest_here(
