@@ -144,7 +144,7 @@ class LogReader:
         environment = EnvironmentInLog()
         for block in _whole_lines(blocks):
             environment.see(block, number)
-            number = _feed(parser, block, number)
+            number = feed_block(parser, block, number)
             if parser.num_waiting >= BATCH:
                 yield parser.take()
         parser.close()
@@ -258,7 +258,7 @@ def _dialects_of(report: ParseReport) -> dict[str, int]:
     }
 
 
-def _feed(parser: LineParser, block: bytes, number: int) -> int:
+def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)

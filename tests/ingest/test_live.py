@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 from itertools import pairwise
+
+import pytest
 
 import warmup_insights as wi
 from tests.helpers import ROOT
@@ -80,11 +83,68 @@ def test_the_command_prints_a_line_for_each_change_and_stores_the_log(tmp_path):
         assert run.summary.source.name == "stdin"
 
 
-def test_json_lines_need_a_pipe(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "warmup_insights", "ingest", str(LOG), "--json-lines"],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
+def run(*args, text=b"", cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "warmup_insights", "ingest", *args, "--json-lines"],
+        input=text, capture_output=True, cwd=cwd, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
+
+
+def test_json_lines_are_of_a_log_that_is_followed(tmp_path):
+    done = run(str(LOG), cwd=tmp_path)
     assert done.returncode == 2
-    assert "--json-lines goes with --follow and - alone" in done.stderr
+    assert b"--json-lines needs --follow" in done.stderr
+
+
+READY = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
+
+
+@pytest.mark.parametrize("by", ["file", "pipe"])
+def test_a_program_can_wait_for_ready_and_see_the_stages(tmp_path, by):
+    args = ("--follow", "--until-ready", "--db", str(tmp_path / "runs.db"))
+    path = str(READY) if by == "file" else "-"
+    text = b"" if by == "file" else READY.read_bytes()
+    done = run(path, *args, text=text, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows[-1]["status"] == "ready"
+    assert {"prompt warm-up", "decode warm-up"} <= {row["stage"] for row in rows}
+    with wi.open(str(tmp_path / "runs.db")) as database:
+        (stored,) = database.runs()
+        assert stored.summary.status == "finished"
+
+
+def test_a_failure_ends_the_wait_with_its_cause(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("\n".join(FAILED) + "\n")
+    args = ("--follow", "--until-ready", "--db", str(tmp_path / "runs.db"))
+    done = run(str(log), *args, cwd=tmp_path)
+    assert done.returncode == 1
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["status"], last["model"]) == ("failed", "o/m")
+    assert "the head size is not supported" in last["failure"]
+
+
+def test_a_pipe_that_ends_early_is_neither(tmp_path):
+    text = b"".join(READY.read_bytes().splitlines(True)[:12])
+    args = ("-", "--follow", "--until-ready", "--db", str(tmp_path / "runs.db"))
+    assert run(*args, text=text, cwd=tmp_path).returncode == 1
+
+
+def test_a_compressed_log_cannot_be_followed(tmp_path):
+    log = tmp_path / "a.log.gz"
+    log.write_bytes(gzip.compress(READY.read_bytes()))
+    done = run(str(log), "--follow", "--db", str(tmp_path / "runs.db"), cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"cannot be followed; read it without --follow" in done.stderr
+
+
+def test_pieces_of_lines_give_what_whole_lines_give():
+    text = READY.read_bytes()
+    whole, pieces = LiveStart(), LiveStart()
+    expected = [*whole.feed_bytes(text), *whole.close()]
+    found = [
+        s for n in range(0, len(text), 97) for s in pieces.feed_bytes(text[n : n + 97])
+    ]
+    assert [*found, *pieces.close()] == expected

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import warmup_insights as wi
+from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.cli import cli as main
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.pods import place_of, read_pods
@@ -184,3 +185,66 @@ def test_what_holds_no_pod_is_one_sentence(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match="kubectl get pod,event -o json"):
         read_pods([str(path)])
+
+
+CRASHING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
+
+
+def only_pod(tmp_path, *objects):
+    described = tmp_path / "pod.json"
+    described.write_text(json.dumps({"kind": "List", "items": list(objects)}))
+    db = str(tmp_path / "runs.db")
+    done = CliRunner().invoke(main, ["ingest", "--pod", str(described), "--db", db])
+    with wi.open(db) as database:
+        return done, [run.summary for run in database.runs()]
+
+
+def test_a_pod_without_a_log_is_a_run_with_its_restarts(tmp_path):
+    failing = pod(restarts=4)
+    failing["status"]["containerStatuses"][1]["state"] = CRASHING
+    failing["status"]["containerStatuses"][0]["lastState"] = {
+        "terminated": {"reason": "Error", "exitCode": 1}
+    }
+    for _ in range(2):
+        done, (found,) = only_pod(tmp_path, failing)
+        assert done.exit_code == 0, done.output
+    assert (found.pod.container, found.pod.num_restarts) == ("vllm", 4)
+    assert found.pod.reasons == [
+        "CrashLoopBackOff: back-off 5m0s", "OOMKilled (exit code 137)",
+    ]  # fmt: skip
+    assert found.source.name == f"prod/{NAME}/vllm"
+    assert figure(found, "ready_s") is None
+    assert figure(found, "wall_s") is None
+
+
+def test_a_pod_in_order_without_a_log_is_no_run(tmp_path):
+    done, found = only_pod(tmp_path, pod())
+    assert done.exit_code == 1
+    assert found == []
+
+
+def test_a_pod_described_later_joins_the_run_of_its_log(tmp_path):
+    read(tmp_path, restart=2)
+    done, (found,) = only_pod(tmp_path, pod(restarts=2))
+    assert done.exit_code == 0, done.output
+    assert found.pod.reasons == ["OOMKilled (exit code 137)"]
+    assert found.time.wall_s == 70.0
+
+
+def test_a_log_that_is_read_later_takes_the_place_of_its_pod(tmp_path):
+    only_pod(tmp_path, pod(restarts=2))
+    read(tmp_path, pod(restarts=2), restart=2)
+    with wi.open(str(tmp_path / "runs.db")) as database:
+        (run,) = database.runs()
+        assert run.summary.time.wall_s == 70.0
+
+
+def test_a_probe_counts_from_the_start_of_the_container(tmp_path):
+    summary = read(tmp_path, pod())
+    probe = startup_probe([summary])
+    assert probe.longest_s == 90.0
+
+
+def test_without_anything_to_read_the_command_is_refused(tmp_path):
+    done = CliRunner().invoke(main, ["ingest", "--db", str(tmp_path / "runs.db")])
+    assert done.exit_code == 2

@@ -13,12 +13,16 @@ from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.export import runs
+from warmup_insights.export.issue import IssueRun, issue_markdown
+from warmup_insights.export.llm_d import llm_d_report
 from warmup_insights.export.otlp import send
 from warmup_insights.export.parquet import NAMES, write_parquet
 from warmup_insights.export.prometheus import prometheus_text
+from warmup_insights.export.redact import Redactor
 from warmup_insights.export.trace import trace_json
 from warmup_insights.model.events import Event
-from warmup_insights.runs import current
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.runs import current, kept_lines
 
 Write = Callable[[Folded, Iterable[Event]], str]
 """From a run, and its events where the format has them, to the text of the file."""
@@ -29,19 +33,25 @@ FORMATS: dict[str, Write] = {
     "markdown": lambda run, _: runs.run_markdown(run.summary, run.rows),
     "trace": trace_json,
 }
-OF_SEVERAL = ("prometheus", "parquet")
-"""Formats of one run or of many, beside those of one."""
+OF_SEVERAL: dict[str, Callable[[list[RunSummary]], str]] = {
+    "prometheus": prometheus_text,
+    "llm-d": llm_d_report,
+}
+"""Texts of one run or of many."""
+EVENTS = ("trace", "otlp", "parquet")
+"""Formats with the events of a run, whose texts are not replaced."""
 Opened = tuple[Folded, Iterable[Event]]
 
 
 @click.command()
 @click.argument("named", nargs=-1, metavar="[RUN]...")
 @click.option(
-    "--format", "form", type=click.Choice([*FORMATS, *OF_SEVERAL, "otlp"]),
+    "--format", "form", type=click.Choice([*FORMATS, *OF_SEVERAL, "parquet", "otlp", "issue"]),
     default="json", show_default=True,
     help="json can be a baseline of `check`; csv has one row per figure, buckets-csv "
     "one per bucket; trace is for ui.perfetto.dev, prometheus for a textfile collector, "
-    "parquet for DuckDB and pandas, otlp for a collector of OpenTelemetry.",
+    "llm-d for a report of llm-d-benchmark, parquet for DuckDB and pandas, otlp for a "
+    "collector of OpenTelemetry; issue is Markdown for a tracker.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", default="-", show_default=True, metavar="FILE",
@@ -52,18 +62,34 @@ Opened = tuple[Folded, Iterable[Event]]
     envvar="OTEL_EXPORTER_OTLP_ENDPOINT",
     help="Collector that takes OTLP over HTTP; for otlp.",
 )  # fmt: skip
+@click.option(
+    "--redact", is_flag=True,
+    help="Replace names of hosts and users, paths and addresses, as `report` does; not "
+    "for formats with events.",
+)  # fmt: skip
 @force_option
 @db_option
 def export(
-    named: tuple[str, ...], form: str, output: str, otlp_endpoint: str, force: bool,
-    db: str,
+    named: tuple[str, ...], form: str, output: str, otlp_endpoint: str, redact: bool,
+    force: bool, db: str,
 ) -> None:  # fmt: skip
     """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
-    prometheus and parquet take several runs, or all of the database when none is named.
+    prometheus, llm-d and parquet take several runs, or all of the database when none is
+    named; issue takes one, or two as before and after.
     """
+    if redact and form in EVENTS:
+        raise click.UsageError(f"{form} holds events, which --redact does not change")
+    redactor = Redactor() if redact else None
+    if form == "parquet":
+        _write_parquet(_opened(db, named), output, force=force)
+        return
     if form in OF_SEVERAL:
-        _write_several(form, _opened(db, named), output, force=force)
+        found = [_redacted(run, redactor).summary for run, _ in _opened(db, named)]
+        write_result(output, OF_SEVERAL[form](found), force=force)
+        return
+    if form == "issue":
+        write_result(output, _issue(db, named, redactor), force=force)
         return
     if len(named) != 1:
         raise click.UsageError(f"{form} takes one RUN")
@@ -73,8 +99,33 @@ def export(
             count = send(run, events, otlp_endpoint)
             click.echo(f"Sent {count:,} spans to {otlp_endpoint}", err=True)
             return
-        text = FORMATS[form](run, events)
+        text = FORMATS[form](_redacted(run, redactor), events)
     write_result(output, text, force=force)
+
+
+def _issue(db: str, named: tuple[str, ...], redactor: Redactor | None) -> str:
+    """The text of an issue about one run, or about two as before and after."""
+    if not 1 <= len(named) <= 2:
+        raise click.UsageError("issue takes one RUN, or two as before and after")
+    runs = []
+    for name in named:
+        with open_run(db, name) as (store, record):
+            runs.append(IssueRun(current(store, record), kept_lines(store, record)))
+    if redactor is not None:
+        for run in runs:
+            redactor.learn(run.summary)
+        runs = [
+            IssueRun(
+                redactor.folded(run.folded),
+                {number: redactor.text(text) for number, text in run.lines.items()},
+            )
+            for run in runs
+        ]
+    return issue_markdown(runs)
+
+
+def _redacted(run: Folded, redactor: Redactor | None) -> Folded:
+    return run if redactor is None else redactor.folded(run)
 
 
 def _opened(db: str, names: tuple[str, ...]) -> Iterator[Opened]:
@@ -89,13 +140,7 @@ def _opened(db: str, names: tuple[str, ...]) -> Iterator[Opened]:
             yield current(store, record), store.events(record.run_id)
 
 
-def _write_several(
-    form: str, opened: Iterator[Opened], output: str, *, force: bool
-) -> None:
-    if form == "prometheus":
-        text = prometheus_text([run.summary for run, _ in opened])
-        write_result(output, text, force=force)
-        return
+def _write_parquet(opened: Iterator[Opened], output: str, *, force: bool) -> None:
     if output == "-":
         raise click.UsageError("parquet needs a folder; name one with -o")
     count = write_parquet(Path(output), opened, force=force)

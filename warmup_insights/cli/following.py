@@ -1,21 +1,31 @@
-"""`ingest --follow`: a log is read again whenever it has grown; its state, when it changed."""
+"""`ingest --follow`: a log is read on as it grows, a file or a pipe; its state is printed.
+
+Each second its new lines go to a `LiveStart`, which decides whether the start-up is ready or
+has failed and makes the states of `--json-lines`. What the database holds is read again
+whenever that takes no more than a tenth of the time; sentences are of that.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Protocol
 
 import click
+import msgspec
 
 from warmup_insights.analysis.remaining import remaining
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.words import progress_text, time_left_text
 from warmup_insights.errors import InputError
 from warmup_insights.export.tables import plain
+from warmup_insights.ingest.live import LiveStart, LiveState
 from warmup_insights.ingest.outcome import Options, Outcome, file_size
-from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.runs import current, earlier_run, refresh
 from warmup_insights.units import format_duration
 
@@ -23,10 +33,16 @@ if TYPE_CHECKING:
     from warmup_insights.storage import EventStore
 
 QUIET_AFTER_S = 3600.0
-"""Following stops by itself when a file has not grown for so long."""
+"""Following stops by itself when a log has not grown for so long."""
 PAUSE_S = 1.0
 SHARE = 10.0
-"""Pause after a reading: at least so many times what it took."""
+"""Seconds between two readings of the whole: at least so many times what one took."""
+SILENCE_EVERY_S = 10.0
+"""After so long without a line the last state is printed again."""
+BLOCK = 1 << 16
+MAX_READ = 1 << 26
+NO_LINES = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xff\xfe", b"\xfe\xff")
+"""How gzip, Zstandard and UTF-16 begin."""
 
 
 def follow(
@@ -36,22 +52,26 @@ def follow(
     *,
     until_ready: bool = False,
     timeout_s: float | None = None,
+    json_lines: bool = False,
 ) -> Outcome:
-    """Read a file again whenever it has grown; unfinished runs show as running.
+    """Read a log on as it grows; unfinished runs show as running.
 
-    With `until_ready` it exits the command: with 0 when the newest start-up in the file
-    is ready, with 1 when it failed or when `timeout_s` is over.
+    With `until_ready` it exits the command: with 0 when the newest start-up in the log
+    is ready, with 1 when it failed, when the pipe ends or when `timeout_s` is over.
     """
-    if len(files) != 1 or files[0] == "-":
+    if len(files) != 1:
         raise InputError("--follow takes one file; start one command for each")
-    following = _Following(store, files[0], options)
-    click.echo(f"Following {plain(files[0])}; press Ctrl-C to stop", err=True)
+    path = files[0]
+    log: _Log = _Pipe(store, options) if path == "-" else _File(store, path, options)
+    following = _Following(store, log, json_lines=json_lines)
+    click.echo(f"Following {plain(log.name)}; press Ctrl-C to stop", err=True)
     try:
         is_ready = following.until(until_ready, timeout_s)
     except KeyboardInterrupt:
         click.echo("", err=True)
         is_ready = None
     finally:
+        following.store()
         # A run that is not finished is unknown again.
         for run_id in following.outcome.run_ids:
             refresh(store, run_id)
@@ -60,77 +80,183 @@ def follow(
     return following.outcome
 
 
-class _Following:
+class _Log(Protocol):
+    """What grows."""
+
+    name: str
+    has_ended: bool
+
+    def wait(self, seconds: float) -> bytes:
+        """What was written within that time, or since; empty when nothing was."""
+        ...
+
+    def ingest(self) -> Outcome:
+        """Store all of it."""
+        ...
+
+
+class _File:
+    """A file, which may not be there yet; it has no end."""
+
     def __init__(self, store: EventStore, path: str, options: Options) -> None:
+        self.name = path
+        self.has_ended = False
         self._store = store
-        self._path = path
         self._options = options
-        self._size = -1
-        self._state: object = None
-        self.outcome = Outcome(path, state="nothing")
+        self._read_bytes = 0
+
+    def wait(self, seconds: float) -> bytes:
+        """What was written; a file that was cut is read from its beginning."""
+        if seconds and file_size(self.name) == self._read_bytes:
+            time.sleep(seconds)
+        size = file_size(self.name)
+        if size < self._read_bytes:
+            self._read_bytes = 0
+        if size == self._read_bytes:
+            return b""
+        with open(self.name, "rb") as file:
+            file.seek(self._read_bytes)
+            data = file.read(MAX_READ)
+        if self._read_bytes == 0 and data.startswith(NO_LINES):
+            raise InputError(
+                f"{self.name} is compressed or UTF-16 and cannot be followed; read it "
+                "without --follow"
+            )
+        self._read_bytes += len(data)
+        return data
+
+    def ingest(self) -> Outcome:
+        """Store what is in the file."""
+        return ingest_path(self._store, self.name, self._options)
+
+
+class _Pipe:
+    """Standard input, copied so that it can be stored before it ends."""
+
+    def __init__(self, store: EventStore, options: Options) -> None:
+        self.name = "stdin"
+        self.has_ended = False
+        self._store = store
+        self._options = options
+        self._copy: IO[bytes] = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - goes with the command
+            max_size=8 << 20
+        )
+
+    def wait(self, seconds: float) -> bytes:
+        """What is there, as soon as something is."""
+        if self.has_ended or not select.select([sys.stdin], [], [], seconds)[0]:
+            return b""
+        data = os.read(sys.stdin.fileno(), BLOCK)
+        self.has_ended = not data
+        self._copy.write(data)
+        return data
+
+    def ingest(self) -> Outcome:
+        """Store what came so far."""
+        self._copy.seek(0)
+        try:
+            return ingest_file(self._store, self._copy, self.name, self._options)  # type: ignore[arg-type]
+        finally:
+            self._copy.seek(0, os.SEEK_END)
+
+
+class _Following:
+    def __init__(self, store: EventStore, log: _Log, *, json_lines: bool) -> None:
+        self._store = store
+        self._log = log
+        self._json_lines = json_lines
+        self._live = LiveStart()
+        self._is_stored = True
+        self._store_at = 0.0
+        self._shown: object = None
+        self._run = -1
+        self._was_ready = self._has_failed = False
+        """Of the newest start-up."""
+        self.outcome = Outcome(log.name, state="nothing")
 
     def until(self, until_ready: bool, timeout_s: float | None) -> bool | None:
         """Whether the server became ready; None when that was not waited for."""
         limit = QUIET_AFTER_S if timeout_s is None else timeout_s
-        waited_since = time.monotonic()
-        has_grown, summary = self._read(may_be_missing=until_ready), None
+        waited_since = grown_at = silent_since = time.monotonic()
+        data = self._log.wait(0.0)
         while True:
-            summary = self._shown() if has_grown else summary
-            if until_ready and summary is not None:
-                if summary.progress.stage == "ready":
-                    return True
-                # The cause comes after the first line of a failure.
-                if summary.failure is not None and not has_grown:
-                    return False
-            began = time.monotonic()
-            if began - waited_since >= limit:
+            now = time.monotonic()
+            if data:
+                self._take(self._live.feed_bytes(data))
+                grown_at = silent_since = now
+                waited_since = now if timeout_s is None else waited_since
+            elif now - silent_since >= SILENCE_EVERY_S:
+                silent_since = now
+                state = self._live.after_silence(now - grown_at)
+                self._print([] if state is None else [state])
+            if self._log.has_ended:
+                self._take(self._live.close())
+            if now >= self._store_at:
+                self.store()
+            # The cause comes after the first line of a failure.
+            is_over = self._was_ready or (self._has_failed and not data)
+            if (until_ready and is_over) or self._log.has_ended:
                 break
-            has_grown = self._read(may_be_missing=until_ready)
-            if has_grown and timeout_s is None:
-                waited_since = time.monotonic()
-            # Reading takes longer as the file grows: never more than a tenth of the time.
-            pause = max(PAUSE_S, SHARE * (time.monotonic() - began))
-            time.sleep(min(pause, max(0.0, waited_since + limit - time.monotonic())))
-        return self._timed_out(limit, timeout_s is not None) if until_ready else None
+            if now - waited_since >= limit:
+                return self._timed_out(limit, timeout_s is not None, until_ready)
+            data = self._log.wait(PAUSE_S)
+        return self._was_ready if until_ready else None
 
-    def _read(self, *, may_be_missing: bool) -> bool:
-        """Read the file if it has another size; whether it has.
+    def _take(self, states: list[LiveState]) -> None:
+        self._is_stored = False
+        self._print(states)
+        for state in states:
+            if state.run != self._run:
+                self._run, self._was_ready = state.run, False
+            self._was_ready = self._was_ready or state.status == "ready"
+            self._has_failed = state.status == "failed"
 
-        A file that is waited for may not be there yet.
-        """
-        size = file_size(self._path)
-        if size == self._size or (may_be_missing and self._size < 0 and not size):
-            return False
-        self.outcome = ingest_path(self._store, self._path, self._options)
-        self._size = size
-        return True
+    def _print(self, states: Iterable[LiveState]) -> None:
+        """The states as lines of JSON, where these are asked for."""
+        for state in states if self._json_lines else ():
+            click.echo(msgspec.json.encode(state).decode())
+            sys.stdout.flush()
 
-    def _shown(self) -> RunSummary | None:
-        """The newest start-up of the file; its state is printed if it is another one."""
-        for run_id in self.outcome.run_ids[-1:]:
+    def store(self) -> None:
+        """Read the whole log into the database, unless all of it is there."""
+        if self._is_stored:
+            return
+        began = time.monotonic()
+        self.outcome = self._log.ingest()
+        self._is_stored = True
+        self._show()
+        took = time.monotonic() - began
+        self._store_at = began + took + SHARE * took
+
+    def _show(self) -> None:
+        """The newest start-up of the log in a sentence, if it is another one."""
+        for run_id in () if self._json_lines else self.outcome.run_ids[-1:]:
             run = self._store.run(run_id)
             now = current(self._store, run)
             here = now.summary.progress
             state = (
                 run_id, now.summary.status, progress_text(here), now.summary.failure
             )  # fmt: skip
-            if state != self._state:
-                self._state = state
-                text = start_sentences(now.summary)[0].rstrip(".")
-                if now.summary.status == "running":
-                    earlier = earlier_run(self._store, run)
-                    left = remaining(
-                        now, None if earlier is None else current(self._store, earlier)
-                    )
-                    text += f"; {time_left_text(left)}" if left is not None else ""
-                click.echo(f"{plain(run.name)}: {plain(text)}", err=True)
-            return now.summary
-        return None
+            if state == self._shown:
+                continue
+            self._shown = state
+            text = start_sentences(now.summary)[0].rstrip(".")
+            if now.summary.status == "running":
+                earlier = earlier_run(self._store, run)
+                left = remaining(
+                    now, None if earlier is None else current(self._store, earlier)
+                )
+                text += f"; {time_left_text(left)}" if left is not None else ""
+            click.echo(f"{plain(run.name)}: {plain(text)}", err=True)
 
-    def _timed_out(self, limit: float, is_total: bool) -> bool:
+    def _timed_out(
+        self, limit: float, is_total: bool, until_ready: bool
+    ) -> bool | None:
+        if not until_ready:
+            return None
         grown = "" if is_total else "the file has not grown for "
         click.echo(
-            f"{plain(self._path)}: neither ready nor failed; {grown}"
+            f"{plain(self._log.name)}: neither ready nor failed; {grown}"
             f"{format_duration(limit)}{' are over' if is_total else ''}",
             err=True,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option, parsed_by
@@ -115,7 +113,7 @@ MAX_UNKNOWN_SHOWN = 10
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
 @db_option
 @click.option("--label", help="Name for the runs that are found.")
 @click.option(
@@ -148,7 +146,9 @@ MAX_UNKNOWN_SHOWN = 10
     help="Run that metric files of the Gaudi bridge and output of collect_env belong to. "
     "Without it the run of a log in the same folder, read with them, that they fit.",
 )
-@click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@click.option(
+    "--follow", is_flag=True, help="Go on reading while the file or the pipe grows."
+)
 @click.option(
     "--until-ready",
     is_flag=True,
@@ -164,12 +164,13 @@ MAX_UNKNOWN_SHOWN = 10
 @click.option(
     "--json-lines",
     is_flag=True,
-    help="With --follow and - : a line of JSON on stdout for each change (docs/python.md).",
+    help="With --follow: a line of JSON on stdout for each change (docs/python.md).",
 )
 @click.option(
     "--pod", "pods", multiple=True, metavar="FILE",
     help="`kubectl get pod,event -o json`: what came before the first line; joined to the "
-    "runs by pod and container. May be repeated.",
+    "runs by pod and container. A container of vLLM with trouble and without a log is a "
+    "run of its own, so PATH may be left out. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 when a relevant line is unknown."
@@ -209,26 +210,25 @@ def ingest(
     )  # fmt: skip
     if (until_ready and not follow) or (timeout is not None and not until_ready):
         raise click.UsageError("--until-ready needs --follow, --timeout --until-ready")
-    if json_lines and (not follow or paths != ("-",)):
-        raise click.UsageError("--json-lines goes with --follow and - alone")
+    if json_lines and (not follow or as_json):
+        raise click.UsageError("--json-lines needs --follow, and goes without --json")
+    if not paths and not pods:
+        raise click.UsageError("Missing argument 'PATH...'")
     options.zone  # noqa: B018 - raises on an unknown zone before anything is read
-    if json_lines:
-        _exit([_follow_stdin(db, options)], strict)
-        return
     if ray is not None:
         if follow or jobs is not None:
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        files = list(find_files(paths))
+        files = list(find_files(paths)) if paths else []
         if follow:
-            outcomes = [_follow(db, files, options, until_ready, timeout)]
+            outcomes = [_follow(db, files, options, until_ready, timeout, json_lines)]
         else:
             outcomes = _ingest_here(db, files, options, jobs, run)
-    _join(db, outcomes, pods)
+    outcomes += _join(db, outcomes, pods)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
-    else:
+    elif not json_lines:
         print_outcomes(outcomes)
     _exit(outcomes, strict)
 
@@ -239,36 +239,28 @@ def _follow(
     options: Options,
     until_ready: bool,
     timeout: float | None,
+    json_lines: bool,
 ) -> Outcome:
     # The help of this command loads no parser.
     from warmup_insights.cli.following import follow
 
     with storage.EventStore(db) as store:
-        return follow(store, files, options, until_ready=until_ready, timeout_s=timeout)
+        return follow(
+            store, files, options, until_ready=until_ready, timeout_s=timeout,
+            json_lines=json_lines,
+        )  # fmt: skip
 
 
-def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> None:
-    """Add what the paths of logs and the descriptions of pods state to the runs."""
+def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> list[Outcome]:
+    """Add what the paths of logs and the descriptions of pods state to the runs; what came
+    of pods without a log."""
     from warmup_insights.ingest.pods import join_pods, place_of, read_pods
 
     pods = read_pods(paths) if paths else []
     if pods or any(place_of(outcome.path) for outcome in outcomes):
         with storage.EventStore(db) as store:
-            join_pods(store, outcomes, pods)
-
-
-def _follow_stdin(db: str, options: Options) -> Outcome:
-    """States of the start-up on stdout, a line each; stored when stdin has ended."""
-    from warmup_insights.ingest.live import LiveState, Tap
-    from warmup_insights.ingest.single import ingest_stream
-
-    def show(state: LiveState) -> None:
-        click.echo(msgspec.json.encode(state).decode())
-        sys.stdout.flush()
-
-    ended = dataclasses.replace(options, is_growing=False)
-    with storage.EventStore(db) as store:
-        return ingest_stream(store, Tap(sys.stdin.fileno(), show), ended)
+            return join_pods(store, outcomes, pods)
+    return []
 
 
 def _ingest_here(

@@ -5,16 +5,14 @@ The keys of `LiveState` are public: they are added to, never renamed or removed.
 
 from __future__ import annotations
 
-import os
-import select
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from parsers import all_rules
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.lines import LineParser
+from parsers.files import feed_block
 from warmup_insights.analysis.summary.progress import ProgressFold
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
@@ -26,9 +24,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.summary import Progress
 
-BLOCK = 1 << 16
 MAX_LINE = 1 << 20
-SILENCE_EVERY_S = 10.0
 
 
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +60,7 @@ class LiveStart:
     def __init__(self) -> None:
         self._parser = LineParser(Dispatcher(all_rules()))
         self._number = 0
+        self._rest = b""
         self._run = -1
         self._begin(-1)
 
@@ -85,10 +82,30 @@ class LiveStart:
         self._parser.feed(line, self._number)
         return self._changed()
 
-    def close(self) -> LiveState | None:
+    def feed_bytes(self, data: bytes) -> list[LiveState]:
+        """Read what was written since, whole lines or not; a state for each change.
+
+        Of what a ready server prints only the lines that matter are looked at.
+        """
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > MAX_LINE:
+            self._rest = b""
+        if not newline:
+            return []
+        if not self._parser.wants_all:
+            self._number = feed_block(self._parser, whole + newline, self._number)
+            states = [self._changed()]
+        else:
+            lines = whole.decode("utf-8", "replace").split("\n")
+            states = [self.feed(line.rstrip("\r")) for line in lines]
+        return [state for state in states if state is not None]
+
+    def close(self) -> list[LiveState]:
         """The log has ended: the last state, where it is another than before."""
+        states = self.feed_bytes(b"\n") if self._rest else []
         self._parser.close()
-        return self._changed()
+        last = self._changed()
+        return states if last is None else [*states, last]
 
     def after_silence(self, seconds: float) -> LiveState | None:
         """The last state after so many seconds without a line; None before the first."""
@@ -168,45 +185,4 @@ def follow(lines: Iterable[str]) -> Iterator[LiveState]:
         state = start.feed(line.rstrip("\r\n"))
         if state is not None:
             yield state
-    state = start.close()
-    if state is not None:
-        yield state
-
-
-class Tap:
-    """A pipe whose lines go to a start as they come, and whose bytes can be read.
-
-    `show` gets each state, and after every 10 s without a line the last one again.
-    """
-
-    def __init__(self, descriptor: int, show: Callable[[LiveState], None]) -> None:
-        self._descriptor = descriptor
-        self._show = show
-        self._start = LiveStart()
-        self._rest = b""
-        self._last_line_at = time.monotonic()
-
-    def read(self, size: int = -1) -> bytes:
-        """The bytes that are there; empty at the end."""
-        while not self._is_readable():
-            self._give(self._start.after_silence(time.monotonic() - self._last_line_at))
-        data = os.read(self._descriptor, size if 0 < size < BLOCK else BLOCK)
-        self._last_line_at = time.monotonic()
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE:
-            self._rest = b""
-        for line in lines:
-            self._give(self._start.feed(line.decode("utf-8", "replace").rstrip("\r")))
-        if not data:
-            if self._rest:
-                self._give(self._start.feed(self._rest.decode("utf-8", "replace")))
-            self._give(self._start.close())
-        return data
-
-    def _is_readable(self) -> bool:
-        ready, _, _ = select.select([self._descriptor], [], [], SILENCE_EVERY_S)
-        return bool(ready)
-
-    def _give(self, state: LiveState | None) -> None:
-        if state is not None:
-            self._show(state)
+    yield from start.close()

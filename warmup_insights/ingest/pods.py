@@ -1,11 +1,13 @@
 """Facts of pods: from the paths of their logs, and from `kubectl get pod,event -o json`.
 
 They are appended to the runs of a log as one event. Times of a container are those of its
-last start, so they are taken only where the log is that of the last restart.
+last start, so they are taken only where the log is that of the last restart. A container
+of vLLM that has trouble and no log is a run of its own, with nothing but these facts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +17,10 @@ from typing import Any
 
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.ingest.outcome import Outcome
-from warmup_insights.model.events import PodSeen
-from warmup_insights.runs import refresh
+from warmup_insights.model.events import PodSeen, RunStarted
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.model.summary import PodFacts
+from warmup_insights.runs import current, refresh
 from warmup_insights.storage import EventStore
 from warmup_insights.units import parse_isoformat
 
@@ -94,23 +98,115 @@ def _objects(path: str) -> Iterator[Mapping[str, Any]]:
 
 def join_pods(
     store: EventStore, outcomes: Iterable[Outcome], pods: Sequence[Pod]
-) -> None:
-    """Append what is known of the pod of each log to its runs; each run once."""
+) -> list[Outcome]:
+    """Append what is known of the pod of each log to its runs, each run once; what came of
+    the pods that none of these logs is of."""
     logs = [outcome for outcome in outcomes if outcome.run_ids]
+    rest = list(pods)
     for outcome in logs:
         place = place_of(outcome.path)
         pod = _pod_for(place, outcome.path, pods, is_only=len(logs) == 1)
         found = place if pod is None else _seen(pod, place)
-        # Of several starts in one log only the last is that of the last restart.
-        run_id = outcome.run_ids[-1]
-        if found is None or any(
-            isinstance(event, PodSeen) and event == found
-            for event in store.events(run_id)
-        ):
-            continue
-        with store.begin() as transaction:
-            transaction.append(run_id, [found])
-        refresh(store, run_id)
+        if pod in rest and pod is not None:
+            rest.remove(pod)
+        if found is not None:
+            with store.begin() as transaction:
+                transaction.delete_source(_source_id(found))
+            # Of several starts in one log only the last is that of the last restart.
+            _append(store, outcome.run_ids[-1], found)
+    known = list(_known_runs(store)) if rest else []
+    others = [outcome for pod in rest for outcome in _without_log(store, pod, known)]
+    return [each for each in others if each.run_ids or not logs]
+
+
+def _append(store: EventStore, run_id: str, found: PodSeen) -> bool:
+    """Add the facts to a run, unless they are there; whether they were added."""
+    if any(isinstance(e, PodSeen) and e == found for e in store.events(run_id)):
+        return False
+    with store.begin() as transaction:
+        transaction.append(run_id, [found])
+    refresh(store, run_id)
+    return True
+
+
+def _known_runs(store: EventStore) -> Iterator[tuple[PodFacts, str]]:
+    """The stored runs whose pods are known, the newest first."""
+    for run in store.runs(limit=None):
+        pod = current(store, run).summary.pod
+        if pod is not None:
+            yield pod, run.run_id
+
+
+def _without_log(
+    store: EventStore, pod: Pod, known: Sequence[tuple[PodFacts, str]]
+) -> Iterator[Outcome]:
+    """What came of the containers of vLLM in a pod whose log is not read with it.
+
+    The facts go to the stored run of the same start, else to a run of their own where
+    there was trouble.
+    """
+    for name, count in _containers(pod):
+        found = _seen(pod, PodSeen(container=name, restart=count))
+        place = "/".join(filter(None, (found.namespace, found.pod, name)))
+        run_id = next((run for facts, run in known if _is_same(facts, found)), None)
+        if run_id is not None:
+            is_new = _append(store, run_id, found)
+            yield Outcome(place, [run_id], "continued" if is_new else "unchanged")
+        elif found.reasons:
+            yield Outcome(place, [_run_without_log(store, place, found)])
+        else:
+            yield Outcome(place, state="nothing")
+
+
+def _containers(pod: Pod) -> Iterator[tuple[str, int]]:
+    """The containers of vLLM, by their image, command and name, and their restarts."""
+    counts = {
+        state.get("name"): state.get("restartCount")
+        for state in _mapping(pod.manifest, "status").get("containerStatuses") or []
+        if isinstance(state, dict)
+    }
+    for each in _mapping(pod.manifest, "spec").get("containers") or []:
+        if isinstance(each, dict) and isinstance(name := each.get("name"), str):
+            words = [name, each.get("image"), *(each.get("command") or [])]
+            if (
+                "vllm"
+                in " ".join(map(str, [*words, *(each.get("args") or [])])).lower()
+            ):
+                count = counts.get(name)
+                yield name, count if isinstance(count, int) else 0
+
+
+def _is_same(facts: PodFacts, found: PodSeen) -> bool:
+    """Whether a stored run is of this start; its log may not name container or restart."""
+    return (
+        (facts.namespace, facts.pod) == (found.namespace, found.pod)
+        and facts.container in (None, found.container)
+        and facts.restart in (None, found.restart)
+    )
+
+
+def _source_id(found: PodSeen) -> str:
+    text = f"pod {found.namespace}/{found.pod}/{found.container}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _run_without_log(store: EventStore, place: str, found: PodSeen) -> str:
+    """Store a run that nothing is known of but its pod."""
+    source_id = _source_id(found)
+    report = {"lines": 0, "events": 2, "unknown": 0, "dialects": []}
+    source = SourceRecord(
+        source_id=source_id, name=place, digest=source_id, head_digest=source_id,
+        report=report, timezone="UTC",
+    )  # fmt: skip
+    run = RunRecord(
+        run_id=source_id[:12], source_kind="log", source_id=source_id, source_name=place
+    )
+    with store.begin() as transaction:
+        transaction.add_source(source)
+        transaction.ensure_run(run)
+        transaction.append(run.run_id, [RunStarted(timezone="UTC"), found])
+    refresh(store, run.run_id)
+    return run.run_id
 
 
 def place_of(path: str) -> PodSeen | None:
@@ -141,7 +237,7 @@ def _pod_for(
     return pods[0] if is_only and len(pods) == 1 else None
 
 
-def _seen(pod: Pod, place: PodSeen | None) -> PodSeen | None:
+def _seen(pod: Pod, place: PodSeen | None) -> PodSeen:
     """What the pod's description states about the start of the engine's container."""
     spec, status = _mapping(pod.manifest, "spec"), _mapping(pod.manifest, "status")
     meta = _mapping(pod.manifest, "metadata")
@@ -183,14 +279,23 @@ def _conditions(status: Mapping[str, Any]) -> dict[str, float]:
 def _reasons(
     own: Mapping[str, Any], events: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Why a container ended last, and warnings about the pod."""
+    """What a container waits for, why it ended last, and warnings about the pod."""
+    waits = _mapping(_mapping(own, "state"), "waiting")
+    if waits.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+        yield _sentence(waits)
     ended = _mapping(_mapping(own, "lastState"), "terminated")
     if ended:
         yield f"{ended.get('reason', 'terminated')} (exit code {ended.get('exitCode', '?')})"
     for event in events:
         if event.get("type") == "Warning":
-            text = " ".join(str(event.get("message", "")).split())[:160]
-            yield f"{event.get('reason', 'Warning')}: {text}"
+            yield _sentence(event)
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    """Reason and message, as the API server has them."""
+    text = " ".join(str(found.get("message", "")).split())[:160]
+    reason = str(found.get("reason", "Warning"))[:60]
+    return f"{reason}: {text}" if text else reason
 
 
 def _pull_s(events: Iterable[Mapping[str, Any]]) -> float | None:
