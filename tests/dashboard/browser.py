@@ -83,6 +83,19 @@ def settle(page: Any) -> None:
     page.wait_for_selector(IDLE, timeout=60_000)
 
 
+PICTURES = "WARMUP_INSIGHTS_PICTURES"
+"""The folder that the pictures of walks are written to; none are without it."""
+
+
+def picture(page: Any, name: str) -> None:
+    """Keep what a walk sees, where a folder for it is set."""
+    folder = os.environ.get(PICTURES)
+    if folder:
+        settle(page)
+        page.wait_for_timeout(1000)
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
 class Visitor:
     """A page of a browser that notes what must not happen."""
 
