@@ -38,6 +38,7 @@ def main() -> None:
     """Route to the page that the address names."""
     st.set_page_config(page_title="warmup-insights", page_icon=LOGO, layout="wide")
     st.logo(LOGO, size="large")
+    widgets.count_run()
     st.html(STYLE + (DARK if widgets.is_dark() else ""))
     pages = [
         st.Page(widgets.RUNS, title="Runs", icon=":material/list:", default=True),

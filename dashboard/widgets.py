@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import streamlit as st
+from streamlit.components.v2 import component
 
 from dashboard import shown
 from dashboard.charts.base import Figure, mark_synthetic
@@ -44,6 +45,37 @@ def guarded() -> Iterator[None]:
 def is_dark() -> bool:
     """Whether the visitor looks at the dark theme."""
     return st.context.theme.type == "dark"
+
+
+_WHEN_DRAWN = """export default function({ setTriggerValue }) {
+  const began = performance.now();
+  const look = () => {
+    const isDrawn = document.querySelector(".js-plotly-plot .main-svg") !== null;
+    if (isDrawn || performance.now() - began > 10000) setTriggerValue("drawn", true);
+    else setTimeout(look, 50);
+  };
+  look();
+}"""
+"""Runs the app again when the browser has drawn the first figure."""
+
+
+def count_run() -> None:
+    """Note one more run of the app in this session."""
+    st.session_state["app-runs"] = st.session_state.get("app-runs", 0) + 1
+
+
+def comes_later(key: str) -> bool:
+    """Whether the rest of the page is drawn with the next run, which follows by itself.
+
+    Only in the first run of a session: its browser has Plotly still to load, and each
+    further figure would delay the first one.
+    """
+    if st.session_state.get("app-runs", 0) != 1:
+        return False
+    with st.container(key=key):
+        st.caption("More figures follow.")
+        component("when_drawn", js=_WHEN_DRAWN)(on_drawn_change=lambda: None)
+    return True
 
 
 def empty(title: str, sentence: str, command: str | None = None) -> None:

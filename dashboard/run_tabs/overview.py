@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -39,27 +41,40 @@ def show(view: View) -> None:
     _contradictions(view.summary)
     if view.summary.failure is None:
         advice.first(view)
-    buckets = data.buckets(view.run)
+    cards = _cards(view)
     columns = _Columns()
-    for phase in frames.phases_in_order(buckets):
-        with columns.next(FRAME_PX + _map_height(frames.of_phase(buckets, phase))):
-            coverage_chart(view, buckets, phase)
-    for height, card in (
+    for number, (height, draw) in enumerate(cards):
+        if number == 1 and widgets.comes_later("rest-of-overview"):
+            return
+        with columns.next(FRAME_PX + height):
+            draw(view)
+    serving = serving_sentences(view.summary)
+    if serving:
+        with widgets.card("After the start", simulated=view.simulated):
+            for sentence in serving:
+                st.markdown(markdown(sentence, 500))
+
+
+def _cards(view: View) -> list[tuple[int, Callable[[View], None]]]:
+    """The cards that have something to show, with the height of what is in them."""
+    buckets = data.buckets(view.run)
+    maps = [
+        (_map_height(frames.of_phase(buckets, phase)), _coverage(buckets, phase))
+        for phase in frames.phases_in_order(buckets)
+    ]
+    others: list[tuple[int, Callable[[View], None]]] = [
         (_steps_height(view), _memory),
         (_captures_height(view), _captures),
         (_phases_height(view), _time),
         (_stages_height(view), _stages),
         (36 * len(_odd(view.summary)), _oddities),
         (60 * len(lacks(view.summary)), _lacks),
-    ):
-        if height:
-            with columns.next(FRAME_PX + height):
-                card(view)
-    serving = serving_sentences(view.summary)
-    if serving:
-        with widgets.card("After the start", simulated=view.simulated):
-            for sentence in serving:
-                st.markdown(markdown(sentence, 500))
+    ]
+    return [*maps, *(card for card in others if card[0])]
+
+
+def _coverage(buckets: pd.DataFrame, phase: str) -> Callable[[View], None]:
+    return lambda view: coverage_chart(view, buckets, phase)
 
 
 class _Columns:

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 CHROMIUM = "/usr/bin/chromium"
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+LATER = ".st-key-rest-of-overview"
+"""Stands for the figures that follow in the first run of a session."""
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
@@ -77,7 +79,21 @@ def settle(page: Any) -> None:
     """Wait until the script of a page has ended and its figures are drawn."""
     page.wait_for_selector(IDLE, timeout=60_000)
     page.wait_for_timeout(150)
+    page.wait_for_selector(LATER, state="detached", timeout=60_000)
     page.wait_for_selector(IDLE, timeout=60_000)
+
+
+PICTURES = "WARMUP_INSIGHTS_PICTURES"
+"""The folder that the pictures of walks are written to; none are without it."""
+
+
+def picture(page: Any, name: str) -> None:
+    """Keep what a walk sees, where a folder for it is set."""
+    folder = os.environ.get(PICTURES)
+    if folder:
+        settle(page)
+        page.wait_for_timeout(1000)
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
 class Visitor:

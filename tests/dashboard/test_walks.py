@@ -1,4 +1,7 @@
-"""Walks of a visitor in Chromium: from the demo, from a dropped log, by keyboard alone."""
+"""Walks of a visitor in Chromium: from the demo, from a dropped log, by keyboard alone.
+
+`python docs/make_screenshots.py` runs them and keeps their pictures.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import re
 import pytest
 
 from tests.cli.decisions import invoke
-from tests.dashboard.browser import ROOT, serving, settle
+from tests.dashboard.browser import ROOT, picture, serving, settle
 from warmup_insights.cli.demo import DOCUMENTED, RESERVES
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 PAGES = ["/", "/run?run=documented", "/run?run=documented&tab=Buckets",
          "/run?run=no+reserve+left", "/compare?run=reserve+0.2&run=reserve+0.6", "/memory?q=reserve", "/buckets",
          "/live"]  # fmt: skip
@@ -41,6 +44,7 @@ def test_a_newcomer_finds_why_62_percent_were_captured(demo_server, visit):
         "15.83 GiB are reserved."
     )
     page.get_by_text(reason).wait_for()
+    picture(page, "walk-newcomer")
 
 
 def test_an_operator_gets_advice_after_one_click(tmp_path, visit):
@@ -53,6 +57,7 @@ def test_an_operator_gets_advice_after_one_click(tmp_path, visit):
         page.get_by_role("heading", name=re.compile("21 s of 59 s")).wait_for()
         page.get_by_text("9 of 72 buckets got no graph", exact=False).wait_for()
         assert page.get_by_text("VLLM_GRAPH_RESERVED_MEM=").first.is_visible()
+        picture(page, "walk-operator")
         visitor.close()
 
 
@@ -65,6 +70,7 @@ def test_one_of_eight_configurations_is_named_with_its_reason(demo_server, visit
     assert "gpu_memory_utilization=0.6, VLLM_GRAPH_RESERVED_MEM=0.3" in text
     assert "no figure is more than 13 % off the best one" in text
     assert text.count("gives up: ") == 2
+    picture(page, "walk-choice")
 
 
 def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
@@ -79,6 +85,26 @@ def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
     assert "Change VLLM_GRAPH_RESERVED_MEM=0.01" in text
     assert "Effect 179.8 MiB of room" in text
     assert "179.8 MiB short" in text
+    picture(page, "walk-failure")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("narrow", 420, "light"), ("wide", 1600, "light"), ("dark", 1600, "dark"),
+     ("narrow-dark", 420, "dark")],
+)  # fmt: skip
+def test_every_page_fits_its_window(demo_server, visit, name, width, scheme):
+    """Nothing is wider than the window, and what a visitor came for is on the page."""
+    visitor = visit(
+        demo_server, viewport={"width": width, "height": 1000}, color_scheme=scheme
+    )
+    for number, path in enumerate(PAGES):
+        page = visitor.open(path)
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
+        assert page.get_by_role("heading").first.is_visible(), path
+        if number in (1, 5):
+            picture(page, f"walk-{name}-{'run' if number == 1 else 'memory'}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -122,11 +148,11 @@ LEFT = """() => [...document.querySelectorAll('a[href], button, input, textarea'
   .map(e => e.tagName + ' ' + (e.getAttribute('aria-label') || e.innerText || e.type))"""
 
 
-@pytest.mark.parametrize("path", ["/", "/run?run=no+reserve+left", "/memory?q=reserve"])
+@pytest.mark.parametrize("path", PAGES)
 def test_every_control_is_reached_by_keyboard_and_shows_it(demo_server, visit, path):
     page = visit(demo_server).open(path)
     unseen, known = [], 0
-    for _ in range(120):
+    for _ in range(200):
         page.keyboard.press("Tab")
         focus = page.evaluate(FOCUS)
         known = 0 if focus is not None else known + 1
