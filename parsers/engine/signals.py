@@ -169,10 +169,10 @@ class DevicesSeen(Signal, frozen=True, gc=False):
 class HbmSums(Signal, frozen=True, gc=False):
     """Memory of all devices of the process, in bytes."""
 
-    total: int
-    usable: int | None
-    used: int
-    available: int
+    total_bytes: int
+    usable_bytes: int | None
+    used_bytes: int
+    available_bytes: int
 
 
 class CacheFactor(Signal, frozen=True, gc=False):

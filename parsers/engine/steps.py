@@ -66,7 +66,7 @@ def _is_next(made: StepLine, following: StepLine | None) -> bool:
 
 
 def _resolution(step: PendingStep, end: Origin | None) -> float | None:
-    """How far the time of a step can be off, where it is not that of two like stamps.
+    """How far the time of a step can be off, where its two timestamps are not alike.
 
     One of whole seconds beside one with a fraction can be off by a second.
     """

@@ -372,11 +372,12 @@ def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Even
     count = state.num_devices
     if not count:
         return []
-    usable = None if made.usable is None else made.usable // count
+    usable = None if made.usable_bytes is None else made.usable_bytes // count
     return [
         MemoryBudgetSet(
-            total_bytes=made.total // count, usable_bytes=usable,
-            consumed_bytes=made.used // count, kv_cache_bytes=made.available // count,
+            total_bytes=made.total_bytes // count, usable_bytes=usable,
+            consumed_bytes=made.used_bytes // count,
+            kv_cache_bytes=made.available_bytes // count,
             time=origin.time, rank=origin.rank, line=origin.line,
         )
     ]  # fmt: skip

@@ -113,10 +113,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "total_hbm_limit_gb=249.97GiB | total_hbm_limit_cap_gb=237.47GiB | "
                 "total_hbm_used_gb=61.03GiB | total_hbm_avail_gb=176.44GiB",
                 {
-                    "total": gib(249.97),
-                    "usable": gib(237.47),
-                    "used": gib(61.03),
-                    "available": gib(176.44),
+                    "total_bytes": gib(249.97),
+                    "usable_bytes": gib(237.47),
+                    "used_bytes": gib(61.03),
+                    "available_bytes": gib(176.44),
                 },
             ),
         ),

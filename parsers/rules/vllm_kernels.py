@@ -81,7 +81,7 @@ def _warmed(match: re.Match[str]) -> list[Made]:
 
 
 def _built(match: re.Match[str]) -> list[Made]:
-    """aiter prints the line twice, with a stamp by the root logger if that has one."""
+    """aiter prints the line twice, with a timestamp where the root logger prints too."""
     took = float(match["duration_s"])
     ended = PhaseMarked(name="kernel_build", edge="end", duration_s=took)
     if match["own"] is None:

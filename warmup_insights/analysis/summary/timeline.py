@@ -170,7 +170,7 @@ class Timeline:
                     own.is_cut = True
 
     def _fill(self, gap: GapSeen) -> None:
-        """What a line without a stamp says that it took lies in the gap around it."""
+        """What a line without a timestamp states as its time lies in the gap around it."""
         ended, self._untimed = self._untimed, []
         if gap.time is None:
             return
