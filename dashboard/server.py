@@ -9,7 +9,7 @@ from pathlib import Path
 from dashboard.settings import ALLOW_PATHS
 from warmup_insights.storage.location import DATABASE_VARIABLE
 
-APP = Path(__file__).with_name("app.py")
+APP = Path(__file__).with_name("serving.py")
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Addresses and names of this machine alone."""
