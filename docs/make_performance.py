@@ -182,6 +182,10 @@ def store_rows(found: dict[str, dict[str, float]]) -> Iterator[Row]:
     )  # fmt: skip
     for name, value in found["answers"].items():
         yield Row(f"store: {name}", f"{value:.1f} ms", "under 50 ms", is_met=value < 50)
+    for name, value in found.get("fleet", {}).items():
+        yield Row(
+            f"fleet: {name}", f"{value:.0f} ms", "under 1,000 ms", is_met=value < 1000
+        )
     for name, value in found["changes"].items():
         limit = {"add a run without events": 100}.get(name)
         limit = 1000 if name.startswith("remove") else limit

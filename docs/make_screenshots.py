@@ -1,10 +1,12 @@
 """Screenshots of every page, from the demo data.
 
-    python docs/make_screenshots.py [FOLDER]
+    python docs/make_screenshots.py [FOLDER [NAME...]]
 
-Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
+Takes all pictures or those of these names. Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
 simulated device, starts the dashboard and takes pictures of it in Chromium. Nothing is
-drawn by hand, so the pictures stay true; they are written to `docs/screenshots`.
+drawn by hand, so the pictures stay true; they are written to `docs/screenshots`. The
+picture of docs/why-slower.md needs the two public logs of that page and is left out where
+they are not at hand.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
+from tests.helpers import REAL_LOGS
 from warmup_insights.storage import EventStore
 
 MISSED = "sample_logs/vllm-gaudi/made_v0_26_developer_mode.log"
@@ -26,6 +29,10 @@ BARS = "sample_logs/vllm-gaudi/made_v0_26_bars.log"
 SERVED = "cpu, serving"
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 UTILIZATIONS = (0.5, 0.9)
+SLOWER = {
+    "fast": REAL_LOGS / "cuda_v1_2026-07-25_tp4_mrv2_dspark_stdout.log",
+    "slow": REAL_LOGS / "cuda_v1_2026-07-25_tp4_dcp4_mrv2_specdecode_stdout.log",
+}
 
 
 class Shot(NamedTuple):
@@ -62,6 +69,24 @@ def make_demo(database: Path) -> None:
                 "--gpu-memory-utilization", str(utilization),
                 "--label", f"grid: reserve {reserve:g}, utilisation {utilization:g}",
             )  # fmt: skip
+
+
+WHY_SLOWER = "why-slower-compare"
+
+
+def make_slower(database: Path) -> None:
+    """The two starts of docs/why-slower.md, where their logs are at hand."""
+    for label, log in SLOWER.items():
+        if log.is_file():
+            warmup("ingest", str(log), "--label", label, "--db", str(database))
+
+
+def slower_shots(database: Path) -> list[Shot]:
+    """The picture of docs/why-slower.md."""
+    with EventStore(database) as store:
+        runs = "&".join(f"run={store.find_run(label).run_id}" for label in SLOWER)
+    path = f"/compare?{runs}&view=Time+and+memory"
+    return [Shot(WHY_SLOWER, path, width=1600, height=900)]
 
 
 def shots(database: Path) -> list[Shot]:
@@ -135,15 +160,22 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "screenshots"
+    names = sys.argv[2:]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
-        database = Path(work) / "demo.db"
-        make_demo(database)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        with serving(database) as (address, _):
-            for shot in shots(database):
-                take(browser, address, shot, folder)
-                sys.stderr.write(f"{folder / shot.name}.png\n")
+        for make, listed in ((make_slower, slower_shots), (make_demo, shots)):
+            if make is make_demo and names == [WHY_SLOWER]:
+                continue
+            database = Path(work) / f"{make.__name__}.db"
+            make(database)
+            if not database.exists():
+                continue
+            with serving(database) as (address, _):
+                for shot in listed(database):
+                    if not names or shot.name in names:
+                        take(browser, address, shot, folder)
+                        sys.stderr.write(f"{folder / shot.name}.png\n")
         browser.close()
 
 
