@@ -4,7 +4,9 @@
 
 Writes are compared with raw `sqlite3.executemany` of the same rows, interleaved in one
 run. Then a store of `--runs` runs with `--events` events each is filled (2,000 and
-5,000 make 10 million) and every question that a page asks is timed.
+5,000 make 10 million) and every question that a page asks is timed, as well as the trend of
+all runs with its change points and the comparison of five runs with 300 gaps each, in
+processor time.
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ import platform
 import random
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from warmup_insights.analysis.compare import Comparison, compare
 from warmup_insights.model.events import Event, MemoryMeasured, WarmupStep
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
     FOLD,
     BucketRow,
+    Gap,
     MemoryFacts,
     PhaseBuckets,
     RunSummary,
@@ -78,17 +83,36 @@ def make_events(count: int, seed: int) -> list[Event]:
     return events[:count]
 
 
+def make_gaps(chance: random.Random) -> list[Gap]:
+    """Stretches between lines that are the same in all runs, but for their numbers."""
+    return [
+        Gap(start_s=float(n), duration_s=2.0 + chance.random(),
+            unlogged_s=2.0 + chance.random(), line=n, next_line=n + 1,
+            before=f"INFO worker {chance.randrange(99)} finished stage {chr(97 + n % 26)}{n // 26 * 'x'}",
+            after=f"Loading /cache/{chance.randrange(10**6)}/part took {n} s")
+        for n in range(300)
+    ]  # fmt: skip
+
+
 def make_summary(run_id: str) -> RunSummary:
     part = PhaseBuckets(
         generated=len(BUCKETS) // 2, warmed=len(BUCKETS) // 2, captured=30, missed=1,
         buckets=[bucket for _, bucket in BUCKETS],
     )  # fmt: skip
+    number, chance = int(run_id, 16) % 100_000, random.Random(run_id)
+    # A slower release from the thousandth run on.
+    seconds = (60.0 if number < 1000 else 75.0) + chance.random() * 5
     return RunSummary(
         run_id=run_id,
         source=SourceName(kind="recorder"),
         status="finished",
+        model=f"model-{run_id[-1]}",
         time=Times(
-            started_at=isoformat(START), ready_at=isoformat(START + 60), warmup_s=49.0
+            started_at=isoformat(START + 60 * number),
+            ready_at=isoformat(START + 60 * number + seconds),
+            warmup_s=49.0,
+            wall_s=seconds,
+            gaps=make_gaps(chance) if number % 100 == 0 else [],
         ),
         memory=MemoryFacts(num_kv_blocks=1519),
         buckets={"prompt": part, "decode": part},
@@ -207,6 +231,47 @@ def time_ms(question: Callable[[], object], times: int = 7) -> float:
     return statistics.median(found)
 
 
+def trend_of_all(store: EventStore) -> dict[str, str]:
+    """What the trend of the page *Runs* shows of all runs: the series and their levels."""
+    # A script of this folder has the name of the package.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
+    from dashboard.frames import runs as frames
+    from dashboard.frames.run import runs_frame
+
+    table = frames.trend_frame(runs_frame(store.run_table()), "ready_s")
+    return {
+        str(name): frames.level_words(series, "ready_s")
+        for name, series in table.groupby("series")
+    }
+
+
+def compare_five(store: EventStore, runs: int) -> Comparison:
+    """Five runs side by side, with their buckets, settings and matched gaps."""
+    names = [f"{number:012x}" for number in range(0, runs, 100)][:5]
+    found = store.summaries(names)
+    return compare(
+        [found[name] for name in names],
+        [store.bucket_summaries(name) for name in names],
+    )
+
+
+def fleet_ms(store: EventStore, runs: int) -> dict[str, float]:
+    """Milliseconds of processor time, the median of five; beside the plainest question."""
+    found = {}
+    for name, question in (
+        ("trend with change points", lambda: trend_of_all(store)),
+        ("comparison of five runs", lambda: compare_five(store, runs)),
+        ("list of all runs, the reference", store.run_table),
+    ):
+        tries = []
+        for _ in range(6):
+            start = time.process_time()
+            question()
+            tries.append((time.process_time() - start) * 1000)
+        found[name] = statistics.median(tries[1:])
+    return found
+
+
 def time_changes(store: EventStore, runs: int, events: int) -> dict[str, float]:
     """Milliseconds of adding an empty run, a full one, and of removing it."""
     full = make_events(events, seed=9)
@@ -250,10 +315,16 @@ def run(folder: Path, runs: int, events: int) -> dict[str, dict[str, float]]:
         for name, (target, question) in questions(store, runs).items():
             answers[name] = time_ms(question)
             print(f"{name:<32}{answers[name]:>9.2f} ms  (target {target})")
+        fleet = fleet_ms(store, runs)
+        for name, value in fleet.items():
+            print(f"{name:<32}{value:>9.2f} ms of processor time  (target 1,000)")
+        levels = trend_of_all(store)
+        print(f"{len(levels)} series, {sum(map(bool, levels.values()))} with a new level; "
+              f"{len(compare_five(store, runs).gaps)} matched gaps")  # fmt: skip
         changes = time_changes(store, runs, events)
         for name, value in changes.items():
             print(f"{name:<32}{value:>9.2f} ms")
-    return {"writes": writes, "answers": answers, "changes": changes}
+    return {"writes": writes, "answers": answers, "fleet": fleet, "changes": changes}
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
 simulated device, starts the dashboard and takes pictures of it in Chromium; so it does
 of a report, of Perfetto, and of lnav in a terminal (tmux). Nothing is drawn by hand, so
-the pictures stay true; they are written to `docs/screenshots`. `--only` names some that
-need no dashboard: report, export-trace, export-lnav.
+the pictures stay true; they are written to `docs/screenshots`. `--only` names the files
+to take, without their ending. The picture of docs/why-slower.md needs the two public logs
+of that page and is left out where they are not at hand.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from rich.text import Text
 
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
 from tests.dashboard.test_perfetto import LOADED, UI, Server
+from tests.helpers import REAL_LOGS
 from warmup_insights.storage import EventStore
 
 DOCUMENTED = "sample_logs/vllm-fork/warmup_doc_capture.log"
@@ -43,6 +45,10 @@ BARS = "sample_logs/vllm-gaudi/made_v0_26_bars.log"
 SERVED = "cpu, serving"
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 UTILIZATIONS = (0.5, 0.9)
+SLOWER = {
+    "fast": REAL_LOGS / "cuda_v1_2026-07-25_tp4_mrv2_dspark_stdout.log",
+    "slow": REAL_LOGS / "cuda_v1_2026-07-25_tp4_dcp4_mrv2_specdecode_stdout.log",
+}
 
 
 class Shot(NamedTuple):
@@ -79,6 +85,24 @@ def make_demo(database: Path) -> None:
                 "--gpu-memory-utilization", str(utilization),
                 "--label", f"grid: reserve {reserve:g}, utilisation {utilization:g}",
             )  # fmt: skip
+
+
+WHY_SLOWER = "why-slower-compare"
+
+
+def make_slower(database: Path) -> None:
+    """The two starts of docs/why-slower.md, where their logs are at hand."""
+    for label, log in SLOWER.items():
+        if log.is_file():
+            warmup("ingest", str(log), "--label", label, "--db", str(database))
+
+
+def slower_shots(database: Path) -> list[Shot]:
+    """The picture of docs/why-slower.md."""
+    with EventStore(database) as store:
+        runs = "&".join(f"run={store.find_run(label).run_id}" for label in SLOWER)
+    path = f"/compare?{runs}&view=Time+and+memory"
+    return [Shot(WHY_SLOWER, path, width=1600, height=900)]
 
 
 def shots(database: Path) -> list[Shot]:
@@ -233,21 +257,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take the pictures of the pages.")
     default = ROOT / "docs" / "screenshots"
     parser.add_argument("folder", nargs="?", type=Path, default=default)
-    parser.add_argument("--only", nargs="+", choices=list(OTHERS))
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     options = parser.parse_args()
-    folder = options.folder
+    folder, names = options.folder, set(options.only)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         work = Path(name)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for other in options.only or OTHERS:
-            OTHERS[other](browser, work, folder / f"{other}.png")
-        if not options.only:
-            make_demo(work / "demo.db")
-            with serving(work / "demo.db") as (address, _):
-                for shot in shots(work / "demo.db"):
-                    take(browser, address, shot, folder)
-                    sys.stderr.write(f"{folder / shot.name}.png\n")
+        for other, picture in OTHERS.items():
+            if not names or other in names:
+                picture(browser, work, folder / f"{other}.png")
+        for make, listed in ((make_slower, slower_shots), (make_demo, shots)):
+            if names and names <= (
+                {*OTHERS} if make is make_slower else {*OTHERS, WHY_SLOWER}
+            ):
+                continue
+            database = work / f"{make.__name__}.db"
+            make(database)
+            if not database.exists():
+                continue
+            with serving(database) as (address, _):
+                for shot in listed(database):
+                    if not names or shot.name in names:
+                        take(browser, address, shot, folder)
+                        sys.stderr.write(f"{folder / shot.name}.png\n")
         browser.close()
 
 

@@ -81,7 +81,7 @@ class LineParser:
         """Whether ordinary lines matter now."""
         runs = [source.open for source in self._sources.values()]
         return all(run is None for run in runs) or any(
-            run is not None and run.wants_all for run in runs
+            run is not None and run.wants_all(self._line) for run in runs
         )
 
     @property

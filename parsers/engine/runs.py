@@ -162,7 +162,7 @@ MAX_GAPS = 2000
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 FIRST_LINES = 2000
-"""So many lines of a ready server are read for its first request."""
+"""So many lines of a file are read for the first request to a ready server."""
 GAP_TEXT = 160
 
 
@@ -190,7 +190,7 @@ class OpenRun:
         self.last_text = ""
         self.gaps = 0
         self.lines = 0
-        self.lines_ready = 0
+        self.ready_line: int | None = None
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
         self.model: str | None = None
@@ -200,21 +200,23 @@ class OpenRun:
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
 
-    @property
-    def wants_all(self) -> bool:
-        """Whether lines without a literal matter: those that bound the gaps of a start-up,
-        and those of the first request."""
+    def wants_all(self, line: int) -> bool:
+        """Whether lines without a literal matter here: those that bound the gaps of a
+        start-up, and those of the first request."""
         if self.is_ready:
-            return self.tracker.usage.is_waited_for
+            return self.waits_for_request(line)
         return self.lines < STARTUP_LINES
+
+    def waits_for_request(self, line: int) -> bool:
+        """Whether a ready server has answered none yet, a little below its ready line."""
+        is_near = self.ready_line is not None and line - self.ready_line <= FIRST_LINES
+        return is_near and self.tracker.usage.is_waited_for
 
     def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
-        if self.is_ready:
-            self.lines_ready += 1
-            if self.lines_ready > FIRST_LINES:
-                self.tracker.usage.is_waited_for = False
+        if self.is_ready and not self.waits_for_request(line):
+            self.tracker.usage.is_waited_for = False
         if time is None or self.is_ready:
             return None
         last, gap = self.last_time, None
@@ -247,6 +249,7 @@ class OpenRun:
         match event:
             case ServerReady():
                 self.is_ready = self.has_buckets = True
+                self.ready_line = self.ready_line or event.line
             case ConfigRecorded():
                 self.ranks.learn_sizes(event.settings)
                 self.model = event.model or self.model

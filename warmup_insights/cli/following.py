@@ -212,7 +212,7 @@ class _Following:
             self._has_failed = state.status == "failed"
 
     def _print(self, states: Iterable[LiveState]) -> None:
-        """The states as lines of JSON, where these are asked for."""
+        """The states as lines of JSON, with `--json-lines`."""
         for state in states if self._json_lines else ():
             click.echo(msgspec.json.encode(state).decode())
             sys.stdout.flush()

@@ -171,7 +171,7 @@ def _lines(run: IssueRun) -> list[str]:
 
 
 def _folded(title: str, parts: Sequence[str]) -> list[str]:
-    """Parts that are shown when they are asked for; nothing without any."""
+    """Parts that a reader unfolds; nothing without any."""
     if not any(parts):
         return []
     return [

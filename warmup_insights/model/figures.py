@@ -223,8 +223,8 @@ def _graph_padding_percent(summary: RunSummary) -> float | None:
     """Share of padding in the tokens that ran in CUDA graphs while serving."""
     uses = summary.serving.graph_uses if summary.serving is not None else []
     padded = sum(use.count * use.padded_tokens for use in uses if use.mode != "NONE")
-    asked = sum(use.count * use.num_tokens for use in uses if use.mode != "NONE")
-    return 100.0 * (padded - asked) / padded if padded else None
+    needed = sum(use.count * use.num_tokens for use in uses if use.mode != "NONE")
+    return 100.0 * (padded - needed) / padded if padded else None
 
 
 def _gc_percent(summary: RunSummary) -> float | None:
