@@ -48,6 +48,7 @@ from warmup_insights.analysis.advice import (
     rules_dimensions,
     rules_graphs,
     rules_largest,
+    rules_profile,
     rules_settings,
     rules_start,
     rules_time,
@@ -70,7 +71,7 @@ from warmup_insights.model.events import (
 OWN = {
     rule.name
     for module in (rules_buckets, rules_compile, rules_dimensions, rules_graphs,
-                   rules_largest, rules_settings, rules_start, rules_time, rules_weights)
+                   rules_largest, rules_profile, rules_settings, rules_start, rules_time, rules_weights)
     for rule in module.RULES
 }  # fmt: skip
 FAILURES = {rule.name for rule in FAILURE_RULES}

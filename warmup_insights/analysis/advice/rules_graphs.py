@@ -284,6 +284,12 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     seconds = facts.figure("graph_capture_s")
     if not used or not captured or not seconds or used > 0.5 * captured:
         return
+    is_reference = facts.summary.engine.name == "reference"
+    if not is_reference and knows(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
+        return  # a bucket file leaves them out with their buckets: `unused_buckets`
+    phases = facts.summary.time.seconds_by_phase()
+    # What passes between two captures is in the phases only.
+    spent = max(seconds, sum(phases.get(f"{phase}_graphs", 0.0) for phase in PHASES))
     each = seconds / captured
     saved = each * (captured - used)
     start = facts.start
@@ -293,15 +299,18 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
         f"{used} of {captured} graphs captured at start were used; capturing took "
         f"{format_duration(seconds)}.",
         {"num_used": used, "num_captured": captured, "capture_s": seconds},
-        "capture_strategy",
-        "--capture-strategy lazy or delayed in the reference engine; on vLLM fewer "
-        "buckets",
-        f"ready {format_duration(seconds)} earlier with lazy capture, "
+        "capture_strategy" if is_reference else "bucket ranges",
+        "--capture-strategy lazy or delayed"
+        if is_reference
+        else "fewer buckets: ranges that end where the traffic does",
+        f"ready {format_duration(spent)} earlier with lazy capture, "
         f"{format_duration(saved)} without what was not used; each shape that comes later "
-        f"costs {format_duration(each)} once",
-        gain_s=(saved, seconds),
+        f"costs {format_duration(each)} once"
+        if is_reference
+        else f"up to {format_duration(saved)} without what was not used",
+        gain_s=(saved, spent) if is_reference else (0.0, saved),
         price="requests of other shapes wait for a capture",
-        part_s=seconds,
+        part_s=spent,
     )
 
 
@@ -372,8 +381,8 @@ RULES = (
         "half of the graphs captured at start, or fewer, were used while serving",
         "buckets used while serving, captured buckets, time of capture",
         captures_unused,
-        formula="time of one capture x graphs not used, to the time of all captures",
-        margin="only shapes of the traffic seen",
+        formula="time of one capture x graphs not used, to that of all captures (lazily: reference engine)",
+        margin="only shapes of the traffic seen; silent where a bucket file can leave them out",
         source="vLLM gpu_model_runner.py capture_model; graphs of the run and its uses while serving",
         example="reference engine: 13 of 59 graphs were used, 2.93 s of capture",
     ),
