@@ -14,6 +14,7 @@ from typing import Any
 from warmup_insights.analysis.advice import (
     rules_buckets,
     rules_cache,
+    rules_captures,
     rules_compile,
     rules_dimensions,
     rules_failure,
@@ -53,6 +54,7 @@ TUNING_RULES: tuple[Rule, ...] = (
     *rules_profile.RULES,
     *rules_compile.RULES,
     *rules_graphs.RULES,
+    *rules_captures.RULES,
     *rules_dimensions.RULES,
     *rules_time.RULES,
     *rules_memory.RULES,

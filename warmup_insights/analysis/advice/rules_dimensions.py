@@ -38,6 +38,8 @@ TIMED_SHARE = 0.6
 """Of the buckets that were warmed up, those with a time of their own, at least."""
 TWIN = 0.10
 """Neighbours that differ by less are one bucket in two."""
+MANY_SIZES = 4
+"""Batch sizes from which fewer requests at once leave out a good part of the buckets."""
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 
 
@@ -111,7 +113,8 @@ def _range_name(facts: RunFacts, phase: str) -> str:
 
 
 def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
-    if phase == "decode" and facts.summary.phase(phase).buckets:
+    sizes = {bucket[0] for bucket in facts.summary.phase(phase).buckets}
+    if phase == "decode" and len(sizes) >= MANY_SIZES:
         return (
             "fewer batch sizes: --max-num-seqs with the most requests that come at once"
         )
@@ -125,7 +128,7 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
             f"{BUCKET_FILE} with fewer buckets; `warmup-insights buckets fit RUN` makes "
             "one from recorded traffic"
         )
-    if len({bucket[0] for bucket in facts.summary.phase(phase).buckets}) > 1:
+    if len(sizes) > 1 and phase == "prompt":
         return "fewer batch sizes of prompts (VLLM_PROMPT_BS_BUCKET_MAX)"
     return "fewer values in the dimension that has most"
 
