@@ -3,8 +3,9 @@
 `python docs/make_trials.py` runs every trial of the list below as a user would, with
 `run` and `advise` in processes of their own, and writes `docs/trials.json`; the table in
 docs/advise.md is made of it by `python docs/make_decisions.py`. Names of trials limit it to
-those. A simulated start takes the same virtual time each time; on a CPU the quickest of several
-counts, which other programs disturbed least.
+those. A simulated start takes the same virtual time each time. On a CPU other programs disturb
+each start, so a trial of seconds is several pairs of starts, one without and one with the change,
+each with its own prediction: the medians count, and how far the observations lie apart.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from warmup_insights.units import format_duration
 
-REPEATS = 3
+PAIRS = 5
 RESULTS = Path(__file__).with_name("trials.json")
 MAIN = "from warmup_insights.cli import main; main()"
 OPTIONS = {
@@ -61,6 +63,9 @@ class Result:
     low: float
     high: float
     observed: float
+    observed_low: float
+    observed_high: float
+    """The middle half of the pairs: what lies below and above are a quarter each."""
 
 
 def _sets(**values: object) -> tuple[str, ...]:
@@ -86,7 +91,7 @@ _FEW_BLOCKS = (
     *_sets(CONTIGUOUS_PA="true", DECODE_BLOCK_BUCKET_STEP=128),
 )  # fmt: skip
 _CPU_LINEAR = (
-    "--memory", "128MiB", "--max-num-seqs", "32", "--graph-reserved-mem", "0.01",
+    "--memory", "256MiB", "--max-num-seqs", "32", "--graph-reserved-mem", "0.01",
     *_sets(BUCKETING_STRATEGY="lin", DECODE_BS_BUCKET_STEP=2,
            DECODE_BLOCK_BUCKET_STEP=64, DECODE_BLOCK_BUCKET_MAX=512,
            PROMPT_QUERY_BUCKET_STEP=256, PROMPT_CTX_BUCKET_MAX=0),
@@ -146,15 +151,16 @@ def call(*arguments: str, may_fail: bool = False) -> Any:
     return json.loads(done.stdout)
 
 
+def is_repeated(trial: Trial) -> bool:
+    """Whether its starts take another time each time."""
+    return trial.what == "seconds" and "--device" not in trial.arguments
+
+
 def start(db: Path, trial: Trial, *more: str) -> dict[str, Any]:
-    """The summary of one start, or of the quickest of several where time is real."""
-    is_real = trial.what == "seconds" and "--device" not in trial.arguments
+    """The summary of one start."""
     arguments = ("run", "--quiet", "--db", str(db), *trial.arguments, *more)
-    made = [
-        call(*arguments, may_fail=True)["summary"]
-        for _ in range(REPEATS if is_real else 1)
-    ]
-    return min(made, key=lambda each: figure(trial.what, each)) if is_real else made[0]
+    summary: dict[str, Any] = call(*arguments, may_fail=True)["summary"]
+    return summary
 
 
 def figure(what: What, summary: Mapping[str, Any]) -> float:
@@ -194,7 +200,18 @@ def predicted(trial: Trial, finding: Mapping[str, Any]) -> tuple[float, float]:
     return (0, 0) if trial.what == "misses" else (1, 1)
 
 
-def tried(trial: Trial, folder: Path) -> Result:
+@dataclass(frozen=True)
+class Pair:
+    """A start, and one that followed its advice."""
+
+    change: str
+    before: float
+    low: float
+    high: float
+    observed: float
+
+
+def paired(trial: Trial, folder: Path) -> Pair:
     """Start, follow the advice, start again."""
     before, after = folder / "before.db", folder / "after.db"
     first = start(before, trial)
@@ -208,9 +225,22 @@ def tried(trial: Trial, folder: Path) -> Result:
     change = "`buckets fit`" if trial.fits_file else finding["suggestion"]
     if trial.instead:
         change = " ".join(trial.instead)
+    observed = own - following if trial.what == "seconds" else following
+    return Pair(change, own, low, high, observed)
+
+
+def tried(trial: Trial) -> Result:
+    """One pair of starts, or the medians of several where time is real."""
+    pairs = []
+    for _ in range(PAIRS if is_repeated(trial) else 1):
+        with tempfile.TemporaryDirectory() as folder:
+            pairs.append(paired(trial, Path(folder)))
+    seen = sorted(pair.observed for pair in pairs)
     return Result(
-        trial.name, trial.rule, trial.what, "--device" in trial.arguments, change, own,
-        low, high, own - following if trial.what == "seconds" else following,
+        trial.name, trial.rule, trial.what, "--device" in trial.arguments, pairs[0].change,
+        median(pair.before for pair in pairs), median(pair.low for pair in pairs),
+        median(pair.high for pair in pairs), median(seen), seen[len(seen) // 4],
+        seen[-1 - len(seen) // 4],
     )  # fmt: skip
 
 
@@ -221,8 +251,7 @@ def main() -> int:
         if wanted and trial.name not in wanted:
             continue
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                result = tried(trial, Path(folder))
+            result = tried(trial)
         except Failed as error:
             failing = 1
             sys.stderr.write(f"{error}\n")
@@ -250,6 +279,11 @@ def rows() -> Iterator[tuple[str, ...]]:
         texts = (_text(result, v) for v in (result.low, result.high, result.observed))
         low, high, observed = texts
         promised = low if low == high else f"{low} to {high}"
+        if result.observed_low < result.observed_high:
+            least, most = (
+                format_duration(s) for s in (result.observed_low, result.observed_high)
+            )
+            observed += f" ({least} to {most})"
         yield (result.name, f"`{result.rule}`", where, f"`{result.change.strip('`')}`",
                _text(result, result.before, is_state=True), promised, observed)  # fmt: skip
 

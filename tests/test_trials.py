@@ -23,11 +23,9 @@ def test_every_kind_of_change_was_tried():
     assert {each["rule"] for each in RESULTS} <= {rule.name for rule in RULES}
 
 
-SURE = [each for each in RESULTS if each["is_simulated"] or each["what"] != "seconds"]
-"""Without the seconds of a CPU, which depend on what else runs."""
-
-
-@pytest.mark.parametrize("result", SURE, ids=lambda each: each["name"])
+@pytest.mark.parametrize("result", RESULTS, ids=lambda each: each["name"])
 def test_what_was_observed_lies_within_what_was_predicted(result):
+    """On a CPU the middle half of several pairs, which other programs disturb."""
     slack = ROUNDED * abs(result["high"])
-    assert result["low"] - slack <= result["observed"] <= result["high"] + slack
+    assert result["low"] - slack <= result["observed_high"]
+    assert result["observed_low"] <= result["high"] + slack

@@ -252,8 +252,10 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [phased(("multimodal_warmup", 28.0))],
     ),
     "profile_shape": (
-        [profiled((1, 32768, 0)), profiled((1, 32768, 0), 32000)],
-        [profiled(None), phased(("profile_run", 40.0))],
+        [profiled((1, 32768, 0)), profiled((1, 32768, 0), 32000), profiled(None)],
+        [phased(("profile_run", 40.0)),
+         phased(("profile_run", 4.0), ("load_model", 20.0), engine="vllm-gaudi",
+                device_kind="hpu")],
     ),
     "compile_cache": (
         [compiled(52.0), compiled(52.0, path="/home/u/.cache", rest=20.0),

@@ -216,6 +216,16 @@ def test_the_rule_does_not_apply(name, events):
     assert found(events, name) == []
 
 
+def test_every_rule_is_explained_in_full():
+    lacking = {
+        rule.name: field
+        for rule in RULES
+        for field in ("applies_when", "needs", "formula", "margin", "source", "example")
+        if not getattr(rule, field)
+    }
+    assert lacking == {}
+
+
 def test_every_rule_has_both_cases():
     assert [rule.name for rule in RULES] == list(dict.fromkeys(r.name for r in RULES))
     assert set(CASES) == {rule.name for rule in RULES}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pytest
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
 from warmup_insights.analysis.advice.cause import failed
-from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.cache import CachePlan, CachePlanner
+from warmup_insights.analysis.plan.planning import Plan, PlanSettings
+from warmup_insights.errors import InputError
 from warmup_insights.export.findings import finding_lines
 from warmup_insights.runs import at_the_same_time
 
@@ -36,6 +39,9 @@ PLANNED = {
     "gpu_memory_utilization": "gpu_memory_utilization",
     "VLLM_GRAPH_RESERVED_MEM": "graph_reserved_mem",
     "VLLM_GRAPH_PROMPT_RATIO": "graph_prompt_ratio",
+    "max_model_len": "max_model_len",
+    "max_num_seqs": "max_num_seqs",
+    "kv_cache_dtype": "kv_cache_dtype",
 }
 
 
@@ -107,20 +113,31 @@ def test_no_two_findings_give_one_setting_two_values(path):
                 assert given.setdefault(name, value) == value
 
 
+def planned(facts: RunFacts, changes: Mapping[str, Any]) -> Plan | CachePlan | None:
+    """What `plan` answers for changed settings; None where the run cannot be planned."""
+    own = {PLANNED[name]: value for name, value in changes.items() if name in PLANNED}
+    if not own:
+        return None
+    if facts.planner is not None and "kv_cache_dtype" not in own:
+        return facts.planner.plan(PlanSettings(**own))
+    try:
+        return CachePlanner(facts.summary).plan(PlanSettings(**own))
+    except InputError:
+        return None
+
+
 @each_log
 def test_what_advice_changes_together_passes_the_planner(path):
     for facts in runs_of(path):
-        changes = {
-            PLANNED[name]: value
-            for finding in advise(facts)
-            for name, value in finding.changes.items()
-            if name in PLANNED
-        }
-        if facts.planner is None or not changes:
-            continue
-        plan = facts.planner.plan(PlanSettings(**changes))
-        assert plan.outcome == "fits"
-        assert plan.free_after_graphs_bytes >= 0.05 * plan.free_bytes
+        findings = advise(facts)
+        together = {n: v for each in findings for n, v in each.changes.items()}
+        ways = [way.changes for each in findings for way in each.ways]
+        for changes in (together, *ways):
+            plan = planned(facts, changes)
+            if plan is not None:
+                assert plan.outcome in ("fits", None)
+            if isinstance(plan, Plan):
+                assert plan.free_after_graphs_bytes >= 0.05 * plan.free_bytes
 
 
 def name_of(path: Path) -> str:

@@ -44,10 +44,12 @@ from warmup_insights.analysis.advice import (
     RunFacts,
     advise,
     rules_buckets,
+    rules_captures,
     rules_compile,
     rules_dimensions,
     rules_graphs,
     rules_largest,
+    rules_profile,
     rules_settings,
     rules_start,
     rules_time,
@@ -69,8 +71,8 @@ from warmup_insights.model.events import (
 
 OWN = {
     rule.name
-    for module in (rules_buckets, rules_compile, rules_dimensions, rules_graphs,
-                   rules_largest, rules_settings, rules_start, rules_time, rules_weights)
+    for module in (rules_buckets, rules_captures, rules_compile, rules_dimensions, rules_graphs,
+                   rules_largest, rules_profile, rules_settings, rules_start, rules_time, rules_weights)
     for rule in module.RULES
 }  # fmt: skip
 FAILURES = {rule.name for rule in FAILURE_RULES}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.builders import planner_of, simulate
 from tests.helpers import REAL_LOGS
-from warmup_insights.analysis.plan.cache import CachePlanner, CacheSettings
+from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.errors import InputError
@@ -47,11 +47,11 @@ def cuda(*, total=80 * GIB, concurrency=10.0, **settings) -> RunSummary:
 
 
 def test_the_cache_of_cuda_grows_by_a_share_of_the_device():
-    plan = CachePlanner(cuda()).plan(CacheSettings(gpu_memory_utilization=0.75))
+    plan = CachePlanner(cuda()).plan(PlanSettings(gpu_memory_utilization=0.75))
     assert plan.kv_cache_bytes == 40 * GIB
     assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (20_000, 320_000)
     assert (plan.max_concurrency, plan.outcome) == (20.0, "fits")
-    small = CachePlanner(cuda()).plan(CacheSettings(gpu_memory_utilization=0.26))
+    small = CachePlanner(cuda()).plan(PlanSettings(gpu_memory_utilization=0.26))
     assert small.kv_cache_bytes == pytest.approx(0.8 * GIB)
     assert small.outcome == "no_kv_cache"
 
@@ -64,28 +64,28 @@ def test_the_settings_of_the_run_give_its_own_figures():
 
 def test_without_the_memory_of_the_device_another_utilisation_is_unknown():
     planner = CachePlanner(cuda(total=None))
-    plan = planner.plan(CacheSettings(gpu_memory_utilization=0.75))
+    plan = planner.plan(PlanSettings(gpu_memory_utilization=0.75))
     assert (plan.kv_cache_tokens, plan.outcome) == (None, None)
     assert any("--device-memory" in note for note in plan.notes)
     given = CachePlanner(cuda(total=None), device_bytes=80 * GIB)
-    plan = given.plan(CacheSettings(gpu_memory_utilization=0.75))
+    plan = given.plan(PlanSettings(gpu_memory_utilization=0.75))
     assert plan.kv_cache_tokens == 320_000
 
 
 def test_smaller_values_and_shorter_requests():
     planner = CachePlanner(cuda())
-    plan = planner.plan(CacheSettings(kv_cache_dtype="fp8", max_model_len=8_000))
+    plan = planner.plan(PlanSettings(kv_cache_dtype="fp8", max_model_len=8_000))
     assert (plan.kv_cache_tokens, plan.max_concurrency) == (320_000, 40.0)
     # Layers with a window: the run's own figure is not tokens by length.
     windowed = CachePlanner(cuda(concurrency=14.0))
-    assert windowed.plan(CacheSettings(max_model_len=8_000)).max_concurrency is None
-    assert windowed.plan(CacheSettings(kv_cache_dtype="fp8")).max_concurrency == 28.0
+    assert windowed.plan(PlanSettings(max_model_len=8_000)).max_concurrency is None
+    assert windowed.plan(PlanSettings(kv_cache_dtype="fp8")).max_concurrency == 28.0
 
 
 def test_a_fixed_cache_does_not_follow_utilisation():
     planner = CachePlanner(cuda(num_gpu_blocks_override=10_000))
-    assert planner.grid() == [CacheSettings()]
-    plan = planner.plan(CacheSettings(gpu_memory_utilization=0.9))
+    assert planner.grid() == [PlanSettings()]
+    plan = planner.plan(PlanSettings(gpu_memory_utilization=0.9))
     assert plan.num_kv_blocks == 10_000
     assert "num_gpu_blocks_override is set" in plan.notes[0]
 
@@ -98,7 +98,7 @@ def test_on_hpu_it_gives_the_blocks_that_the_replay_gives():
             PlanSettings(gpu_memory_utilization=use, graph_reserved_mem=reserve)
         )
         plan = cache.plan(
-            CacheSettings(gpu_memory_utilization=use, graph_reserved_mem=reserve)
+            PlanSettings(gpu_memory_utilization=use, graph_reserved_mem=reserve)
         )
         # The blocks of the run are whole ones; the rest of one grows with the cache.
         growth = replayed.num_kv_blocks / planner.summary.memory.num_kv_blocks
@@ -127,7 +127,7 @@ def check_plans(summary: RunSummary) -> None:
         states = memory.kv_cache_tokens or memory.num_kv_blocks
         assert not states or contradictory(summary)
         return
-    own = planner.plan(CacheSettings())
+    own = planner.plan(PlanSettings())
     assert own.kv_cache_tokens == memory.kv_cache_tokens
     assert own.num_kv_blocks == memory.num_kv_blocks
     assert own.max_concurrency == memory.max_concurrency

@@ -11,7 +11,6 @@ from warmup_insights.analysis.pareto import differing, pick, planned_rows
 from warmup_insights.analysis.plan.cache import (
     KV_CACHE_DTYPES,
     CachePlanner,
-    CacheSettings,
 )
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.plan.recommend import Recommendation, recommend
@@ -226,10 +225,10 @@ def plan_cache(
     lists = [options[name] or [None] for name in names]
     fixed = {name: options[name] for name in ("max_model_len", "kv_cache_dtype")}
     settings = [
-        CacheSettings(**dict(zip(names, values, strict=True)), **fixed)
+        PlanSettings(**dict(zip(names, values, strict=True)), **fixed)
         for values in itertools.product(*lists)
     ]
-    if settings == [CacheSettings()]:
+    if settings == [PlanSettings()]:
         settings = planner.grid()
     plans = [planner.plan(each) for each in settings]
     if as_json:

@@ -22,24 +22,27 @@ class Drop:
     price: str
 
     def gain(
-        self, left: Sequence[BucketRow], *, is_full: bool = False
+        self,
+        left: Sequence[BucketRow],
+        *,
+        is_full: bool = False,
+        is_compiled: bool = True,
     ) -> tuple[float, float]:
         """Seconds: at the median of each value, and as measured; the smaller first.
 
         Where graphs found no room (`is_full`), those of other buckets may take the place
         of what is left out, so that no capture is sure to be saved. A spike counts as its
-        neighbours took: another bucket compiles that recipe then.
+        neighbours took: another bucket compiles that recipe then. Where nothing is compiled
+        for a shape (`is_compiled`), it was a disturbance, and the most counts it.
         """
         own = typical = 0.0
         for value in {row.bucket[self.dimension] for row in self.rows}:
             same = _without_spikes(
                 row for row in left if row.bucket[self.dimension] == value
             )
-            out = _without_spikes(
-                row for row in self.rows if row.bucket[self.dimension] == value
-            )
-            typical += len(out) * typical_of(same)
-            own += sum(out)
+            out = [row for row in self.rows if row.bucket[self.dimension] == value]
+            typical += len(_without_spikes(out)) * typical_of(same)
+            own += sum(_without_spikes(out) if is_compiled else times_of(out))
         least = min(own, typical)
         if is_full:
             least -= min(least, sum(_captures(self.rows)))

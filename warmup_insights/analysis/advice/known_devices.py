@@ -59,7 +59,9 @@ ROWS: tuple[KnownError, ...] = (
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
-         r"Unsupported FA version|Flash\w{0,20} is only supported on|Head size \d{1,5} is not "
+         r"Unsupported FA version|Flash\w{0,20} is only supported on|"
+         r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
+         r"Unknown attention backend|Head size \d{1,5} is not "
          r"supported|Selected backend .{1,80} is not "
          r"valid for this configuration|No valid attention backend",
          "The attention backend does not run on this device or in this configuration",
@@ -118,7 +120,12 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--gpu-memory-utilization lower by 0.03 or more, and nothing else on the device "
               "(`nvidia-smi`)", "KV cache; the log does not hold how much is missing"),
           _NEWER_DRIVER)),
-        (r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
+        (r"invalid literal for int\(\) with base 10: '(?:GPU|MIG)-",
+         "This version reads devices by number only",
+         (Way("CUDA_VISIBLE_DEVICES with numbers (`nvidia-smi -L` lists them in order), or a "
+              "newer vLLM", "none"),)),
+        (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
+         r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",

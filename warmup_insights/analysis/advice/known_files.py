@@ -27,6 +27,11 @@ _SAME_RELEASE = Way(
     "or the image of the release",
     "another image",
 )
+_COMPLETE = Way(
+    "a complete folder: config.json, the tokenizer and all weights; for GGUF or Mistral files "
+    "--load-format, --config-format and --tokenizer that fit",
+    "another download",
+)
 _COMPILER = Way(
     "a compiler and the headers of Python in the image (gcc, python3-dev), with CC set",
     "a larger image",
@@ -91,6 +96,10 @@ ROWS: tuple[KnownError, ...] = (
          "The process may start no more threads",
          (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1",
               "none"),)),
+        (r"AF_UNIX path too long|ipc path .{0,400} is longer than",
+         "The path of a socket between processes is too long",
+         (Way("VLLM_RPC_BASE_PATH=/tmp, or TMPDIR with a short path", "none",
+              {"VLLM_RPC_BASE_PATH": "/tmp"}),)),
         (r"Cannot re-initialize CUDA in forked",
          "The device was used before the engine started its processes",
          (Way("VLLM_WORKER_MULTIPROC_METHOD=spawn", "each process imports anew",
@@ -100,6 +109,11 @@ ROWS: tuple[KnownError, ...] = (
          "A program starts the engine outside of its main part",
          (Way("`if __name__ == \"__main__\":` around the code that makes the engine",
               "a change of the program"),)),
+    ),
+    *rows(
+        "model_access",
+        (r"No such file or directory: '\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
+         "A file of the model is missing", (_COMPLETE,)),
     ),
     *rows(
         "missing_tool",
@@ -131,7 +145,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH; libcudart and "
               "libcublas of another number mean a build for another CUDA", "a larger image"),
           _SAME_RELEASE)),
-        (r"No such file or directory: '([^']{1,200})'|Errno 2\b",
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
          (Way("{1} in the image, or mounted there: a path is one inside the container",
               "none"),)),
@@ -146,9 +160,9 @@ ROWS: tuple[KnownError, ...] = (
          r"is restricted|awaiting a review",
          "The model is behind a licence or a login",
          (_HF_TOKEN, _LOCAL_COPY)),
-        (r"RepositoryNotFound|RevisionNotFound|404 Client Error|EntryNotFound|HFValidationError|"
+        (r"RepositoryNotFound|RevisionNotFound|404 Client Error|(?<!Local)EntryNotFound|HFValidationError|"
          r"Repo id must|Invalid repository ID|not a valid model identifier|"
-         r"is not a local folder",
+         r"is not a local folder|Can't load the (?:configuration|model|config)\b",
          "There is no such model or folder",
          (Way("the name as the hub has it (owner/name), or a path that exists inside the "
               "container: check the mount", "none"),
@@ -160,7 +174,8 @@ ROWS: tuple[KnownError, ...] = (
          "The hub refused because of too many requests",
          (_HF_TOKEN, Way("HF_HOME on a volume that all starts share", "disk"))),
         (r"\b50[0234] Server Error|Gateway Time-?out|CAS service error|Read timed out|"
-         r"IncompleteRead|Connection broken|Consistency check failed",
+         r"IncompleteRead|Connection (?:broken|aborted)|RemoteDisconnected|Consistency check "
+         r"failed",
          "The hub or the way to it broke off the download",
          (Way("the same start again: what was downloaded is kept where HF_HOME outlives it",
               "the rest of the download"), _LOCAL_COPY,
@@ -174,12 +189,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
         (r"does not appear to have a file named|Cannot find any model weights|"
-         r"No (?:safetensors|tokenizer file|config file found)|No such file or directory: "
-         r"'\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
-         "A file of the model is missing",
-         (Way("a complete folder: config.json, the tokenizer and all weights; for GGUF or "
-              "Mistral files --load-format, --config-format and --tokenizer that fit",
-              "another download"),)),
+         r"No (?:safetensors|tokenizer file|config file found)",
+         "A file of the model is missing", (_COMPLETE,)),
         (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
          r"incomplete metadata|failed finding central directory|unexpected EOF",
          "A file of the weights is broken or not complete",
@@ -211,7 +222,11 @@ ROWS: tuple[KnownError, ...] = (
          (Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
               "installed; --tokenizer for another folder, --tokenizer-mode mistral for "
               "Mistral files", "another image"),)),
-        (r"Quantization method specified in the model config|Unknown quantization|"
+        (r"expected target modules in",
+         "A LoRA adapter has modules that the engine gives no adapter",
+         (Way("an adapter trained on modules of the list in the message", "another adapter"),)),
+        (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
+         r"Quantization method specified in the model config|Unknown quantization|"
          r"Cannot find the config file for \w{1,40}|not divisible by weight quantization",
          "The quantisation asked for is not that of the checkpoint, or does not divide",
          (Way("no --quantization: the engine reads it from the checkpoint", "none"),

@@ -77,6 +77,10 @@ ROWS: tuple[KnownError, ...] = (
          (_NCCL_LOG, _MEMORY_OF_SHM,
           Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",
               "slower; shows which path fails"))),
+        (r"RPC call to (\w{1,40}) timed out",
+         "A worker did not answer in time",
+         (Way("the log of every worker: the one that was busy with {1}, or that failed first, "
+              "is the cause", "the log does not hold it unless all workers are in it"),)),
         (r"Timed out waiting for engine|[Rr]eady_timeout|READY_TIMEOUT|initial message",
          "The engine was not ready in the time that the server waits",
          (Way("VLLM_ENGINE_READY_TIMEOUT_S with more than the start takes (600 is the default)",

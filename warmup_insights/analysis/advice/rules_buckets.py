@@ -374,6 +374,7 @@ RULES = (
         "shapes met no bucket while serving",
         "misses, bucket lists or ranges as read",
         missed_shapes,
+        formula="the upper end of each range that the shape is above: its bucket in that dimension",
         margin="misses after ready only; names of range variables as the version reads them; a "
         "bucket file instead, where wider ranges would more than double the buckets",
         source="vllm-gaudi extension/bucketing/common.py",

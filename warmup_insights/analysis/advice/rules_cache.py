@@ -146,6 +146,8 @@ FAILURE_RULES = (
         "a compiled function was loaded from a cache, and the error was raised in it",
         "the failure with its traceback, lines of the caches",
         poisoned_cache,
+        formula="none: the directory is that of the artefact in the traceback, or that was "
+        "loaded",
         margin="silent where nothing was loaded, and where memory ran out; `high` when another "
         "start failed in the same directory",
         source="vLLM `compilation/decorators.py`, `compilation/caching.py`; torch "

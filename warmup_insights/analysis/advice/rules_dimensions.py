@@ -38,6 +38,8 @@ TIMED_SHARE = 0.6
 """Of the buckets that were warmed up, those with a time of their own, at least."""
 TWIN = 0.10
 """Neighbours that differ by less are one bucket in two."""
+MANY_SIZES = 4
+"""Batch sizes from which fewer requests at once leave out a good part of the buckets."""
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 
 
@@ -111,7 +113,8 @@ def _range_name(facts: RunFacts, phase: str) -> str:
 
 
 def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
-    if phase == "decode" and facts.summary.phase(phase).buckets:
+    sizes = {bucket[0] for bucket in facts.summary.phase(phase).buckets}
+    if phase == "decode" and len(sizes) >= MANY_SIZES:
         return (
             "fewer batch sizes: --max-num-seqs with the most requests that come at once"
         )
@@ -125,7 +128,7 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
             f"{BUCKET_FILE} with fewer buckets; `warmup-insights buckets fit RUN` makes "
             "one from recorded traffic"
         )
-    if len({bucket[0] for bucket in facts.summary.phase(phase).buckets}) > 1:
+    if len(sizes) > 1 and phase == "prompt":
         return "fewer batch sizes of prompts (VLLM_PROMPT_BS_BUCKET_MAX)"
     return "fewer values in the dimension that has most"
 
@@ -173,18 +176,27 @@ def _drops(
     least = most = 0.0
     share = facts.figure("captured_percent")
     is_full = share is not None and 0 < share < 100
+    is_compiled = facts.summary.device.kind != "cpu"
+    between = _between_s(facts, phase, timed)
     for find in finders:
         drop = find(facts, left)
         if drop is None:
             continue
-        low, high = drop.gain(left, is_full=is_full)
-        high += _sampler_s(facts, drop)
+        low, high = drop.gain(left, is_full=is_full, is_compiled=is_compiled)
+        high += _sampler_s(facts, drop) + len(drop.rows) * between
         words = f"{drop.words}: {len(drop.rows)} buckets, {format_duration(low)} less"
         found.append(replace(drop, words=words))
         least, most = least + low, most + high
         gone = {row.bucket for row in drop.rows}
         left = [row for row in left if row.bucket not in gone]
     return found, (least, most) if found else None
+
+
+def _between_s(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> float:
+    """Seconds of a phase between its buckets, for each of them."""
+    phases = facts.summary.time.seconds_by_phase()
+    spent = sum(phases.get(f"{phase}_{kind}", 0.0) for kind in ("warmup", "graphs"))
+    return max(0.0, spent - sum(times_of(timed))) / len(timed)
 
 
 def _sampler_s(facts: RunFacts, drop: Drop) -> float:
@@ -340,10 +352,11 @@ RULES = (
         "the change",
         decode_buckets,
         formula="buckets left out x the median of those that share their value; each change "
-        "on what the one before left; at the most with the sampler's warm-up of the batch "
-        "sizes left out, at the least without captures where graphs found no room",
+        "on what the one before left; at the most with the time between them and the sampler's "
+        "warm-up of the batch sizes left out, at the least without captures where graphs found no room",
         margin="the smallest, the largest and the powers of two below the step stay; the "
-        "first compilation of a kind is not counted as saved",
+        "first compilation of a kind is not counted as saved, unless the run was on a CPU, "
+        "where nothing is compiled for a shape",
         source="vllm-gaudi extension/bucketing/linear.py warmup_range",
         example="18 batch sizes in steps of 4: a step of 16 leaves 8, 122 of 490 s less",
     ),

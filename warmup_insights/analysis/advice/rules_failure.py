@@ -21,7 +21,7 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause|stack trace|Failed core proc|^Executor failed|died unexpectedly|"
+    r"root cause|stack ?trace|Failed core proc|^Executor failed|died unexpectedly|"
     r"(?:[Cc]ore|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""
@@ -228,6 +228,8 @@ RULES = (
         "the text of the error shows that a person ended the start",
         "the failure",
         deliberate_stop,
+        formula="none: the text is the evidence",
+        margin="only texts that no engine has of its own",
         source="`AssertionError: Finished profiling`, put into a copy of the engine",
         example="`AssertionError: Finished profiling` 70 s after the first line",
     ),
@@ -236,7 +238,9 @@ RULES = (
         "a KeyError, AttributeError, TypeError, ImportError or NameError ended the engine",
         "the failure, engine and version",
         program_error,
-        margin="the package is not named: a summary holds no frames",
+        formula="none: the kind of the error is the evidence",
+        margin="the package is not named: a summary holds no frames; texts that name a setting, "
+        "a model or a package have a rule of their own",
         source="vllm-gaudi README: the vLLM commit of each release",
         example="`KeyError: 0` in a plugin on another day's vLLM",
     ),
@@ -246,6 +250,7 @@ RULES = (
         "the failure; time of the lines",
         killed,
         formula="startupProbe = 1.5 x the longest start seen",
+        margin="who killed it is not named: the process prints nothing after the signal",
         source=_DMESG,
         example="`line 193: 124064 Killed` after 53 minutes of serving",
     ),
@@ -254,6 +259,7 @@ RULES = (
         "a failure has a line and no other rule",
         "the failure",
         failure_unexplained,
+        formula="none",
         margin="no cause is named; on a Gaudi with less than 40 GiB the generation of the "
         "device comes first",
         source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
@@ -265,6 +271,7 @@ RULES = (
         "a log of a whole start, with weights loaded, ends before readiness or an error",
         "version, settings, weights, time of the lines",
         ended_without_trace,
+        formula="none; `high` where host memory available < weights of all ranks",
         margin="low unless less host memory was available than the weights take; silent where "
         "lines were cut out, a setting is missing or weights were the last that was loaded",
         source=_DMESG,

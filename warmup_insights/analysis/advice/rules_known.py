@@ -30,9 +30,14 @@ def known(rule: str, facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _rule(name: str, applies_when: str, source: str, example: str) -> Rule:
+NO_FORMULA = "none: the way out follows from the text"
+
+
+def _rule(
+    name: str, applies_when: str, source: str, example: str, formula: str = NO_FORMULA
+) -> Rule:
     return Rule(
-        name, applies_when, "the failure", partial(known, name),
+        name, applies_when, "the failure", partial(known, name), formula=formula,
         margin="only where the text of the error names it; values are those of the text",
         source=source, example=example,
     )  # fmt: skip
@@ -44,6 +49,8 @@ RULES = (
         "the engine refused a setting or a combination, and its message states what fits",
         "vLLM `config/model.py`, `config/scheduler.py`, `config/parallel.py`, `lora/`",
         "28 attention heads and tensor parallel size 8: 7, or 4 with two pipeline stages",
+        formula="from the figures of the text: the limit that it states, the largest number of "
+        "ranks that divides, the next whole multiple, utilisation x used / allowed",
     ),
     _rule(
         "device_unsupported",

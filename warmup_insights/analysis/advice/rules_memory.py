@@ -363,6 +363,6 @@ RULES = (
         "step of 0.05 at a time",
         source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
         "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
-        example="67.8 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
+        example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
     ),
 )

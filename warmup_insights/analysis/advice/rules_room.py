@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import Failed, explained, failed, utilization
@@ -37,6 +38,7 @@ CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
 below the second what is left is hardly enough for the model."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
+_ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
 _16_BIT = ("float16", "bfloat16", "half")
 _SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memory`"
 
@@ -57,26 +59,44 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
             f"there are {format_bytes(found.free)}"
         )
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
+    shorter = list(_shorter(facts, found, length))
     ways = [
-        *_shorter(found, length), *_smaller_cache_type(facts, found),
-        *_larger_share(facts, found), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
+        *_smaller_cache_type(facts, found), *_larger_share(facts, found),
+        *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
+    has_item = any(
+        _item_tokens(facts) > int(way.changes["max_model_len"]) for way in shorter
+    )
+    ways = [*ways, *shorter] if has_item else [*shorter, *ways]
     yield finding_of(
         "kv_cache_too_small", f"{title}{found.where}.", numbers, ways,
-        "the engine starts: one request of the new length fits",
+        "the engine starts: one request of full length fits",
     )  # fmt: skip
 
 
-def _shorter(found: Failed, length: float | None) -> Iterator[Way]:
+def _item_tokens(facts: RunFacts) -> int:
+    """Tokens that one image or video may take at most; 0 where no line states it."""
+    found = [
+        int(match[1]) // int(match[2])
+        for note in facts.summary.notes
+        if note.topic == "multimodal" and (match := _ITEMS.search(note.text))
+    ]
+    return max(found, default=0)
+
+
+def _shorter(facts: RunFacts, found: Failed, length: float | None) -> Iterator[Way]:
     fits = found.stated.estimated_model_len
     if fits is None and length and found.needed and found.free:
         fits = int(length * found.free / found.needed)
     if fits is None or fits < LENGTH_STEP:
         return
     value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
+    item = _item_tokens(facts)
+    large = f"; an image or video of up to {item:,} tokens has no room then"
     yield Way(
         f"--max-model-len {value} (at most {fits})",
-        f"requests of more than {value:,} tokens are refused",
+        f"requests of more than {value:,} tokens are refused"
+        + (large if item > value else ""),
         {"max_model_len": value},
     )
 
@@ -266,7 +286,8 @@ RULES = (
         kv_cache_too_small,
         formula="max_model_len = 0.98 x the engine's estimate; KV cache of 8 bits = needed "
         "/ 2; utilisation + (needed - available) / device",
-        margin="utilisation at most 0.95, and 0.01 below what was free at the start",
+        margin="utilisation at most 0.95, and 0.01 below what was free at the start; a shorter "
+        "length comes last where an image or video may take more tokens",
         source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
         example="18.35 GiB needed for 262,144 tokens, 8.72 GiB available: 119,392 tokens, "
         "or 8 bits and a utilisation of 0.90",

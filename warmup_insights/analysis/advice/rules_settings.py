@@ -192,6 +192,7 @@ RULES = (
         "settings are given that this engine version ignores, renamed or deprecated",
         "engine, version, settings that somebody set",
         dead_settings,
+        formula="version of the run at or above the one from which the table names another state",
         margin="all in one finding; not where the run shows that a setting had an effect",
         source="sources of the releases named in the table of settings",
         example="VLLM_PROMPT_SEQ_BUCKET_MIN, STEP and MAX under vllm-gaudi 0.14.1: VLLM_PROMPT_QUERY_BUCKET_...",
@@ -201,6 +202,7 @@ RULES = (
         "a bucket range is set that the bucketing strategy does not read",
         "version, settings, strategy",
         overridden_ranges,
+        formula="the rules of the bucketing strategy, which name what they do not read",
         margin="silent where the log prints the ranges as read, and where the version is "
         "unknown",
         source="vllm-gaudi extension/bucketing/exponential.py",

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Value, severity_of
-from warmup_insights.analysis.advice.history import RECIPES, is_same_model
-from warmup_insights.analysis.advice.rules_compile import recipe_setting
+from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
+from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
+    GAUDI,
     phase_s,
-    weights_bytes,
     words_of,
 )
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import format_duration
 
-GAUDI = ("vllm-gaudi", "vllm-fork")
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2
 MUCH_S = 45.0
 """Of imports: less is what two processes take that read from a disk nobody had read yet."""
@@ -61,84 +59,6 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
         price="a larger image",
         phase=max(phases, key=lambda name: start.seconds[name]),
         part_s=seconds,
-    )
-
-
-def profile_run(facts: RunFacts) -> Iterator[Finding]:
-    """The profile run that measures memory took long (vLLM)."""
-    start, engine = facts.start, facts.summary.engine.name
-    seconds = start.worth("profile_run") if start is not None else None
-    if start is None or seconds is None or engine != "vllm":
-        return
-    if facts.summary.device.kind not in ("cuda", "rocm", "xpu"):
-        return
-    compiled = facts.figure("compile_s")
-    after = f", after {format_duration(compiled)} of compilation" if compiled else ""
-    seen = [
-        own
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and (own := phase_s(other, "profile_run"))
-        and own < seconds
-    ]
-    known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
-    short = (
-        known is not None
-        and known.available_bytes is not None
-        and size is not None
-        and size > known.available_bytes
-    )
-    yield Finding(
-        "profile_run",
-        severity_of(start.share(seconds)),
-        f"The first pass through the model took {start.of_all(seconds)}{after}.",
-        {"profile_s": seconds, "start_s": start.wall_s},
-        "FLASHINFER_WORKSPACE_BASE",
-        "keep the caches of FlashInfer and Triton (~/.cache/flashinfer, ~/.triton/cache) "
-        "on a volume, and watch `vmstat 1` for swapping during this pass",
-        f"another start of this model took {format_duration(min(seen))} for it"
-        if seen
-        else "no figure without a second start: kernels that are compiled at first use "
-        "are kept, swapping is not",
-        (f"{format_bytes(size)} of weights, {format_bytes(known.available_bytes)} of "
-         "host memory available before loading",)
-        if short and known is not None and size is not None and known.available_bytes
-        else (),
-        gain_s=(seconds - min(seen), seconds - min(seen)) if seen else None,
-        price="disk for the caches",
-        phase="profile_run",
-        part_s=seconds,
-    )  # fmt: skip
-
-
-def startup_plan(facts: RunFacts) -> Iterator[Finding]:
-    """This version can keep the result of memory profiling for the next start."""
-    start, summary = facts.start, facts.summary
-    name = "VLLM_ENABLE_STARTUP_PLAN"
-    if start is None or not knows(summary, name) or name in summary.config:
-        return
-    if summary.engine.name != "vllm" or any(
-        n.topic == "startup_plan" for n in summary.notes
-    ):
-        return
-    estimate = start.seconds.get("graph_memory_profile", 0.0)
-    most = estimate + start.seconds.get("profile_run", 0.0)
-    if most < 5.0 or start.share(most) < 0.05:
-        return
-    yield Finding(
-        "startup_plan",
-        severity_of(start.share(most)),
-        f"Measuring memory took {start.of_all(most)}, and gives the same result at each "
-        "start.",
-        {"profile_and_estimate_s": most, "estimate_s": estimate},
-        name,
-        f"{name}=1",
-        "the KV cache size of this start is kept and applied, if configuration, versions "
-        "and free memory allow it; kernels compiled in the profile run are compiled later",
-        changes={name: 1},
-        gain_s=(estimate, most),
-        price="the first start still measures; VLLM_CACHE_ROOT has to be kept",
-        part_s=most,
     )
 
 
@@ -212,51 +132,6 @@ def multimodal_warmup(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def profile_shape(facts: RunFacts) -> Iterator[Finding]:
-    """The profile run compiled a shape that no bucket has."""
-    start, summary = facts.start, facts.summary
-    shape = summary.profile_shape
-    seconds = start.worth("profile_run") if start is not None else None
-    if start is None or seconds is None or shape is None or len(shape) < 2:
-        return
-    lengths = [b[1] for b in summary.phase("prompt").buckets if len(b) == len(shape)]
-    lengths += [m.shape[1] for m in summary.misses if m.phase == "prompt"]
-    longest = max(lengths, default=shape[1])
-    is_needed = longest > 0.75 * shape[1]
-    share = 1 - (longest / shape[1]) ** 2
-    name, recipes = "max_num_batched_tokens", recipe_setting(summary)
-    changes: dict[str, Value] = {} if is_needed else {name: longest}
-    change = f"--max-num-batched-tokens {longest}, the longest prompt bucket"
-    effect = (
-        "a smaller shape to measure with; what compiling it takes is not known here"
-    )
-    price = f"prompts above {longest:,} tokens run in chunks, which have a context"
-    if is_needed:
-        change, price = "nothing: prompts of that length come", ""
-        effect = "no figure: what this run compiled is kept by a recipe cache on disk"
-    if is_needed and recipes is not None:
-        changes, name = {RECIPES: recipes}, RECIPES
-        change, price = f"{RECIPES}={recipes}", "local disk, a directory for each rank"
-        effect = (
-            "prompts of that length come, so the shape stays; a second start loads it"
-        )
-    yield Finding(
-        "profile_shape",
-        severity_of(start.share(seconds)),
-        f"The profile run took {start.of_all(seconds)}: it compiles {shape}, which is no "
-        "bucket.",
-        {"profile_s": seconds, "tokens": shape[1], "largest_prompt": longest},
-        name,
-        change,
-        effect,
-        changes=changes,
-        gain_s=None if is_needed else (0.0, share * seconds),
-        price=price,
-        phase="profile_run",
-        part_s=seconds,
-    )
-
-
 def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
     """Buckets of images took a large share of the start."""
     start, own = facts.start, facts.summary.multimodal
@@ -297,33 +172,6 @@ RULES = (
         example="tensor parallel start on a simulated device: 39 of 55 s",
     ),
     Rule(
-        "profile_run",
-        "the first pass through the model took 10 s and 5 % of the start or more "
-        "(CUDA, ROCm, XPU)",
-        "a log that holds the whole start: phase profile_run; another start for the "
-        "gain",
-        profile_run,
-        formula="seconds less the shortest of other starts of the same model, version and "
-        "device",
-        margin="no gain without another start: kernels compiled at first use are kept, "
-        "swapping is not",
-        source="vLLM v1/worker/gpu_worker.py determine_available_memory",
-        example="vLLM 0.25.1 with 93 GiB of weights and 19 GiB of host memory: 630 of 1,478 s",
-    ),
-    Rule(
-        "startup_plan",
-        "measuring memory took 5 s and 5 % of the start, in a version that can keep "
-        "the result",
-        "a log that holds the whole start: phases profile_run and "
-        "graph_memory_profile; version",
-        startup_plan,
-        formula="the estimate of graph memory for certain, the profile run at most",
-        margin="the engine checks a fingerprint and free memory itself, and measures again "
-        "where they differ",
-        source="vLLM v1/worker/startup_plan.py (from 0.26)",
-        example="vLLM 0.27.1 and a model of 51.75 GiB: 102 of 533 s, of which the estimate of graph memory 6 s",
-    ),
-    Rule(
         "kernel_autotune",
         "FlashInfer tuned kernels at this start and found none of an earlier one",
         "a log that holds the whole start: phase kernel_warmup; configurations saved",
@@ -353,16 +201,6 @@ RULES = (
         margin="only for kinds of input that are not sent",
         source="vLLM renderers/base.py",
         example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
-    ),
-    Rule(
-        "profile_shape",
-        "the profile run compiled a shape that no bucket has (Gaudi)",
-        "a log that holds the whole start: phase profile_run, its shape",
-        profile_shape,
-        formula="0 to seconds x (1 - (longest bucket / tokens)^2)",
-        margin="never below the longest prompt bucket, nor below a prompt that came",
-        source="vllm-gaudi v1/worker/hpu_worker.py determine_available_memory",
-        example="prompt of 32,768 tokens: 38 of 63 s",
     ),
     Rule(
         "multimodal_buckets",

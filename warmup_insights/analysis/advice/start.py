@@ -12,6 +12,8 @@ LEAST_S, LEAST_SHARE = 10.0, 0.05
 """What is shorter, or a smaller share, is a finding only as the largest part."""
 MOST_UNLOGGED = 0.5
 """Share of a start in no line from which nothing is said of its parts."""
+GAUDI = ("vllm-gaudi", "vllm-fork")
+"""Engines for HPU devices."""
 OTHER_RANK = " (other rank)"
 _FIRST = frozenset({
     "import", "configure", "start_engine", "start_workers", "distributed_init",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import SCHEMA, RunSummary
@@ -28,16 +29,6 @@ _NEEDED = frozenset(
     {"kv_cache_bytes", "kv_cache_tokens", "num_kv_blocks", "gpu_memory_utilization",
      "graph_reserved_bytes", "free_bytes", "total_bytes", "usable_bytes"}
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheSettings:
-    """What to plan for; None means as in the run."""
-
-    gpu_memory_utilization: float | None = None
-    graph_reserved_mem: float | None = None
-    max_model_len: int | None = None
-    kv_cache_dtype: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,17 +94,17 @@ class CachePlanner:
             total = round(memory.usable_bytes / self.utilization)
         self._total = total
 
-    def grid(self) -> list[CacheSettings]:
+    def grid(self) -> list[PlanSettings]:
         """The settings of the run, and other utilisations where they matter."""
         if self.utilization is None or self._fixed() is not None:
-            return [CacheSettings()]
+            return [PlanSettings()]
         shares = sorted({*UTILIZATIONS, self.utilization})
-        return [CacheSettings(gpu_memory_utilization=share) for share in shares]
+        return [PlanSettings(gpu_memory_utilization=share) for share in shares]
 
-    def plan(self, settings: CacheSettings) -> CachePlan:
-        """What the settings would give."""
+    def plan(self, settings: PlanSettings) -> CachePlan:
+        """What the settings would give; those of graphs and buckets change nothing here."""
         chosen = self._chosen(settings)
-        is_own = chosen == self._chosen(CacheSettings())
+        is_own = chosen == self._chosen(PlanSettings())
         share = self._share(chosen)
         memory = self._memory
         width = self._width(settings)
@@ -150,7 +141,7 @@ class CachePlanner:
             return None
         return BY_NAME[figure].trusted(self.summary)
 
-    def _chosen(self, settings: CacheSettings) -> dict[str, Any]:
+    def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
         chosen = {
             "gpu_memory_utilization": _first(
                 settings.gpu_memory_utilization, self.utilization
@@ -197,7 +188,7 @@ class CachePlanner:
         grown = 1 + (use - own) * self._total / size
         return max(0.0, float(grown))
 
-    def _width(self, settings: CacheSettings) -> float | None:
+    def _width(self, settings: PlanSettings) -> float | None:
         """Bytes of a token in the cache, as a share of those in the run."""
         if settings.kv_cache_dtype is None:
             return 1.0
@@ -239,7 +230,7 @@ class CachePlanner:
             return None
         return "fits" if tokens >= length else "no_kv_cache"
 
-    def _notes(self, settings: CacheSettings) -> Iterator[str]:
+    def _notes(self, settings: PlanSettings) -> Iterator[str]:
         fixed = self._fixed()
         if fixed is not None:
             yield f"{fixed} is set: utilisation does not change the KV cache."

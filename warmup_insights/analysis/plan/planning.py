@@ -57,6 +57,8 @@ class PlanSettings:
     graph_decode_strategy: str | None = None
     max_num_seqs: int | None = None
     max_model_len: int | None = None
+    kv_cache_dtype: str | None = None
+    """Planned with the KV cache alone (`plan/cache.py`)."""
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_version: str | None = None
     """The vllm-gaudi whose rules make the buckets."""
@@ -175,6 +177,10 @@ class Planner:
 
     def _complete(self, settings: PlanSettings) -> dict[str, Any]:
         """The settings, with those of the run where none is given."""
+        if settings.kv_cache_dtype is not None:
+            raise SettingError(
+                "Another KV cache type is planned with the KV cache alone"
+            )
         run = self.summary.memory_or_none
         prompt, decode = capture_strategies(self.summary)
         ratio = settings.graph_prompt_ratio
