@@ -1,7 +1,7 @@
 """Upstream vLLM and tpu-inference: lines with words that matter and no fact of a start.
 
 Source: vLLM `config/vllm.py`, `v1/spec_decode/llm_base_proposer.py`, `logging_utils/
-dump_input.py`, `entrypoints/logger.py`; tpu-inference `tpu_platform.py`, `runner/`.
+dump_input.py`; tpu-inference `tpu_platform.py`, `runner/`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,6 @@ _WORDINGS: tuple[tuple[str, str, str], ...] = (
         r"Dumping (?:input data for V1 LLM engine|scheduler (?:output|stats))",
         "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
         "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
-    ),
-    (
-        "Received request ",
-        r"Received request \S{1,200}: prompt: ",
-        "INFO 06-15 14:54:57 [logger.py:42] Received request chatcmpl-0e66b941: prompt: "
-        "'What is the KV cache?', params: SamplingParams(n=1)",
     ),
     (
         "Initialized sharding configuration",

@@ -32,6 +32,10 @@ CUT = "lines_cut_out"
 
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
+TOGETHER_S = 1.0
+"""Lines printed together are at most this far apart: stamps are of whole seconds."""
+WARMUP = "model_warmup"
+"""Of prompts and decodes, where nothing tells them apart."""
 SERVER_START = "server_start"
 """From the engine's last line of its own start-up until the server is ready."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
@@ -84,6 +88,10 @@ class RankTime:
     earlier_at: float = -math.inf
     """Time of the line before it."""
     went_back: bool = False
+    summed: set[str] = field(default_factory=set)
+    """Phases that only the summary of their graphs ends."""
+    captured_s: float = 0.0
+    """What the bars over captures state that they took."""
 
     def write(self, line: int | None, time: float) -> None:
         """A line was written, or one more event came of it."""
@@ -98,9 +106,6 @@ class RankTime:
         """Whether a line is earlier than the one before it by more than BACK_S: lines
         are written in order, so these are not of one start on one clock."""
         return self.went_back or self.line_at < self.earlier_at - BACK_S
-
-    captured_s: float = 0.0
-    """What the bars over captures state that they took."""
 
     def begin(self, name: str, time: float) -> None:
         """From `time` on this rank does `name`."""
@@ -176,7 +181,7 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
         case BucketsGenerated():
             own.end("bucket_generation", time, None)
         case CaptureSummary():
-            own.end(_summary_phase(own, event), time, None)
+            _end_warmup(own, event, time)
         case SamplerWarmup() | DefragWarmup():
             _section(own, event, time)
         case GraphsCaptured():
@@ -263,13 +268,23 @@ def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> 
     own.last = end
 
 
-def _summary_phase(own: RankTime, event: CaptureSummary) -> str:
-    """The phase that ends where a summary is printed: what was going on, if it fits.
+def _end_warmup(own: RankTime, event: CaptureSummary, time: float) -> None:
+    """The phase that ends where its summary is printed: what was going on, if it fits.
 
-    The summaries of all phases are printed together, after the last of them.
+    vllm-gaudi prints the summary of the prompts before the decode warm-up begins
+    (`hpu_model_runner.py`, `warmup_model`), the fork both when all is over: two that come
+    together with no step before them are the end of one warm-up.
     """
     for suffix in ("graphs", "warmup"):
         name = f"{event.phase}_{suffix}"
         if own.doing == name or any(span.name == name for span in own.spans[-3:]):
-            return name
-    return "model_warmup"
+            own.end(name, time, None)
+            return
+    last = own.spans[-1] if own.spans else None
+    if last is not None and last.name in own.summed and time - last.end <= TOGETHER_S:
+        own.spans[-1] = Span(WARMUP, last.start, time, last.strength)
+        own.last = time
+        return
+    name = f"{event.phase}_warmup"
+    own.summed.add(name)
+    own.end(name, time, None)
