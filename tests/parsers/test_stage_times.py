@@ -120,7 +120,7 @@ UNNAMED = {
     "c24_cuda_nim_debug_report_3_starts.log": 0.8,
     # No line is printed between the loading of weights and the KV cache.
     "hpu_plugin_2025-06-04_v0_llama_startup.log": 0.8,
-    "hpu_plugin_2025-06-05_v0_qwen3moe_startup.log": 0.8,
+    "hpu_plugin_2025-06-05_v0_qwen3moe_startup.log": 0.2,
     # Starts of a few seconds, of which stamps of whole seconds are a large share.
     "c20_cuda_logomesh.log": 0.94, "i03_omni_stage_prefix_sleep_2026-02.log": 0.0,
 }  # fmt: skip
