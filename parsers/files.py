@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import lru_cache
 from typing import BinaryIO
@@ -23,8 +23,10 @@ from parsers.report import ParseReport
 from parsers.source import (
     MAX_NOTEBOOK_BYTES,
     TextBlocks,
+    cloud_log_text,
     content_of,
     looks_binary,
+    looks_like_cloud_log,
     looks_like_notebook,
     notebook_text,
 )
@@ -113,7 +115,9 @@ class LogReader:
         elif looks_like_vllm_json(first):
             yield from self._vllm_json(whole)
         elif looks_like_notebook(first):
-            yield from self._notebook(whole)
+            yield from self._document(whole, "a notebook", notebook_text)
+        elif looks_like_cloud_log(first):
+            yield from self._document(whole, "a list of log entries", cloud_log_text)
         elif looks_binary(first):
             self.report.add_problem(
                 f"{self._name} is not a text file; give the log that the engine printed"
@@ -185,13 +189,15 @@ class LogReader:
             data += block
         return data
 
-    def _notebook(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
-        data = self._all_of(blocks, MAX_NOTEBOOK_BYTES, "a notebook")
+    def _document(
+        self, blocks: Iterable[bytes], what: str, text_of: Callable[[bytes], str | None]
+    ) -> Iterator[Batch]:
+        data = self._all_of(blocks, MAX_NOTEBOOK_BYTES, what)
         if data is None:
             return
-        text = notebook_text(data)
+        text = text_of(data)
         if text is None:
-            # Not a whole notebook after all: its lines may still hold a log.
+            # Not a whole document after all: its lines may still hold a log.
             text = data.decode("utf-8", "replace")
         yield from self._lines([text.encode()])
 

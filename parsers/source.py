@@ -278,3 +278,23 @@ def _text(output: object) -> str:
     if isinstance(text, list):
         return "".join(str(part) for part in text)
     return text if isinstance(text, str) else ""
+
+
+def looks_like_cloud_log(block: bytes) -> bool:
+    """Whether a file that begins with this block is a list of Cloud Logging entries."""
+    head = block[:200_000]
+    is_list = block.lstrip()[:1] == b"["
+    return is_list and b'"logName"' in head and b'Payload"' in head
+
+
+def cloud_log_text(data: bytes) -> str | None:
+    """A line for each entry that `gcloud logging read --format=json` lists, the oldest
+    first; None when it is no whole list."""
+    try:
+        entries = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        return None
+    entries.sort(key=lambda entry: str(entry.get("timestamp", "")))
+    return "\n".join(json.dumps(entry) for entry in entries)

@@ -149,7 +149,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_graph_started",
         "with different input shapes",
-        r"Compiling (?P<graph>the model|[a-z_]{1,60}) with different input shapes",
+        r"Compiling (?P<graph>[a-z_][a-z0-9_ ]{0,60}?) with different input shapes",
         build=_graph_started,
         device="tpu",
         samples=(

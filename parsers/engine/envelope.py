@@ -169,6 +169,10 @@ def _peel_slowly(line: str) -> list[Record]:
 def peel_again(record: Record) -> list[Record]:
     """The records in the message of a JSON line, which may be a whole text line."""
     if _RECORD.search(record.message) is None:
+        match = _PROCESS_RE.match(record.message)
+        if match is not None:
+            _set_process(record, match)
+            record.message = record.message[match.end() :]
         return [record]
     inner = _split_records(record.message, record)
     return inner or [record]
@@ -330,13 +334,19 @@ def _json_record(text: str, base: Record) -> Record | None:
         return None
     if not isinstance(fields, dict):
         return None
-    message = _first(fields, "message", "msg", "log", "MESSAGE", "event", "text")
+    payload = fields.get("jsonPayload")
+    if isinstance(payload, dict):
+        fields = {**fields, **payload}
+    message = _first(
+        fields, "message", "msg", "log", "MESSAGE", "event", "text", "textPayload"
+    )
     if message is None:
         return None
     record = replace(base, message=message.rstrip("\r\n"), is_json=True)
-    if "log" in fields and isinstance(fields.get("time"), str):
-        record.outer = full_stamp(str(fields["time"]))
-        return record
+    for key, stamp in (("log", "time"), ("textPayload", "timestamp")):
+        if key in fields and isinstance(fields.get(stamp), str):
+            record.outer = full_stamp(str(fields[stamp]))
+            return record
     record.level = _first(fields, "levelname", "level", "severity")
     record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
     where, line = (

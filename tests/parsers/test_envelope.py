@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 import zstandard
@@ -10,6 +11,7 @@ import zstandard
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.model.events import (
     BucketsGenerated,
+    Failure,
     KVCacheAllocated,
     LazyCapture,
     MemoryMeasured,
@@ -162,3 +164,24 @@ def test_bare_warning_behind_a_bar_is_read():
     )
     runs, _ = read(text)
     assert [e.shape for e in runs[0] if type(e).__name__ == "BucketMiss"] == [(4, 128)]
+
+
+def test_a_list_of_cloud_logging_is_read_from_its_oldest_entry():
+    lines = (
+        "(EngineCore pid=9) ValueError: Failed to find a kernel",
+        "(EngineCore pid=9) ERROR 06-06 03:41:48 [core.py:1165] EngineCore failed to start.",
+        "(EngineCore pid=9) INFO 06-06 03:41:23 [core.py:112] Initializing a V1 LLM "
+        "engine (v0.22.1) with config: model='a/b', device_config=cuda",
+    )
+    entries = [
+        {
+            "logName": "projects/p/logs/run.googleapis.com%2Fstdout",
+            "textPayload": text,
+            "timestamp": f"2026-06-06T03:41:{second}.385811Z",
+        }
+        for text, second in zip(lines, (49, 48, 23), strict=True)
+    ]
+    for data in (json.dumps(entries, indent=2), json.dumps(entries)):
+        (failure,) = of(Failure, events(data))
+        assert failure.message == "ValueError: Failed to find a kernel"
+        assert failure.time == 1780717309.385811

@@ -104,9 +104,23 @@ def test_neighbours_of_one_name_are_one_where_stamps_have_no_fraction():
     assert phases(finer)["compile"] == 2.5
 
 
+def test_what_follows_the_workers_without_a_line_of_loading_has_no_name():
+    text = HEAD + line(
+        10, "parallel_state.py:1",
+        "rank 0 in world size 1 is assigned as DP rank 0, PP rank 0, TP rank 0, EP rank 0",
+    )  # fmt: skip
+    cached = line(90, "kv_cache_utils.py:1", "GPU KV cache size: 131,072 tokens")
+    assert "init_worker" not in phases(text + cached)
+    loading = line(13, "gpu_model_runner.py:1", "Starting to load model a/b...")
+    assert phases(text + loading + cached)["init_worker"] == 3.0
+
+
 UNNAMED = {
     # Between the last graph that was compiled and the total no line is printed.
     "c24_cuda_nim_debug_report_3_starts.log": 0.8,
+    # No line is printed between the loading of weights and the KV cache.
+    "hpu_plugin_2025-06-04_v0_llama_startup.log": 0.8,
+    "hpu_plugin_2025-06-05_v0_qwen3moe_startup.log": 0.2,
     # Starts of a few seconds, of which stamps of whole seconds are a large share.
     "c20_cuda_logomesh.log": 0.94, "i03_omni_stage_prefix_sleep_2026-02.log": 0.0,
 }  # fmt: skip

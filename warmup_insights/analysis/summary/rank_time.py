@@ -38,6 +38,10 @@ WARMUP = "model_warmup"
 """Of prompts and decodes, where nothing tells them apart."""
 SERVER_START = "server_start"
 """From the engine's last line of its own start-up until the server is ready."""
+_BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
+                   "load_weights")  # fmt: skip
+"""What follows when workers are initialised. Plugins that print no line of their loading
+(vllm-neuron) leave all of it behind the last line of the workers."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)
@@ -112,7 +116,7 @@ class RankTime:
         if self.is_cut and self.doing is not None and self.doing != name:
             self.doing = CUT
         self.is_cut = False
-        self._settle(time)
+        self._settle(time, name)
         self.begun.add(name)
         self.doing, self.since = name, time
 
@@ -121,13 +125,13 @@ class RankTime:
         self.ended[name] = time
         before = self.last
         if duration_s is not None:
-            self._settle(time)
+            self._settle(time, name)
             self.spans.append(Span(name, time - duration_s, time, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))
         elif self.doing is not None and not self.is_quiet:
             # Where one ended and the other began is not stated.
-            self._settle(time)
+            self._settle(time, name)
         elif before is not None:
             self.spans.append(Span(name, before, time, BOUNDED))
         if self.doing == name or duration_s is None:
@@ -146,8 +150,9 @@ class RankTime:
             self.stated.append(Span(event.name, began, time, MEASURED))
         self.end(event.name, time, event.duration_s)
 
-    def _settle(self, time: float) -> None:
-        if self.doing is not None and self.since is not None:
+    def _settle(self, time: float, following: str) -> None:
+        is_known = self.doing != "init_worker" or following in _BEHIND_WORKERS
+        if is_known and self.doing is not None and self.since is not None:
             self.spans.append(Span(self.doing, self.since, time, ASSUMED))
             self.since = time
         self.last = time
@@ -211,6 +216,8 @@ def take_failure(own: RankTime, event: Failure, time: float) -> None:
     elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
         own.end(event.phase, time, None)
     else:
+        if own.doing == "init_worker" and event.phase in _BEHIND_WORKERS[3:]:
+            own.doing = own.since = None
         own.touch(time)
 
 
