@@ -11,6 +11,7 @@ ratios within a round counts, and the quartiles say how much the machine was dis
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -24,8 +25,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from warmup_insights.recorder import Recorder
+from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
+from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
 from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
 from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
 from warmup_insights.vllm_plugin.session import Session
@@ -36,6 +40,8 @@ from warmup_insights.vllm_plugin.wrapping import Attachment
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "vllm_plugin" / "standin"
 CALLS = 20_000
+BUCKETS = 50
+RECIPES = 3
 _INIT = re.compile(r"init engine \(.*?\) took ([\d.]+) s")
 
 
@@ -104,10 +110,12 @@ def time_calls(function, arguments):
 
 
 class NoSpool:
-    """Forgets what it gets."""
+    """Forgets what it gets, but counts it."""
+
+    count = 0
 
     def append(self, events):
-        pass
+        self.count += len(events)
 
     def close(self, last=()):
         pass
@@ -140,6 +148,97 @@ def cost_per_call():
         recorder.close()
         costs[title] = (watched - plain) * 1e6
     return costs
+
+
+class Warmup:
+    """The calls that vllm-gaudi makes for a bucket in lazy mode, with nothing in them."""
+
+    def __init__(self, publish):
+        self.seen_configs = set()
+        self.metadata = SimpleNamespace(is_prompt=False)
+        self.publish = publish
+
+    def __enter__(self):
+        self.initial_device_memory = 1000
+        return self
+
+    def __exit__(self, exc_type, exc_val, exc_tb):
+        self.final_device_memory = 2000
+
+    def _use_graphs(self):
+        return True
+
+    def _check_config(
+        self, batch_size, seq_len, num_blocks, attn_metadata, warmup_mode
+    ):
+        self.seen_configs.add(("decode", batch_size, seq_len, num_blocks))
+
+    def _prepare_dummy_scenario(self, prompt_cfg, decode_cfg):
+        self._check_config(*decode_cfg, self.metadata, True)
+        self._use_graphs()
+        for number in range(RECIPES):
+            self.publish(None, [("duration", "1500"), ("recipe", f"graph_{number}")])
+
+    def run(self, buckets):
+        self.seen_configs.clear()
+        started = time.thread_time()
+        for bucket in buckets:
+            with self:
+                self._prepare_dummy_scenario(None, bucket)
+        return time.thread_time() - started
+
+
+WARMUP_PROBES = {
+    "__enter__": hpu_memory.profiler_enter,
+    "__exit__": hpu_memory.profiler_exit,
+    "_use_graphs": hpu_scenarios.use_graphs,
+    "_check_config": hpu_serving.check_config,
+    "_prepare_dummy_scenario": hpu_scenarios.scenario,
+}
+
+
+def cost_of_warmup():
+    """Milliseconds that the hooks and the bridge's events add to the engine's thread in
+    one warm-up, and how many objects the collector visits more while it lasts.
+
+    The least of 20 rounds each; waiting is no part of it.
+    """
+    buckets = [(1, 1, 8 * (number + 1)) for number in range(BUCKETS)]
+    spool = NoSpool()
+    recorder = Recorder(spool)
+    session = session_for(recorder)
+    watch = bridge._Watch(session)
+    metric = SimpleNamespace(stats=lambda: [("TotalNumber", 7), ("TotalTime", 9000)])
+    module = SimpleNamespace(metric_global=lambda name: metric)
+    sys.modules[device._METRICS_MODULE] = module
+    plain = min(Warmup(lambda *_: None).run(buckets) for _ in range(20))
+    attachments = [
+        Attachment(
+            Hook(engine="vllm", topic="t", module="m", owner="W", name=name, probe=probe),
+            session, Warmup,
+        )
+        for name, probe in WARMUP_PROBES.items()
+    ]  # fmt: skip
+    for attachment in attachments:
+        attachment.attach()
+    watched = []
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(20):
+        places = {bucket: index for index, bucket in enumerate(buckets)}
+        session.state.current = Pass("decode", None, BUCKETS, places)
+        watched.append(Warmup(watch.compiled).run(buckets))
+    recorder.flush()
+    gc.collect()
+    more = len(gc.get_objects()) - before
+    for attachment in attachments:
+        attachment.detach()
+    recorder.close()
+    del sys.modules[device._METRICS_MODULE]
+    return {
+        "added_ms": (min(watched) - plain) * 1e3, "objects": more / 20,
+        "events": spool.count // 20,
+    }  # fmt: skip
 
 
 def compare_standin(rounds, step_s):
@@ -219,7 +318,7 @@ def main():
     parser.add_argument("--command", help="of a real engine, run in turn")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    result = {"added_us_per_call": cost_per_call()}
+    result = {"added_us_per_call": cost_per_call(), "warmup": cost_of_warmup()}
     if chosen.command:
         result["engine"] = compare_engine(chosen.rounds, chosen.command)
     else:
@@ -229,6 +328,12 @@ def main():
         return
     for title, cost in result["added_us_per_call"].items():
         print(f"{cost:8.2f} us added: {title}")
+    found = result["warmup"]
+    print(
+        f"{found['added_ms']:8.2f} ms added: a warm-up of {BUCKETS} buckets with {RECIPES} "
+        f"recipes each, {found['events']} events; {found['objects']:.1f} objects more for "
+        "the collector"
+    )
     for name in ("standin", "engine"):
         for what, found in result.get(name, {}).items():
             low, high = found["quartiles"]

@@ -1,4 +1,4 @@
-"""An engine core that is killed in the middle of a bucket."""
+"""An engine core, or workers, killed in the middle of a bucket."""
 
 from __future__ import annotations
 
@@ -67,6 +67,40 @@ def test_the_failure_is_that_it_was_killed(killed):
     (failure,) = killed.events("failure")
     assert failure.failure == "killed"
     assert "Engine core initialization failed" in failure.message
+
+
+def test_workers_that_are_killed_leave_their_buckets_and_end_the_run(tmp_path):
+    """Two ranks, each with the bucket that it was in."""
+    process, ran = start_standin(
+        "v0_26",
+        tmp_path,
+        VLLM_ENABLE_V1_MULTIPROCESSING="1",
+        STANDIN_TP="2",
+        STANDIN_HANG="graph 5",
+    )
+    with process:
+        victims = []
+        for line in process.stdout:
+            if line.startswith("HANGS"):
+                victims.append(int(line.split()[1]))
+            if len(victims) == 2:
+                break
+        wait_until(lambda: ran.database.exists() and ran.runs() and both_hang(ran))
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        process.communicate()
+    assert process.returncode == 1
+    wait_until(lambda: ran.runs()[0].status == "failed")
+    for rank in (0, 1):
+        steps = ran.steps("prompt", rank=rank)
+        assert [step.is_finished for step in steps] == [True] * (len(steps) - 1) + [
+            False
+        ]
+        assert ran.counts(rank=rank)["graph_captured"] == 5
+
+
+def both_hang(ran):
+    return {step.rank for step in unfinished(ran)} == {0, 1}
 
 
 def process_that(target):
