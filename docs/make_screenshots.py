@@ -200,7 +200,7 @@ def take_trace(browser: Any, work: Path, picture: Path) -> None:
 
 
 def take_lnav(browser: Any, work: Path, picture: Path) -> None:
-    """The screen of lnav, with the format installed, while a query is typed."""
+    """The screen of lnav, with the format installed."""
     shutil.copy(ROOT / MISSED, work / "server.log")
     env = os.environ | {"HOME": str(work), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
     tmux = ["tmux", "-u", "-L", work.name, "-f", "/dev/null"]
@@ -211,12 +211,8 @@ def take_lnav(browser: Any, work: Path, picture: Path) -> None:
         ).stdout
 
     run("lnav", "-i", str(ROOT / "docs" / "lnav" / "vllm.json"))
-    run(*tmux, "new-session", "-d", "-x", "118", "-y", "26", "TERM=xterm-256color lnav server.log")  # fmt: skip
+    run(*tmux, "new-session", "-d", "-x", "118", "-y", "24", "TERM=xterm-256color lnav server.log")  # fmt: skip
     time.sleep(4)
-    run(*tmux, "send-keys", ";")
-    time.sleep(2)
-    run(*tmux, "send-keys", "SELECT phase, shape FROM vllm_bucket_miss_configuration")
-    time.sleep(2)
     screen = run(*tmux, "capture-pane", "-e", "-p")
     run(*tmux, "kill-server")
     take_terminal(browser, screen, picture)
