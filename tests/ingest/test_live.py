@@ -129,7 +129,9 @@ def test_a_failure_ends_the_wait_with_its_cause(tmp_path):
 def test_a_pipe_that_ends_early_is_neither(tmp_path):
     text = b"".join(READY.read_bytes().splitlines(True)[:12])
     args = ("-", "--follow", "--until-ready", "--db", str(tmp_path / "runs.db"))
-    assert run(*args, text=text, cwd=tmp_path).returncode == 1
+    done = run(*args, text=text, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"stdin: neither ready nor failed; its input has ended" in done.stderr
 
 
 def test_a_compressed_log_cannot_be_followed(tmp_path):

@@ -198,9 +198,20 @@ class _Following:
             if (until_ready and is_over) or self._log.has_ended:
                 break
             if now - waited_since >= limit:
-                return self._timed_out(limit, timeout_s is not None, until_ready)
+                break
             data = self._log.wait(PAUSE_S)
+        if until_ready and not is_over:
+            self._give_up(limit, is_total=timeout_s is not None)
         return self._was_ready if until_ready else None
+
+    def _give_up(self, limit: float, *, is_total: bool) -> None:
+        why = f"the file has not grown for {format_duration(limit)}"
+        if self._log.has_ended:
+            why = "its input has ended"
+        elif is_total:
+            why = f"{format_duration(limit)} are over"
+        name = plain(self._log.name)
+        click.echo(f"{name}: neither ready nor failed; {why}", err=True)
 
     def _take(self, states: list[LiveState]) -> None:
         self._is_stored = False
@@ -248,16 +259,3 @@ class _Following:
                 )
                 text += f"; {time_left_text(left)}" if left is not None else ""
             click.echo(f"{plain(run.name)}: {plain(text)}", err=True)
-
-    def _timed_out(
-        self, limit: float, is_total: bool, until_ready: bool
-    ) -> bool | None:
-        if not until_ready:
-            return None
-        grown = "" if is_total else "the file has not grown for "
-        click.echo(
-            f"{plain(self._log.name)}: neither ready nor failed; {grown}"
-            f"{format_duration(limit)}{' are over' if is_total else ''}",
-            err=True,
-        )
-        return False

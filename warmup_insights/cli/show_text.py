@@ -274,7 +274,7 @@ def _misses(summary: RunSummary) -> TextTable | None:
 
 def _first_requests(summary: RunSummary) -> TextTable | None:
     rows = [(text,) for text in first_request_sentences(summary.serving)]
-    return make_table("After ready", ("",), rows) if rows else None
+    return make_table("First requests", ("",), rows) if rows else None
 
 
 def _graph_uses(summary: RunSummary) -> TextTable | None:

@@ -6,6 +6,7 @@ performance discussion); vllm-gaudi has no template of its own.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,7 +176,7 @@ def _folded(title: str, parts: Sequence[str]) -> list[str]:
     if not any(parts):
         return []
     return [
-        f"<details>\n<summary>{escape_markdown(title)}</summary>\n", *parts,
+        f"<details>\n<summary>{html.escape(plain(title))}</summary>\n", *parts,
         "</details>\n",
     ]  # fmt: skip
 
