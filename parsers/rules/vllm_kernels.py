@@ -263,6 +263,7 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {_SECONDS}s",
         build=_built,
         device="rocm",
+        startup_only=True,
         samples=(
             Sample(
                 "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",

@@ -104,6 +104,12 @@ def test_neighbours_of_one_name_are_one_where_stamps_have_no_fraction():
     assert phases(finer)["compile"] == 2.5
 
 
+def test_a_model_is_loaded_when_the_engine_begins_to_initialise_itself():
+    text = HEAD + line(20, "default_loader.py:1", "Loading weights took 10.0 seconds")
+    text += line(90, "core.py:348", INITIALIZED.format(15))
+    assert phases(text)["load_model"] == 55.0
+
+
 def test_what_follows_the_workers_without_a_line_of_loading_has_no_name():
     text = HEAD + line(
         10, "parallel_state.py:1",
@@ -120,7 +126,7 @@ UNNAMED = {
     "c24_cuda_nim_debug_report_3_starts.log": 0.8,
     # No line is printed between the loading of weights and the KV cache.
     "hpu_plugin_2025-06-04_v0_llama_startup.log": 0.8,
-    "hpu_plugin_2025-06-05_v0_qwen3moe_startup.log": 0.2,
+    "hpu_plugin_2025-06-05_v0_qwen3moe_startup.log": 0.85,
     # Starts of a few seconds, of which stamps of whole seconds are a large share.
     "c20_cuda_logomesh.log": 0.94, "i03_omni_stage_prefix_sleep_2026-02.log": 0.0,
 }  # fmt: skip

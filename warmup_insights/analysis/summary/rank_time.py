@@ -203,9 +203,19 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.end(SERVER_START, time, None)
         case EngineInitialized():
             own.is_initialized = True
+            _loaded(own, event, time)
             own.begin(SERVER_START, time)
         case ConfigRecorded() | WarmupFinished():
             own.touch(time)
+
+
+def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
+    """A model whose end of loading is not printed was there when the engine began to
+    initialise itself (vLLM `engine/llm_engine.py`, `__init__`)."""
+    weights = own.ended.get("load_weights")
+    if weights is None or event.duration_s is None or "load_model" in own.ended:
+        return
+    own.spans.append(Span("load_model", weights, time - event.duration_s, BOUNDED))
 
 
 def take_failure(own: RankTime, event: Failure, time: float) -> None:
