@@ -250,9 +250,17 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     section.table("Shapes without a bucket", header, found)
     late = summary.serving.jit if summary.serving is not None else []
     section.table(
-        "Kernels compiled while serving",
-        ("kernel", "times", "configuration"),
-        [(visible(k.kernel), str(k.count), visible(k.detail or "")) for k in late],
+        "Compiled while serving",
+        ("kernel", "times", "configuration", "time"),
+        [
+            (
+                visible(k.kernel),
+                str(k.count),
+                visible(k.detail or ""),
+                "" if k.duration_s is None else format_duration(k.duration_s),
+            )
+            for k in late
+        ],
     )
 
 
