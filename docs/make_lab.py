@@ -1,7 +1,8 @@
-"""Writes the tables of the lab into the pages, from docs/lab.json.
+"""Writes the tables of the labs into the pages, from docs/lab.json and docs/bridge.json.
 
 `python docs/make_lab.py` rewrites what stands between the markers; `--check` exits 1
-when a page is not current. `python -m tests.vllm_plugin.lab` makes the results.
+when a page is not current. `python -m tests.vllm_plugin.lab` and
+`python -m tests.devices.bridge_lab` make the results.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from warmup_insights.units import format_bytes, format_duration
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS / "lab.json"
+ENGINE = DOCS / "lab.json"
+BRIDGE = DOCS / "bridge.json"
 COLUMNS = (
     "buckets", "phases and `Warmup finished in`", "graphs", "passes while serving",
     "misses", "moves of the defragmenter", "tokens",
@@ -94,6 +96,24 @@ def fits(results: Iterable[Row]) -> Iterator[str]:
         yield ""
 
 
+def bridge(result: Row) -> Iterator[str]:
+    """Each check on the Python of the bridge: what was found in each mode."""
+    modes = result["modes"]
+    yield (
+        f"Bridge {result['bridge']}, torch {result['torch']}, compiled parts by stand-ins, "
+        f"{result['date']}:\n"
+    )
+    yield f"| check | {' | '.join(f'{mode} mode' for mode in modes)} |"
+    yield "|---" * (len(modes) + 1) + "|"
+    for name in dict.fromkeys(name for checks in modes.values() for name in checks):
+        cells = []
+        for checks in modes.values():
+            found = checks.get(name)
+            verdict = "" if found is None or found["holds"] else "does not hold: "
+            cells.append("" if found is None else f"{verdict}{found['text']}")
+        yield f"| {' | '.join([name, *cells])} |"
+
+
 def _with_promises(results: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     for result in results:
         if result.get("promises"):
@@ -113,17 +133,19 @@ def _engine(result: Row) -> str:
     )
 
 
-BLOCKS = {
-    "instrument-vllm.md": ("lab", starts),
-    "plan.md": ("lab", plans),
-    "bucketing.md": ("lab", fits),
-}
+BLOCKS = (
+    ("instrument-vllm.md", "lab", ENGINE, starts),
+    ("instrument-vllm.md", "bridge", BRIDGE, bridge),
+    ("plan.md", "lab", ENGINE, plans),
+    ("bucketing.md", "lab", ENGINE, fits),
+)
+"""Page, block in it, results, and what makes the lines of them."""
 
 
 def main() -> None:
     """Rewrite the pages, or compare."""
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    for name, (block, lines) in BLOCKS.items():
+    for name, block, source, lines in BLOCKS:
+        results = json.loads(source.read_text(encoding="utf-8"))
         page = DOCS / name
         text = page.read_text(encoding="utf-8")
         begin, end = f"<!-- begin {block} -->\n", f"<!-- end {block} -->"

@@ -250,13 +250,14 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     section.table("Shapes without a bucket", header, found)
     late = summary.serving.jit if summary.serving is not None else []
     section.table(
-        "Kernels compiled while serving",
-        ("kernel", "times", "after ready", "configuration"),
+        "Compiled while serving",
+        ("kernel", "times", "after ready", "time", "configuration"),
         [
             (
                 visible(k.kernel),
                 str(k.count),
                 format_duration(k.after_ready_s),
+                "" if k.duration_s is None else format_duration(k.duration_s),
                 visible(k.detail or ""),
             )
             for k in late

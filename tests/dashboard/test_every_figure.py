@@ -23,6 +23,7 @@ from warmup_insights.model.events import (
     EngineInitialized,
     MemoryBudgetSet,
     Note,
+    RecipeCompiled,
     WarmupStep,
 )
 from warmup_insights.model.figures import (
@@ -54,6 +55,11 @@ def doubtful_events() -> Iterator[object]:
         if isinstance(event, WarmupStep):
             event = structs.replace(event, gc_s=0.25, compiled=event.index)
         yield event
+        if isinstance(event, WarmupStep):
+            yield RecipeCompiled(
+                recipe=f"{event.phase}_{event.index}", duration_s=0.25, time=event.time,
+                phase=event.phase, bucket=event.bucket,
+            )  # fmt: skip
         if isinstance(event, WarmupStep) and event.index == 1:
             yield EngineInitialized(duration_s=30.0, compile_s=11.0, time=event.time)
             values = {"duration_s": 0.8}

@@ -203,8 +203,7 @@ def graph_gives_back():
     wrapped.clear_cache()
     return (
         "3 captures of wrap_in_hpu_graph, which vllm-gaudi uses, collect garbage "
-        f"{of_wrapper} times, one in the context manager {of_context} time; "
-        "reset gives a graph back, clear_inputs does not"
+        f"{of_wrapper} times, one in the context manager {of_context} time"
     )
 
 
@@ -220,7 +219,7 @@ def dropping_a_graph_ends_a_recording():
     old.reset()
     new.capture_end()
     same(new.hpu_graph.num_calls, 0)
-    return "as in HPUGraph::destroy"
+    return "as taken over from HPUGraph::destroy"
 
 
 @check("lazy")

@@ -8,7 +8,7 @@ copied into a folder for temporary files; what is compiled in the bridge is take
 `tests/devices/compiled`, and functions of which nothing is used do nothing. The checks of
 `bridge_checks.py` run in lazy and in eager mode, each in a process of its own. The exit
 status is 1 when one did not hold. `--result docs/bridge.json` stores what was found, from
-which `docs/make_lab.py` writes a table.
+which `docs/make_lab.py` writes a table; with `--mode` the other mode is kept there.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ def main() -> int:
     parser.add_argument("--bridge", type=Path, required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--keep", type=Path, help="build here instead, and keep it")
+    parser.add_argument("--mode", choices=MODES, help="this one alone")
     parser.add_argument("--result", type=Path)
     arguments = parser.parse_args()
     version = subprocess.run(
@@ -183,15 +184,20 @@ def main() -> int:
         if lab.exists():
             shutil.rmtree(lab)
         build(lab, arguments.bridge, version)
-        results = {mode: run_checks(arguments.python, lab, mode) for mode in MODES}
+        modes = [arguments.mode] if arguments.mode else list(MODES)
+        results = {mode: run_checks(arguments.python, lab, mode) for mode in modes}
     for mode, checks in results.items():
         for name, check in checks.items():
             verdict = "ok" if check["holds"] else "NOT"
             print(f"{mode:6}{verdict:4}{name}: {check['text']}")
     if arguments.result is not None:
+        known = {}
+        if arguments.mode and arguments.result.exists():
+            known = json.loads(arguments.result.read_text())["modes"]
         stored = {
             "bridge": "1.19.0", "torch": version,
-            "date": datetime.now(timezone.utc).date().isoformat(), "modes": results,
+            "date": datetime.now(timezone.utc).date().isoformat(),
+            "modes": {**known, **results},
         }  # fmt: skip
         arguments.result.write_text(json.dumps(stored, indent=1) + "\n")
     return int(not all(c["holds"] for m in results.values() for c in m.values()))

@@ -246,4 +246,16 @@ def define_operators():
     return library
 
 
+def many_batches(first, second):
+    """`aten::bmm`: the one of the bridge takes any number of batch dimensions, and its
+    passes make use of that (`dynamo/compile_backend/passes.py`)."""
+    left = first.reshape(-1, *first.shape[-2:])
+    right = second.reshape(-1, *second.shape[-2:])
+    product = torch.baddbmm(left.new_zeros(()), left, right, beta=0)
+    return product.reshape(*first.shape[:-1], second.shape[-1])
+
+
 OPERATORS = define_operators()
+PRODUCTS = torch.library.Library("aten", "IMPL")
+if os.environ.get("PT_HPU_LAZY_MODE", "1") == "0":
+    PRODUCTS.impl("bmm", many_batches, "CPU")
