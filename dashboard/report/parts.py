@@ -17,6 +17,8 @@ MOST_ROWS = 2000
 """Rows of a table that are in the file; what is left out is counted below it."""
 LEGEND_PX = 12
 """More height for each entry of a legend beyond the first four."""
+LONG_LEGEND = 8
+"""Entries of a legend beyond which a chart takes the whole width."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Chart:
     light: str
     dark: str
     height: int
+    has_long_legend: bool
     table: Table
 
 
@@ -73,15 +76,15 @@ class Section:
         if frame.empty:
             return
         figures = [draw(frame, dark=dark) for dark in (False, True)]
-        for figure in figures:
-            _make_room(figure)
+        entries = max(map(_make_room, figures))
         if self.made_up is not None:
             for figure, dark in zip(figures, (False, True), strict=True):
                 mark_synthetic(figure, self.made_up, dark=dark)
         light, dark_json = map(_json, figures)
         height = int(figures[0].layout.height)
         table = table_of(frame)
-        self.charts.append(Chart(title, hint, light, dark_json, height, table))
+        is_long = entries > LONG_LEGEND
+        self.charts.append(Chart(title, hint, light, dark_json, height, is_long, table))
 
     def table(
         self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
@@ -92,12 +95,13 @@ class Section:
             self.tables.append((title, Table(header, rows[:MOST_ROWS], left_out)))
 
 
-def _make_room(figure: Figure) -> None:
-    """Room for a legend of many entries, which lies above the plot."""
+def _make_room(figure: Figure) -> int:
+    """Room for a legend of many entries, which lies above the plot; how many they are."""
     entries = sum(
         1 for trace in figure.data if trace.name and trace.showlegend is not False
     )
     figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
+    return entries
 
 
 def _json(figure: Figure) -> str:

@@ -302,9 +302,11 @@ CUT = """() => [...document.querySelectorAll('.plot')].flatMap(plot => {
     return text.textContent.trim() && (
       place.left < box.left - 1 || place.right > box.right + 1 ||
       place.top < box.top - 1 || place.bottom > box.bottom + 1);
-  }).map(text => `${plot.getAttribute('aria-label')} ${text.textContent}`);
+  }).concat([...plot.querySelectorAll('.legend .scrollbar')].filter(
+    bar => bar.getBoundingClientRect().height > 0)
+  ).map(text => `${plot.getAttribute('aria-label')} ${text.textContent}`);
 })"""
-"""Texts of charts that are not wholly on them."""
+"""Texts of charts that are not wholly on them, and legends that scroll."""
 PAPER_PX = (718, 1047)
 """An A4 page within its margins."""
 
