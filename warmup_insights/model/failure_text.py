@@ -18,6 +18,7 @@ _NO_CACHE_WORDS = (
 )  # fmt: skip
 _MEMORY_WORDS = (
     "out of memory", "outofmemory", "resource_exhausted", "allocation failed for size",
+    "workspace allocation of size",
     # vLLM `v1/worker/utils.py request_memory`, `v1/worker/cpu_worker.py`,
     # `v1/worker/gpu_model_runner.py load_model`, `v1/worker/tpu_model_runner.py`.
     "less than desired gpu memory utilization", "less than desired cpu memory utilization",
@@ -37,6 +38,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     # torch `CUDACachingAllocator.cpp` (CUDA, HIP, XPU), the HPU bridge, jax and XLA.
     "needed_bytes": (
         rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})",
+        r"workspace Allocation of size ::(\d{1,16})",
         rf"Attempting to (?:allocate|reserve) ({_BARE})",
         rf"Used ({_BARE}) of {_BARE} hbm",
     ),
