@@ -45,7 +45,7 @@ from warmup_insights.model.figures import all_figures, contradictory
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.recorder import Recorder
-from warmup_insights.runs import current, history
+from warmup_insights.runs import beside, current, history
 from warmup_insights.storage import EventStore
 
 Frame = Any
@@ -105,6 +105,10 @@ class Run:
     def history(self) -> list[RunSummary]:
         """Other runs of the same engine, model and device in the same database."""
         return history(self._store, self._record)
+
+    def _beside(self) -> list[RunSummary]:
+        """Runs in the same log whose engines ran at the same time."""
+        return beside(self._store, self._record)
 
     def __repr__(self) -> str:
         engine = self.summary.engine.name or "unknown engine"
@@ -206,7 +210,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 def advise(run: Run) -> list[advice.Finding]:
     """What to change about a run, the most important first."""
-    return advice.advise(advice.RunFacts(run.summary, run.rows, run.history()))
+    return advice.advise(
+        advice.RunFacts(run.summary, run.rows, run.history(), run._beside())
+    )
 
 
 class Warmup:

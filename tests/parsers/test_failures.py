@@ -226,6 +226,8 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
             "no_kv_cache", {},
         ),
         ("RuntimeError: PT_DEVMEM Allocation failed for size", "out_of_memory", {}),
+        ("RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_SYNHELPER workspace Allocation of "
+         "size ::52561502464 failed!", "out_of_memory", {"needed_bytes": 52561502464}),
         (
             "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_SYNHELPER workspace Allocation "
             "of size ::1073741824 failed!",

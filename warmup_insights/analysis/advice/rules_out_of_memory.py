@@ -280,7 +280,7 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
     total = facts.figure("free_bytes") or device_bytes(facts, found)
     if not total or not share:
         yield Way(
-            f"a --gpu-memory-utilization that leaves {format_bytes(1.5 * shortfall)} more",
+            f"a --gpu-memory-utilization that leaves {format_bytes(1.05 * shortfall)} more",
             "KV cache; the log does not hold the share or the device",
         )
         return

@@ -174,7 +174,7 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
         "allow.",
         numbers | ({name: value} if value else {}),
         name,
-        f"{option}{now} of {what}",
+        f"{option}{now} with {what}",
         "no figure: how the time grows with the length is not known; what was compiled is "
         "kept by a recipe cache on disk",
         price="longer requests are refused"

@@ -179,7 +179,7 @@ class Planner:
         """The settings, with those of the run where none is given."""
         if settings.kv_cache_dtype is not None:
             raise SettingError(
-                "Another KV cache type is planned with the KV cache alone"
+                "Another KV cache type is planned with the KV cache alone; leave it out here"
             )
         run = self.summary.memory_or_none
         prompt, decode = capture_strategies(self.summary)
