@@ -1,5 +1,5 @@
 # What developers do often; the tools come from the extra `dev`.
-.PHONY: help install lint format test long golden docs site screenshots dashboard constraints ci plotly release clean
+.PHONY: help install lint format test long golden docs site screenshots dashboard constraints ci release clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,9 +41,6 @@ constraints: ## Print what is installed here, for constraints.txt
 
 ci: ## Everything that must hold, in new environments
 	.ci/run
-
-plotly: ## Fetch the part of plotly.js that reports contain
-	.ci/plotly
 
 release: ## Build and check what a release publishes
 	.ci/release

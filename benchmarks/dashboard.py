@@ -4,7 +4,7 @@
         [--database FILE] [--peers PYTHON] [--json FILE]
 
 1,000 runs of 10,000 events each make 10 million. `--database` keeps the store between
-calls. `--peers` is a Python that has tensorboard and mlflow; they then show as many runs
+calls. `--peers` is a Python that has tensorboard or mlflow; they then show as many runs
 in the same browser, measured in the same way: from navigation to the tenth run that can
 be read. `cold` is the first visit of a server that has just answered its health check,
 `warm` the median of later visits in the same browser. Memory is the resident size of all
@@ -68,6 +68,8 @@ NAMED = """() => {
          && e.getBoundingClientRect().height > 0);
   return named.length >= 10;
 }"""
+PEERS = "WARMUP_INSIGHTS_PEERS"
+"""The variable that stands for `--peers`."""
 TENSORBOARD_WARM_S = 0.9
 """TensorBoard's list of 1,000 runs on the machine on which the targets were set."""
 TARGETS = {
@@ -246,6 +248,12 @@ def serve_peer(
     return page, stack.enter_context(peer(command, f"{address}/health"))
 
 
+def peers_of(python: str | None) -> list[str]:
+    """The peers that a Python has."""
+    names = ("tensorboard", "mlflow") if python else ()
+    return [name for name in names if (Path(str(python)).parent / name).is_file()]
+
+
 def waits(browser: Any, options: argparse.Namespace, database: Path) -> dict[str, Any]:
     """All pages, visited in turns: everybody meets the same machine."""
     runs = options.runs
@@ -256,7 +264,7 @@ def waits(browser: Any, options: argparse.Namespace, database: Path) -> dict[str
         address, pid = stack.enter_context(serving(database))
         pids = {"warmup-insights": pid}
         places = [Place(browser, "runs page", address + "/", ten_rows)]
-        for name in ("tensorboard", "mlflow") if options.peers else ():
+        for name in peers_of(options.peers):
             page, pids[name] = serve_peer(
                 stack, name, options.peers, folder / name, runs
             )
@@ -274,7 +282,7 @@ def waits(browser: Any, options: argparse.Namespace, database: Path) -> dict[str
             "waits": found,
             **(
                 {"times_tensorboard_warm": times_tensorboard(found)}
-                if options.peers
+                if "tensorboard" in found
                 else {}
             ),
             "memory_mib": memory,
@@ -380,7 +388,10 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--database", type=Path)
-    parser.add_argument("--peers", help="a Python that has tensorboard and mlflow")
+    parser.add_argument(
+        "--peers", default=os.environ.get(PEERS),
+        help="a Python that has tensorboard, mlflow or both",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright

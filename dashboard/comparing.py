@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.frames.run import phase_totals, phases_frame
 from dashboard.shown import MARK
-from dashboard.text import visible
+from dashboard.text import middle, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
@@ -24,7 +24,7 @@ from warmup_insights.units import format_bytes, format_duration
 
 def run_names(result: Comparison) -> list[str]:
     """A different name for every run: its title, with the id where titles repeat."""
-    titles = [visible(run.title, 48) for run in result.runs]
+    titles = [middle(run.title, 40) for run in result.runs]
     return [
         f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
         for title, run in zip(titles, result.runs, strict=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboard.frames.run import doubtful
-from dashboard.text import visible
+from dashboard.text import middle, visible
 from warmup_insights.analysis.pareto import (
     COLUMNS,
     TRADED,
@@ -63,7 +63,7 @@ def points_frame(
         title = names.get(row.run_id) or row.label or row.run_id
         found.append(
             {
-                "name": visible(title, 60),
+                "name": middle(title, 30),
                 **{name: visible(row.settings.get(name, ""), 40) for name in settings},
                 **{name: row.figures.get(name) for name in figures},
                 "best": row.is_non_dominated,

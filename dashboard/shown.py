@@ -15,6 +15,8 @@ LABELS = {
     "warmup_s": "Warm-up",
     "captured_percent": "Captured",
     "num_kv_blocks": "KV blocks",
+    "kv_cache_tokens": "KV cache tokens",
+    "max_concurrency": "Requests at full length",
     "graph_memory_bytes": "Graph memory",
     "warmup_allocated_bytes": "Taken by warm-up",
     "prompt_capture_percent": "Prompt captured",

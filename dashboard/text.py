@@ -16,6 +16,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
+_CODE = re.compile(r"`([^`]{1,200})`")
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&^=\"'@/])")
 
 
@@ -23,6 +24,15 @@ def visible(text: object, limit: int = LIMIT) -> str:
     """A text whose every character is seen and does nothing, cut at `limit`."""
     shown = _INVISIBLE.sub(_name_of, str(text)[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "\u2026"
+
+
+def middle(text: object, limit: int) -> str:
+    """A text as `visible`, cut in the middle: names differ at their ends."""
+    shown = visible(text, 4 * LIMIT)
+    if len(shown) <= limit:
+        return shown
+    front = (limit - 1) // 2
+    return f"{shown[:front]}\u2026{shown[len(shown) - (limit - 1 - front) :]}"
 
 
 def _name_of(match: re.Match[str]) -> str:
@@ -33,6 +43,15 @@ def _name_of(match: re.Match[str]) -> str:
 def markdown(text: object, limit: int = LIMIT) -> str:
     """A text for a Markdown field that reads the same and is no markup."""
     return _MARKUP.sub(r"\\\1", visible(text, limit).replace("\n", " "))
+
+
+def sentence(text: object, limit: int = LIMIT) -> str:
+    """A message of this program for a Markdown field; what it has in backticks is code."""
+    parts = _CODE.split(visible(text, limit).replace("\n", " "))
+    return "".join(
+        f"`{part}`" if number % 2 else markdown(part, limit)
+        for number, part in enumerate(parts)
+    )
 
 
 def figure_text(text: object, limit: int = 80) -> str:

@@ -14,7 +14,7 @@ from streamlit.components.v2 import component
 from dashboard import shown
 from dashboard.charts.base import Figure, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
-from dashboard.text import markdown
+from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
 from warmup_insights.model.figures import BY_NAME
@@ -39,7 +39,7 @@ def guarded() -> Iterator[None]:
     try:
         yield
     except WarmupInsightsError as error:
-        st.error(markdown(error, 600), icon=":material/error:")
+        st.error(sentence(error, 600), icon=":material/error:")
 
 
 def is_dark() -> bool:

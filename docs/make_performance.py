@@ -58,6 +58,9 @@ TAIL = """
 - **click**: a Python that imports click and ends.
 - **its libraries**: a Python that imports jinja2, NumPy, pandas, plotly and SQLAlchemy and ends.
 - **plotly's own page**: a page with one small chart, as `write_html` of plotly writes it.
+- **TensorBoard**: its page of time series with 1,000 runs, until ten of them can be read, in the
+  same Chromium, visits in turns; the median of the later ones. The variable
+  `WARMUP_INSIGHTS_PEERS` names a Python that has it.
 """
 COLUMNS = ("measure", "target", "figure", "ratio", "reference", "met", "machine")
 
@@ -91,6 +94,10 @@ BENCHMARKS = {
     "bucketing": Benchmark((), ("--lookups", "5000"), has_json=False),
     "traffic": Benchmark((), ("--requests", "20000")),
     "report": Benchmark(("--rounds", "10"), ("--rounds", "2")),
+    "dashboard": Benchmark(
+        ("--runs", "1000", "--events", "1500", "--rounds", "8"),
+        ("--runs", "20", "--events", "500", "--rounds", "1"),
+    ),
 }
 
 
@@ -270,10 +277,25 @@ def report_rows(found: dict[str, Any]) -> Iterator[Row]:
     )  # fmt: skip
 
 
+def dashboard_rows(found: dict[str, Any]) -> Iterator[Row]:
+    """What a visitor waits for, beside another tool in the same browser."""
+    ratios = found.get("times_tensorboard_warm", {})
+    for name, words in (
+        ("run page", "run page of the dashboard, first figure"),
+        ("runs page", "list of 1,000 runs in the dashboard, ten rows"),
+    ):
+        ratio = ratios.get(name)
+        yield Row(
+            words, f"{found['waits'][name]['warm_s']} s of wall time",
+            "no later than TensorBoard", ratio, "time of TensorBoard",
+            None if ratio is None else ratio <= 1.0,
+        )  # fmt: skip
+
+
 ROWS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "ingest": ingest_rows, "folder": folder_rows, "store": store_rows,
     "startup": startup_rows, "recorder": recorder_rows, "bucketing": bucketing_rows,
-    "traffic": traffic_rows, "report": report_rows,
+    "traffic": traffic_rows, "report": report_rows, "dashboard": dashboard_rows,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import configurations, data, run_picker, shown, widgets
 from dashboard.charts.runs import configurations as configurations_figure
 from dashboard.frames import runs as frames_runs
-from dashboard.text import markdown, visible
+from dashboard.text import markdown, sentence, visible
 from warmup_insights.analysis.pareto import (
     GOALS,
     TOLERANCE,
@@ -25,6 +25,7 @@ from warmup_insights.analysis.pareto import (
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.units import GIB
 
 MOST = 200
 LISTED = 2_000
@@ -87,7 +88,7 @@ def _more(rows: pd.DataFrame) -> None:
         try:
             data.planner(newest)
         except InputError as error:
-            st.markdown(f"No plan from the newest run: {markdown(error, 300)}")
+            st.markdown(f"No plan from the newest run: {sentence(error, 300)}")
         else:
             st.button(
                 f"Plan from {markdown(newest.name, 40)}", type="primary",
@@ -138,7 +139,7 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         made = data.planner(data.store().run(chosen))
         return configurations.planned(made), " ".join(made.plan(PlanSettings()).notes)
     except InputError as error:
-        st.warning(markdown(error, 400))
+        st.warning(sentence(error, 400))
         return [], ""
 
 
@@ -173,7 +174,7 @@ def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
             )
         st.caption(
             f"Differences of up to {100 * TOLERANCE:g} % do not count, nor those between "
-            "runs of one configuration. `sweep` and `plan` have `--goal` and `--tolerance`."
+            "runs of one configuration. `compare`, `sweep` and `plan` have `--goal` as well."
         )
     return found
 
@@ -216,6 +217,8 @@ def _table(points: pd.DataFrame) -> None:
     table = points.drop(columns=["kind", "settings", "line"]).sort_values(
         "best", ascending=False, key=lambda column: column == True  # noqa: E712
     )  # fmt: skip
+    if "graph_memory_bytes" in table:
+        table["graph_memory_bytes"] = table["graph_memory_bytes"] / GIB
     hint = "Tick two or more to compare them."
     if points["kind"].eq("run, not compared").any():
         hint += (
@@ -244,10 +247,11 @@ def _table(points: pd.DataFrame) -> None:
 def _columns(table: pd.DataFrame) -> dict[str, Any]:
     """Figures by their names, with units; settings keep those of the engine."""
     column = st.column_config
-    formats = {"s": "%.4g", "count": "localized", "number": "%.4g", "bytes": "bytes"}
+    formats = {"s": "%.4g", "count": "localized", "number": "%.4g", "bytes": "%.4g"}
+    units = {"s": " (s)", "bytes": " (GiB)"}
     figures = {
         name: column.NumberColumn(
-            shown.label(name) + (" (s)" if BY_NAME[name].unit == "s" else ""),
+            shown.label(name) + units.get(BY_NAME[name].unit, ""),
             format=formats[BY_NAME[name].unit],
         )
         for name in configurations.FIGURES

@@ -106,7 +106,10 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "open": column.ButtonColumn(
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
-        "name": column.TextColumn("Run", width=190),
+        "name": column.TextColumn(
+            "Run", width=235, help="Long names are cut in the middle; the last column has "
+            "all of them",
+        ),
         "status": column.MultiselectColumn(
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width="small",
@@ -150,6 +153,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         ),
         "notes": column.TextColumn("Notes", width="medium"),
         "run_id": column.TextColumn("Id", width=115),
+        "full_name": column.TextColumn("Whole name", width="large"),
     }  # fmt: skip
 
 

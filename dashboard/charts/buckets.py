@@ -70,7 +70,9 @@ def bucket_map(
         _add_amounts(figure, grid, gap, by=by)
     _add_markers(figure, grid, dark=dark)
     figure.update_xaxes(type="category", showgrid=False, nticks=24)
-    figure.update_yaxes(type="category", showgrid=False)
+    figure.update_yaxes(
+        type="category", showgrid=False, showticklabels=axes.y is not None
+    )
     name_axes(figure, axes.title(axes.x), axes.title(axes.y))
     return figure
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
 from dashboard.configurations import Axes
+from dashboard.frames.run import phase_label
 from dashboard.palette import HEAT, MUTED, PART_MEANINGS, colour
 from dashboard.text import figure_text
 from warmup_insights.analysis.change_points import change_points
@@ -109,7 +110,7 @@ def phase_stacks(
         meaning = rows["meaning"].iloc[0]
         figure.add_bar(
             orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
-            x=rows["duration_s"] / factor, name=figure_text(str(name).replace("_", " ")),
+            x=rows["duration_s"] / factor, name=figure_text(phase_label(str(name))),
             marker={"color": colour(meaning, dark=dark), "line": outline(dark),
                     "pattern": {"shape": pattern_of(str(name)), "size": 6}},
             customdata=[format_duration(value) for value in rows["duration_s"]],

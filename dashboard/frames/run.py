@@ -13,6 +13,7 @@ import pandas as pd
 
 from dashboard import shown
 from dashboard.palette import phase_meaning
+from warmup_insights.analysis.words import phase_words
 from warmup_insights.model.run import RunRecord, run_name
 from warmup_insights.model.summary import (
     BucketRow,
@@ -21,6 +22,7 @@ from warmup_insights.model.summary import (
     RunSummary,
 )
 
+OTHER_RANK = " (other rank)"
 RUN_COLUMNS = (
     "run_id", "label", "notes", "engine", "version", "model", "device_kind",
     "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
@@ -110,11 +112,16 @@ def buckets_frame(rows: Sequence[BucketRow]) -> pd.DataFrame:
     return pd.DataFrame(shaped, columns=list(BUCKET_COLUMNS))
 
 
-def names_for(size: int, section: PhaseBuckets | None = None) -> tuple[str, ...]:
-    """Names of the dimensions of a bucket of `size` numbers."""
+def names_for(
+    size: int, section: PhaseBuckets | None = None, phase: str = ""
+) -> tuple[str, ...]:
+    """Names of the dimensions of a bucket of `size` numbers; that of the only one can be
+    the name of its phase."""
     known = section.dimensions if section is not None else []
     if len(known) == size:
         return tuple(_NAMES.get(name, name) for name in known)
+    if size == 1 and phase == "requests":
+        return (phase,)
     return _DEFAULT_NAMES.get(size, tuple(f"dimension {n + 1}" for n in range(size)))
 
 
@@ -136,12 +143,19 @@ def phases_frame(summary: RunSummary) -> pd.DataFrame:
     if end - position > 1e-6:
         rows.append(_unlogged(position, end, times.gaps))
     frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
-    words = {name: name.replace("_", " ") for name in frame["name"]}
+    words = {name: phase_label(name) for name in frame["name"]}
     frame["label"] = [
         words[name] + shown.mark(summary, f"phase:{name}") for name in frame["name"]
     ]
     frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
     return frame
+
+
+def phase_label(name: str) -> str:
+    """A phase in the words of the sentences about a start."""
+    base = name.removesuffix(OTHER_RANK)
+    words = "unlogged time" if base == "unlogged" else phase_words(base)
+    return words + (OTHER_RANK if base != name else "")
 
 
 def _unlogged(
@@ -161,7 +175,7 @@ def _unlogged(
 def rank_phases(summary: RunSummary) -> pd.DataFrame:
     """The phases of each rank: rank, name, label, meaning, start_s, duration_s."""
     rows = [
-        (own.rank, phase.name, phase.name.replace("_", " "), phase_meaning(phase.name),
+        (own.rank, phase.name, phase_label(phase.name), phase_meaning(phase.name),
          phase.start_s, phase.duration_s)
         for own in summary.time.ranks
         for phase in own.phases

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard import shown
-from dashboard.text import visible
+from dashboard.text import middle, visible
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.analysis.pareto import TOLERANCE
 from warmup_insights.analysis.sentences import cause_text, largest_phase, not_a_start
@@ -18,6 +18,8 @@ from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_duration
 
+NAME_LENGTH = 30
+"""Characters of a name that its column shows."""
 _FIRST = {"failed": 0, "interrupted": 0}
 """Statuses that come before all others in a list."""
 
@@ -42,7 +44,7 @@ def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.Da
 
 def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
     summary = summaries.get(row["run_id"])
-    name = visible(row["name"], 80)
+    full, name = visible(row["name"], 160), middle(row["name"], NAME_LENGTH)
     model = _cell(row["model"])
     engine = shown.engine_words(row["engine"], row["version"])
     return {
@@ -65,10 +67,11 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "engine": visible(engine, 60) or None,
         "device": visible(shown.device_words(row["device_kind"], row["device_name"]), 60)
         or None,
-        "model": model if model is None or not model.endswith(name) else None,
+        "model": model if model is None or not model.endswith(full) else None,
         "doubtful": row["doubtful"],
         "notes": _cell(row["notes"]),
         "run_id": row["run_id"],
+        "full_name": full if full != name else None,
     }  # fmt: skip
 
 
@@ -169,7 +172,7 @@ def with_series(rows: pd.DataFrame, *, by_start: bool = False) -> pd.DataFrame:
 
 def _series(row: Mapping[Any, Any], by_start: bool) -> str:
     model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
-    device = row["device_name"] or row["device_kind"] or "any device"
+    device = shown.device_words(row["device_kind"], row["device_name"]) or "any device"
     figures = figures_words(row["device_kind"], row["synthetic"])
     marked = figures == "synthetic" or (figures and "simulated" not in device)
     name = f"{model} on {device}" + (f" ({figures})" if marked else "")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import jinja2
+from plotly.offline import get_plotlyjs
 
 from dashboard import shown
 from dashboard.report.parts import ReportRun
@@ -29,12 +30,6 @@ from warmup_insights.version import __version__
 
 __all__ = ["ReportRun", "report_html"]
 
-PLOTLY = "plotly-cartesian.min.js"
-"""The part of plotly.js that draws bars, points and heat maps; `.ci/plotly` renews it.
-
-The whole, which plotly for Python contains, makes a report three times as large and takes
-twice as long to its first chart.
-"""
 _HEADLINE = (
     "wall_s",
     "warmup_s",
@@ -60,7 +55,7 @@ def report_html(runs: Sequence[ReportRun]) -> str:
     )  # fmt: skip
     source = (folder / "page.html").read_text(encoding="utf-8")
     draw = source.rpartition("<script>")[2].partition("</script>")[0]
-    library = (folder / PLOTLY).read_text(encoding="utf-8")
+    library = get_plotlyjs()
     return environment.from_string(source).render(
         title=title,
         heads=[_head(summary) for summary in summaries],

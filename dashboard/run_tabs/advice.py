@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.run_tabs.view import View
-from dashboard.text import markdown, visible
+from dashboard.text import markdown, sentence, visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.export.findings import findings_markdown, gain_text, number_text
 from warmup_insights.model.summary import RunSummary
@@ -64,7 +64,7 @@ def first(view: View) -> None:
     for place, finding in zip(st.columns(len(findings)), findings, strict=True):
         with place.container(border=True, gap="xsmall", height="stretch"):
             st.badge(finding.severity, color=_COLOURS[finding.severity])
-            st.markdown(f"**{markdown(finding.suggestion, 200)}**")
+            st.markdown(f"**{sentence(finding.suggestion, 200)}**")
             gain = f"{gain_text(finding)}. " if finding.gain_s else ""
             st.markdown(gain + markdown(finding.effect, 200))
             st.caption(markdown(finding.title, 200))
@@ -78,7 +78,7 @@ def card(finding: Finding, view: View) -> None:
         head.badge(finding.severity, color=_COLOURS[finding.severity])
         if view.simulated is not None:
             head.badge(view.simulated, color="gray")
-        st.markdown(f"**Change** {markdown(finding.suggestion, 1000)}")
+        st.markdown(f"**Change** {sentence(finding.suggestion, 1000)}")
         st.markdown(f"**Effect** {markdown(finding.effect, 1000)}")
         if finding.gain_s:
             st.markdown(f"**Gain** {gain_text(finding)}")

@@ -29,8 +29,14 @@ def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
 def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
     """Where the dimensions of a phase are drawn."""
     size = len(rows["bucket"].iloc[0])
-    names = frames.names_for(size, view.summary.phase(phase))
+    names = frames.names_for(size, view.summary.phase(phase), phase)
     return choose_axes(list(rows["bucket"]), names)
+
+
+def title_of(phase: str) -> str:
+    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
+    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
+    return f"{one.capitalize()} buckets"
 
 
 def coverage_chart(
@@ -55,7 +61,7 @@ def coverage_chart(
         bucket_map(shown, axes, by=by, dark=view.dark),
         shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
         key=view.key(f"{key}-{phase}"),
-        title=f"{phase.capitalize()} buckets",
+        title=title_of(phase),
         hint=_hint(rows, shown, axes, by) + _proof(view, buckets, phase),
         simulated=view.simulated,
         selectable=selectable,

@@ -116,6 +116,7 @@ def _evidence(view: View) -> None:
                     for row in near.to_dict("records")
                 ),
                 language=None,
+                wrap_lines=True,
             )
 
 

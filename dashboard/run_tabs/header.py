@@ -92,9 +92,12 @@ def headline_figures(summary: RunSummary) -> list[Headline]:
     cache = None
     if summary.memory_or_none.kv_cache_bytes is not None:
         cache = shown.text(summary, "kv_cache_bytes")
-    figures += figure(summary, "num_kv_blocks", note=cache) or figure(
-        summary, "kv_cache_bytes"
+    figures += (
+        figure(summary, "num_kv_blocks", note=cache)
+        or figure(summary, "kv_cache_tokens", note=cache)
+        or figure(summary, "kv_cache_bytes")
     )
+    figures += figure(summary, "max_concurrency")
     reserved = None
     if summary.memory_or_none.graph_reserved_bytes is not None:
         reserved = f"of {shown.text(summary, 'graph_reserved_bytes')} reserved"

@@ -19,7 +19,7 @@ from dashboard.frames import run as frames
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
-from dashboard.text import markdown
+from dashboard.text import markdown, sentence
 from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
@@ -51,8 +51,8 @@ def show(view: View) -> None:
     serving = serving_sentences(view.summary)
     if serving:
         with widgets.card("After the start", simulated=view.simulated):
-            for sentence in serving:
-                st.markdown(markdown(sentence, 500))
+            for text in serving:
+                st.markdown(markdown(text, 500))
 
 
 def _cards(view: View) -> list[tuple[int, Callable[[View], None]]]:
@@ -141,14 +141,14 @@ def _odd(summary: RunSummary) -> list[str]:
 def _oddities(view: View) -> None:
     found = _odd(view.summary)
     with widgets.card("What stands out", simulated=view.simulated):
-        for sentence in found:
-            st.markdown(f"- {markdown(sentence, 500)}")
+        for text in found:
+            st.markdown(f"- {markdown(text, 500)}")
 
 
 def _lacks(view: View) -> None:
     with widgets.card("Not in this log", simulated=view.simulated):
-        for sentence in lacks(view.summary):
-            st.markdown(f"- {markdown(sentence, 500)}")
+        for text in lacks(view.summary):
+            st.markdown(f"- {sentence(text, 500)}")
 
 
 def _memory(view: View) -> None:

@@ -137,7 +137,9 @@ def test_several_starts_in_a_log(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nothing.log", "No start-up was found"),
+        ("nothing.log", "holds no line of an engine's start-up"),
+        ("binary.log", "is not a text file"),
+        ("empty.log", "empty.log is empty"),
         ("folder", "is a folder"),
         ("./absent.log", "absent.log"),
     ],
@@ -145,6 +147,8 @@ def test_several_starts_in_a_log(tmp_path):
 def test_what_is_no_log_gets_one_sentence(tmp_path, monkeypatch, name, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nothing.log").write_text("a line of something else\n" * 3)
+    (tmp_path / "binary.log").write_bytes(bytes(range(256)) * 20)
+    (tmp_path / "empty.log").touch()
     (tmp_path / "folder").mkdir()
     found = invoke("show", name, "--db", tmp_path / "absent.db")
     assert found.exit_code == 1

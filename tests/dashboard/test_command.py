@@ -12,7 +12,7 @@ from dashboard import comparing, configurations, lab
 from dashboard.frames.run import buckets_frame
 from dashboard.server import command, environment, options
 from dashboard.settings import read_settings
-from dashboard.text import markdown
+from dashboard.text import sentence
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.pareto import configuration_rows
@@ -231,6 +231,6 @@ def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):
     app.run()
     shown = [m.value for m in app.markdown if m.value.startswith("**Change**")]
     assert shown == [
-        f"**Change** {markdown(finding['suggestion'], 1000)}" for finding in printed
+        f"**Change** {sentence(finding['suggestion'], 1000)}" for finding in printed
     ]
     assert len(shown) > 1

@@ -225,7 +225,7 @@ def test_unlogged_time_is_hatched_and_names_its_lines(recorded):
 def test_phase_bars_sum_each_name(document):
     totals = frames.phase_totals(frames.phases_frame(document[0]))
     drawn = bars(phase_bars(totals))
-    assert drawn["prompt graphs"] == pytest.approx(7.0)
+    assert drawn["capturing graphs of prompt buckets"] == pytest.approx(7.0)
     assert sum(drawn.values()) == pytest.approx(document[0].time.wall_s)
 
 
@@ -392,8 +392,8 @@ def test_a_trend_is_of_one_kind_of_start():
     )  # fmt: skip
     trend = frames_runs.trend_frame(rows, "ready_s")
     assert {name: list(part["run_id"]) for name, part in trend.groupby("series")} == {
-        "m on cuda, cold start": ["r0", "r2"],
-        "m on cuda, warm start": ["r1", "r3"],
+        "m on CUDA GPU, cold start": ["r0", "r2"],
+        "m on CUDA GPU, warm start": ["r1", "r3"],
     }
     table = frames_runs.runs_table(rows, {})
     changes = dict(zip(table["run_id"], table["change"], strict=True))

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from dashboard import shown
-from dashboard.report import PLOTLY, ReportRun, report_html
+from dashboard.report import ReportRun, report_html
 from dashboard.report.parts import MOST_ROWS
 from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
@@ -154,20 +154,6 @@ def check_drawn(page: str, summary: RunSummary) -> None:
     for name in names:
         if BY_NAME[name].read(summary) is not None:
             assert shown.text(summary, name) in written, name
-
-
-def test_the_library_in_it_is_the_one_that_was_looked_at():
-    """Its checksum, and the traces that this part of plotly.js can draw."""
-    folder = ROOT / "dashboard" / "report"
-    library = (folder / PLOTLY).read_bytes()
-    script = (ROOT / ".ci" / "plotly").read_text(encoding="utf-8")
-    assert f"sha256={hashlib.sha256(library).hexdigest()}\n" in script
-    version = re.search(r"^version=(.*)$", script, re.MULTILINE)[1]
-    assert f"plotly.js (cartesian - minified) v{version}".encode() in library[:200]
-    licence = (folder / "plotly-cartesian.LICENSE").read_text(encoding="utf-8")
-    assert licence.startswith("MIT License")
-    assert b"</script" not in library
-    assert b"<!--" not in library
 
 
 def test_a_comparison_has_the_figures_of_all(folds):

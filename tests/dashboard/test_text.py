@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.text import figure_text, markdown, visible
+from dashboard.text import figure_text, markdown, middle, sentence, visible
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -55,3 +55,14 @@ def test_figures_get_no_html():
     assert figure_text("<b>x</b> & <a href='y'>") == (
         "&lt;b&gt;x&lt;/b&gt; &amp; &lt;a href='y'&gt;"
     )
+
+
+def test_names_are_cut_in_the_middle():
+    assert middle("cuda_v1_2026-07-25_tp4_stdout.log", 12) == "cuda_\u2026ut.log"
+    assert middle("short", 12) == "short"
+
+
+def test_commands_in_messages_are_code_and_nothing_else_is_markup():
+    shown = sentence("No *run*; `warmup-insights runs` lists <b>them</b>")
+    assert shown == "No \\*run\\*; `warmup-insights runs` lists \\<b\\>them\\<\\/b\\>"
+    assert sentence("an odd ` in it") == markdown("an odd ` in it")

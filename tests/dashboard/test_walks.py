@@ -144,7 +144,7 @@ FOCUS = """() => {
 OUTLINED = "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
 LEFT = """() => [...document.querySelectorAll('a[href], button, input, textarea')]
   .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.disabled && e.tabIndex >= 0 && !e.dataset.reached)
-  .filter(e => !e.closest('.js-plotly-plot, [role="radiogroup"], [role="tablist"]'))
+  .filter(e => !e.closest('.js-plotly-plot, [role="radiogroup"], [role="tablist"], [role="toolbar"]'))
   .map(e => e.tagName + ' ' + (e.getAttribute('aria-label') || e.innerText || e.type))"""
 
 
@@ -164,3 +164,11 @@ def test_every_control_is_reached_by_keyboard_and_shows_it(demo_server, visit, p
             break
     assert unseen == []
     assert page.evaluate(LEFT) == []
+
+
+def test_arrow_keys_go_through_a_group_of_choices(demo_server, visit):
+    page = visit(demo_server).open("/buckets")
+    page.get_by_role("button", name="exponential").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.innerText") == "linear"
+    assert page.evaluate(OUTLINED)

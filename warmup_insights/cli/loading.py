@@ -89,9 +89,12 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
     shown = "standard input" if path == "-" else path
     count = len(outcome.run_ids)
     if not count:
+        problems = outcome.report.get("problems")
         raise InputError(
-            f"No start-up was found in {shown} ({outcome.report['lines']:,} lines); "
-            "name a log of vLLM, or use ingest to see what is not understood"
+            "; ".join(problems[:1])
+            if problems
+            else f"No start-up was found in {shown}; name a log of vLLM, or use ingest to "
+            "see what is not understood"
         )
     number = count if number is None else number
     if not 1 <= number <= count:
