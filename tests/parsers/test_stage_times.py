@@ -121,6 +121,14 @@ def test_what_follows_the_workers_without_a_line_of_loading_has_no_name():
     assert phases(text + loading + cached)["init_worker"] == 3.0
 
 
+def test_a_bar_before_the_first_timestamp_is_in_no_gap():
+    bar = "[aiter] finish build [module_a], cost 4.0s\n"
+    text = (
+        bar + HEAD + line(30, "gpu_worker.py:563", "Available KV cache memory: 1.0 GiB")
+    )
+    assert "kernel_build" not in phases(text)
+
+
 UNNAMED = {
     # Between the last graph that was compiled and the total no line is printed.
     "c24_cuda_nim_debug_report_3_starts.log": 0.8,

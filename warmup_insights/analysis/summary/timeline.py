@@ -172,10 +172,12 @@ class Timeline:
     def _fill(self, gap: GapSeen) -> None:
         """What a line without a timestamp states as its time lies in the gap around it."""
         ended, self._untimed = self._untimed, []
-        if gap.time is None:
+        if gap.time is None or gap.line is None:
             return
         stop = gap.time + gap.duration_s
         for event in reversed(ended):
+            if not gap.line < (event.line or 0) < gap.next_line:
+                continue
             start = max(gap.time, stop - (event.duration_s or 0.0))
             own = self._own(event.rank or 0)
             own.spans.append(Span(event.name, start, stop, MEASURED))
