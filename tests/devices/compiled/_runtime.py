@@ -247,12 +247,13 @@ def define_operators():
 
 
 def many_batches(first, second):
-    """`aten::bmm`: the one of the bridge takes any number of batch dimensions, and its
-    passes make use of that (`dynamo/compile_backend/passes.py`)."""
-    left = first.reshape(-1, *first.shape[-2:])
-    right = second.reshape(-1, *second.shape[-2:])
+    """`aten::bmm`: the one of the bridge takes any number of batch dimensions and repeats
+    those of one, and its passes make use of that (`dynamo/compile_backend/passes.py`)."""
+    batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    left = first.expand(*batch, *first.shape[-2:]).reshape(-1, *first.shape[-2:])
+    right = second.expand(*batch, *second.shape[-2:]).reshape(-1, *second.shape[-2:])
     product = torch.baddbmm(left.new_zeros(()), left, right, beta=0)
-    return product.reshape(*first.shape[:-1], second.shape[-1])
+    return product.reshape(*batch, first.shape[-2], second.shape[-1])
 
 
 OPERATORS = define_operators()
