@@ -3,12 +3,14 @@
     python docs/make_screenshots.py [FOLDER]
 
 Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
-simulated device, starts the dashboard and takes pictures of it in Chromium. Nothing is
-drawn by hand, so the pictures stay true; they are written to `docs/screenshots`.
+simulated device, starts the dashboard and takes pictures of it in Chromium; then the walks
+of the tests take theirs. Nothing is drawn by hand, so the pictures stay true; they are
+written to `docs/screenshots`.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,14 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
+from tests.dashboard.browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    PICTURES,
+    ROOT,
+    serving,
+    settle,
+)
 from warmup_insights.storage import EventStore
 
 MISSED = "sample_logs/vllm-gaudi/made_v0_26_developer_mode.log"
@@ -130,6 +139,15 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
     context.close()
 
 
+def walk(folder: Path) -> None:
+    """The pictures of the walks, which are tests."""
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "long", "-n", "0",
+         "tests/dashboard/test_walks.py"],
+        cwd=ROOT, check=True, env={**os.environ, PICTURES: str(folder)},
+    )  # fmt: skip
+
+
 def main() -> None:
     """Make the demo and take every picture."""
     from playwright.sync_api import sync_playwright
@@ -145,6 +163,7 @@ def main() -> None:
                 take(browser, address, shot, folder)
                 sys.stderr.write(f"{folder / shot.name}.png\n")
         browser.close()
+    walk(folder)
 
 
 if __name__ == "__main__":
