@@ -4,7 +4,8 @@
 
 Reads the sample logs, runs the reference warm-up on the CPU and a small sweep on a
 simulated device, starts the dashboard and takes pictures of it in Chromium; so it does
-of a report, of Perfetto, and of lnav in a terminal (tmux). Nothing is drawn by hand, so
+of a report, of Perfetto, and of lnav in a terminal (tmux); the walks of
+the tests take theirs. Nothing is drawn by hand, so
 the pictures stay true; they are written to `docs/screenshots`. `--only` names the files
 to take, without their ending. The picture of docs/why-slower.md needs the two public logs
 of that page and is left out where they are not at hand.
@@ -32,7 +33,14 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
+from tests.dashboard.browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    PICTURES,
+    ROOT,
+    serving,
+    settle,
+)
 from tests.dashboard.test_perfetto import LOADED, UI, Server
 from tests.helpers import REAL_LOGS
 from warmup_insights.storage import EventStore
@@ -246,6 +254,15 @@ OTHERS = {
 """Pictures without the dashboard, each from a program that really ran."""
 
 
+def walk(folder: Path) -> None:
+    """The pictures of the walks, which are tests."""
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "long", "-n", "0",
+         "tests/dashboard/test_walks.py"],
+        cwd=ROOT, check=True, env={**os.environ, PICTURES: str(folder)},
+    )  # fmt: skip
+
+
 def main() -> None:
     """Make the demo and take every picture."""
     from playwright.sync_api import sync_playwright
@@ -278,6 +295,8 @@ def main() -> None:
                         take(browser, address, shot, folder)
                         sys.stderr.write(f"{folder / shot.name}.png\n")
         browser.close()
+    if not names:
+        walk(folder)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, sentence
 from warmup_insights.analysis.lacks import lacks
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
-    oddities,
     serving_sentences,
 )
 from warmup_insights.model.summary import RunSummary

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import folded
-from warmup_insights.analysis.sentences import oddities
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.helpers import folded, summary_of
-from warmup_insights.analysis.sentences import oddities
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.model.events import (
     BucketMiss,
     BucketRangesConfigured,

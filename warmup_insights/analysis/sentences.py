@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from warmup_insights.analysis.words import BUCKETS, phase_words, progress_text
-from warmup_insights.model.figures import BY_NAME, contradictory, graph_memory_bytes
+from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import (
     Contradiction,
     FailureFacts,
@@ -16,12 +16,9 @@ from warmup_insights.model.summary import (
 )
 from warmup_insights.units import (
     format_bytes,
-    format_count,
     format_duration,
-    format_percent,
 )
 
-LIMIT = 12
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
 _ANNOUNCED = re.compile(
     r"(?:RuntimeError: )?Engine core initialization failed|EngineCore failed to start|"
@@ -61,16 +58,16 @@ def not_a_start(summary: RunSummary) -> str | None:
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [
-        _count(len(summary.benchmarks), "benchmark result"),
-        _count(len(summary.misses), "bucket miss", "bucket misses"),
-        _count(len(summary.config), "setting"),
-        _count(len(summary.notes), "note"),
+        count_text(len(summary.benchmarks), "benchmark result"),
+        count_text(len(summary.misses), "bucket miss", "bucket misses"),
+        count_text(len(summary.config), "setting"),
+        count_text(len(summary.notes), "note"),
     ]
     holds = ", ".join(text for text in found if text)
     return f"no start-up in this file; it holds {holds or 'no figure of one'}"
 
 
-def _count(number: float, one: str, many: str | None = None) -> str:
+def count_text(number: float, one: str, many: str | None = None) -> str:
     """A count with its noun; empty for none."""
     return (
         f"{number:,.4g} {one if number == 1 else many or one + 's'}" if number else ""
@@ -199,7 +196,7 @@ def _bucket_words(summary: RunSummary) -> str:
     graphs = any(name in names for name in _OF_BUCKETS[2:])
     warmed = [part.warmed for part in parts]
     count = None if None in warmed else sum(n or 0 for n in warmed)
-    words = f"warming {_count(count or 0, 'bucket') or 'buckets'}"
+    words = f"warming {count_text(count or 0, 'bucket') or 'buckets'}"
     return f"{words} and capturing graphs" if graphs else words
 
 
@@ -210,7 +207,7 @@ def _left(summary: RunSummary) -> Iterator[str]:
         "kv_cache_tokens", "num_kv_blocks", "max_concurrency",
     )}  # fmt: skip
     used, reserved = known["graph_memory_bytes"], known["graph_reserved_bytes"]
-    graphs = _count(known["graphs_captured"] or 0, "graph")
+    graphs = count_text(known["graphs_captured"] or 0, "graph")
     if reserved is not None and used is not None and used > reserved:
         sizes = format_bytes(used), format_bytes(reserved)
         yield f"graphs took {sizes[0]}, more than the {sizes[1]} reserved for them"
@@ -222,19 +219,19 @@ def _left(summary: RunSummary) -> Iterator[str]:
     elif graphs:
         yield f"graphs captured: {known['graphs_captured']:,.0f}"
     shares = [
-        f"{format_count(part.captured)} of {format_count(part.generated)} {phase}"
+        f"{formatcount_text(part.captured)} of {formatcount_text(part.generated)} {phase}"
         for phase, part in (summary.buckets or {}).items()
         if part.captured is not None and part.generated
         if f"{phase}_captured" not in contradictory(summary)
     ]
     if shares:
         yield f"{' and '.join(shares)} buckets have a graph"
-    size = _count(known["kv_cache_tokens"] or 0, "token")
+    size = count_text(known["kv_cache_tokens"] or 0, "token")
     size = f"{known['kv_cache_tokens']:,.0f} tokens" if size else ""
     if not size and known["num_kv_blocks"]:
         size = f"{known['num_kv_blocks']:,.0f} blocks"
     if size:
-        full = _count(known["max_concurrency"] or 0, "request")
+        full = count_text(known["max_concurrency"] or 0, "request")
         yield f"the KV cache holds {size}{f', {full} of full length' if full else ''}"
 
 
@@ -259,7 +256,7 @@ def serving_sentences(summary: RunSummary) -> list[str]:
          "sleeps and wake-ups"),
         (len(summary.defrag.runs) if summary.defrag else 0, "defragmentation", None),
     ]  # fmt: skip
-    counts = ", ".join(_count(*each) for each in found if each[0])
+    counts = ", ".join(count_text(*each) for each in found if each[0])
     sentences = [f"While serving: {counts}."] if counts else []
     sentences += first_request_sentences(serving)
     if serving is not None and serving.end is not None:
@@ -290,112 +287,3 @@ def contradiction_sentence(broken: Contradiction) -> str:
     """A law that the evidence breaks, and both sides of it."""
     law = f"{broken.law[0].upper()}{broken.law[1:]}"
     return f"{law}, but the evidence differs: {'; '.join(broken.evidence)}."
-
-
-def oddities(summary: RunSummary) -> list[str]:
-    """What a person should look at, the most important first; empty when all is well."""
-    found = [contradiction_sentence(broken) for broken in summary.contradictions]
-    for rule in (_memory, _captures, _coverage, _time, _sampler, _notes):
-        found += list(rule(summary))
-    return found[:LIMIT]
-
-
-def _memory(summary: RunSummary) -> Iterator[str]:
-    memory = summary.memory
-    if memory is None:
-        return
-    cache = memory.kv_cache_bytes
-    if cache is not None and cache <= 0:
-        yield (
-            f"No memory was left for the KV cache ({format_bytes(cache)}); "
-            "raise gpu_memory_utilization or lower what is loaded."
-        )
-    reserved = memory.graph_reserved_bytes
-    used = graph_memory_bytes(summary) or 0
-    is_fixed = summary.setting("num_gpu_blocks_override") is not None
-    if reserved and used > 0 and used < 0.5 * reserved and not is_fixed:
-        yield (
-            f"Graphs took {format_bytes(used)} of {format_bytes(reserved)} reserved for "
-            "them; a smaller VLLM_GRAPH_RESERVED_MEM leaves more for the KV cache."
-        )
-    if reserved and used > 1.05 * reserved:
-        yield (
-            f"Graphs took {format_bytes(used)}, more than the {format_bytes(reserved)} "
-            "reserved for them."
-        )
-
-
-def _captures(summary: RunSummary) -> Iterator[str]:
-    for phase, part in (summary.buckets or {}).items():
-        captured, generated = part.captured, part.generated
-        if captured is not None and generated and captured < generated:
-            yield (
-                f"{generated - captured} of {generated} {phase} buckets have no graph "
-                f"({format_percent(part.capture_percent)} captured)."
-            )
-        if captured is None and part.captured_reported is not None:
-            yield (
-                f"The log states {part.captured_reported} {phase} graphs were captured, "
-                "but that number is the length of the bucket list."
-            )
-        if part.spikes and part.spikes_s:
-            yield (
-                f"{_count(part.spikes, f'{phase} bucket')} took a multiple of the time of "
-                f"neighbours, {format_duration(part.spikes_s)} more in all: most likely "
-                "compilations, which those reused."
-            )
-        budget, used = part.graph_budget_bytes, part.graph_used_bytes
-        if budget and used is not None and used > 1.05 * budget:
-            yield (
-                f"The {phase} graphs took {format_bytes(used)} of a budget of "
-                f"{format_bytes(budget)}; the rest came from the other phase."
-            )
-
-
-def _coverage(summary: RunSummary) -> Iterator[str]:
-    for phase, part in (summary.buckets or {}).items():
-        warmed, generated = part.warmed, part.generated
-        if warmed is not None and generated and warmed < generated:
-            yield f"{generated - warmed} of {generated} {phase} buckets were not warmed."
-        if part.omitted:
-            yield f"{part.omitted} {phase} buckets were made and dropped again."
-    if summary.misses:
-        yield (
-            f"{len(summary.misses)} bucket misses while serving (shapes that were not "
-            "warmed up); each costs a compilation the first time."
-        )
-
-
-def _time(summary: RunSummary) -> Iterator[str]:
-    times = summary.time
-    wall, unlogged = times.wall_s, times.unlogged_s
-    if wall and wall >= SHORTEST_S and unlogged and unlogged > 0.1 * wall:
-        yield (
-            f"{format_duration(unlogged)} of {format_duration(wall)} "
-            f"({format_percent(100 * unlogged / wall)}) is unlogged time: no line explains it."
-        )
-
-
-def _sampler(summary: RunSummary) -> Iterator[str]:
-    defrag = summary.defrag
-    if defrag is not None and defrag.status == "skipped":
-        yield f"The defragmenter warm-up was skipped: {defrag.reason or 'no reason given'}."
-    if summary.status == "skipped":
-        yield "Warm-up was skipped: every bucket compiles when it is first needed."
-
-
-_TOPICS = {
-    "setting_ignored": "A setting has no effect here",
-    "capped": "A fallback bucket was capped",
-    "no_buckets": "Buckets could not be made",
-    "keep_alive": "Processes waited for a long step",
-    "elided": "This log is not whole",
-}
-
-
-def _notes(summary: RunSummary) -> Iterator[str]:
-    for note in summary.notes:
-        title = _TOPICS.get(note.topic)
-        if title is not None:
-            times = f" ({note.count} times)" if note.count > 1 else ""
-            yield f"{title}: {note.text}{times}."

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import click
 
 from warmup_insights.analysis.lacks import lacks
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     failure_sentence,
     first_request_sentences,
-    oddities,
     start_sentences,
 )
 from warmup_insights.analysis.words import cache_text, pod_text

@@ -1,0 +1,125 @@
+"""What stands out in a summary, in sentences with the numbers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warmup_insights.analysis.sentences import (
+    SHORTEST_S,
+    contradiction_sentence,
+    count_text,
+)
+from warmup_insights.model.figures import graph_memory_bytes
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_bytes, format_duration, format_percent
+
+LIMIT = 12
+
+
+def oddities(summary: RunSummary) -> list[str]:
+    """What a person should look at, the most important first; empty when all is well."""
+    found = [contradiction_sentence(broken) for broken in summary.contradictions]
+    for rule in (_memory, _captures, _coverage, _time, _sampler, _notes):
+        found += list(rule(summary))
+    return found[:LIMIT]
+
+
+def _memory(summary: RunSummary) -> Iterator[str]:
+    memory = summary.memory
+    if memory is None:
+        return
+    cache = memory.kv_cache_bytes
+    if cache is not None and cache <= 0:
+        yield (
+            f"No memory was left for the KV cache ({format_bytes(cache)}); "
+            "raise gpu_memory_utilization or lower what is loaded."
+        )
+    reserved = memory.graph_reserved_bytes
+    used = graph_memory_bytes(summary) or 0
+    is_fixed = summary.setting("num_gpu_blocks_override") is not None
+    if reserved and used > 0 and used < 0.5 * reserved and not is_fixed:
+        yield (
+            f"Graphs took {format_bytes(used)} of {format_bytes(reserved)} reserved for "
+            "them; a smaller VLLM_GRAPH_RESERVED_MEM leaves more for the KV cache."
+        )
+    if reserved and used > 1.05 * reserved:
+        yield (
+            f"Graphs took {format_bytes(used)}, more than the {format_bytes(reserved)} "
+            "reserved for them."
+        )
+
+
+def _captures(summary: RunSummary) -> Iterator[str]:
+    for phase, part in (summary.buckets or {}).items():
+        captured, generated = part.captured, part.generated
+        if captured is not None and generated and captured < generated:
+            yield (
+                f"{generated - captured} of {generated} {phase} buckets have no graph "
+                f"({format_percent(part.capture_percent)} captured)."
+            )
+        if captured is None and part.captured_reported is not None:
+            yield (
+                f"The log states {part.captured_reported} {phase} graphs were captured, "
+                "but that number is the length of the bucket list."
+            )
+        if part.spikes and part.spikes_s:
+            yield (
+                f"{count_text(part.spikes, f'{phase} bucket')} took a multiple of the time of "
+                f"neighbours, {format_duration(part.spikes_s)} more in all: most likely "
+                "compilations, which those reused."
+            )
+        budget, used = part.graph_budget_bytes, part.graph_used_bytes
+        if budget and used is not None and used > 1.05 * budget:
+            yield (
+                f"The {phase} graphs took {format_bytes(used)} of a budget of "
+                f"{format_bytes(budget)}; the rest came from the other phase."
+            )
+
+
+def _coverage(summary: RunSummary) -> Iterator[str]:
+    for phase, part in (summary.buckets or {}).items():
+        warmed, generated = part.warmed, part.generated
+        if warmed is not None and generated and warmed < generated:
+            yield f"{generated - warmed} of {generated} {phase} buckets were not warmed."
+        if part.omitted:
+            yield f"{part.omitted} {phase} buckets were made and dropped again."
+    if summary.misses:
+        yield (
+            f"{len(summary.misses)} bucket misses while serving (shapes that were not "
+            "warmed up); each costs a compilation the first time."
+        )
+
+
+def _time(summary: RunSummary) -> Iterator[str]:
+    times = summary.time
+    wall, unlogged = times.wall_s, times.unlogged_s
+    if wall and wall >= SHORTEST_S and unlogged and unlogged > 0.1 * wall:
+        yield (
+            f"{format_duration(unlogged)} of {format_duration(wall)} "
+            f"({format_percent(100 * unlogged / wall)}) is unlogged time: no line explains it."
+        )
+
+
+def _sampler(summary: RunSummary) -> Iterator[str]:
+    defrag = summary.defrag
+    if defrag is not None and defrag.status == "skipped":
+        yield f"The defragmenter warm-up was skipped: {defrag.reason or 'no reason given'}."
+    if summary.status == "skipped":
+        yield "Warm-up was skipped: every bucket compiles when it is first needed."
+
+
+_TOPICS = {
+    "setting_ignored": "A setting has no effect here",
+    "capped": "A fallback bucket was capped",
+    "no_buckets": "Buckets could not be made",
+    "keep_alive": "Processes waited for a long step",
+    "elided": "This log is not whole",
+}
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
+    for note in summary.notes:
+        title = _TOPICS.get(note.topic)
+        if title is not None:
+            times = f" ({note.count} times)" if note.count > 1 else ""
+            yield f"{title}: {note.text}{times}."
