@@ -219,7 +219,7 @@ def _left(summary: RunSummary) -> Iterator[str]:
     elif graphs:
         yield f"graphs captured: {known['graphs_captured']:,.0f}"
     shares = [
-        f"{formatcount_text(part.captured)} of {formatcount_text(part.generated)} {phase}"
+        f"{format_count(part.captured)} of {format_count(part.generated)} {phase}"
         for phase, part in (summary.buckets or {}).items()
         if part.captured is not None and part.generated
         if f"{phase}_captured" not in contradictory(summary)
