@@ -236,10 +236,15 @@ def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> 
 def _summary_phase(own: RankTime, event: CaptureSummary) -> str:
     """The phase that ends where a summary is printed: what was going on, if it fits.
 
-    The summaries of all phases are printed together, after the last of them.
+    Without a line of its steps it ends where its summary is printed, unless that of
+    another phase is printed at the same time: then both were over before.
     """
     for suffix in ("graphs", "warmup"):
         name = f"{event.phase}_{suffix}"
         if own.doing == name or any(span.name == name for span in own.spans[-3:]):
             return name
-    return "model_warmup"
+    last = own.spans[-1] if own.spans else None
+    if last is not None and last.end == event.time and last.strength == BOUNDED:
+        own.spans[-1] = Span("model_warmup", last.start, last.end, BOUNDED)
+        return "model_warmup"
+    return f"{event.phase}_warmup"
