@@ -16,6 +16,7 @@ from warmup_insights.model.summary import (
 )
 from warmup_insights.units import (
     format_bytes,
+    format_count,
     format_duration,
 )
 
