@@ -83,7 +83,6 @@ MUST_NOT = [
     ("g13_gaudi_log_v14.log", "overridden_ranges"),
     ("g14_gaudi_warmup.log", "overridden_ranges"),
     ("g14_gaudi_warmup.log", "warmup_skipped"),
-    ("c03_cuda_v0.10.2_qwen3_moe.log", "compile_cache"),
     ("r01_rocm_v0.17.0_qwen25.log", "compile_cache"),
     ("c13_cuda_v0.25.1_kv_too_small.log", "compile_cache"),
     ("cuda_v1_2026-07-16_runtime_oom_after_good_startup.log", "startup_probe"),
