@@ -60,7 +60,7 @@ _WHEN_DRAWN = """export default function({ setTriggerValue }) {
 
 
 def count_run() -> None:
-    """Note one more run of the app in this session."""
+    """Note one more run of the app for this visitor."""
     st.session_state["app-runs"] = st.session_state.get("app-runs", 0) + 1
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from tests.grouping import TOGETHER
 
 MARK = "xdist_group"
@@ -43,6 +45,7 @@ def workers_of(folder, root, file):
     return set((folder / "workers").read_text().split())
 
 
+@pytest.mark.long
 def test_a_named_file_has_one_worker_and_any_other_has_all(tmp_path, root):
     for name, file, expected in (
         ("named", TOGETHER[0], 1), ("other", "tests/test_other.py", 2),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def together(facts: RunFacts) -> dict[str, Any]:
     return given_values
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     utilization=SHARES,

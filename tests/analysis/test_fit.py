@@ -162,6 +162,7 @@ def test_small_cases_within_seconds_equal_brute_force(decode, bound):
     assert fit.is_exact
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
@@ -188,6 +189,7 @@ def test_never_worse_than_a_strategy_on_the_same_traffic_and_limit(pairs, name, 
     assert report.fit.bound <= report.fit.executed
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(
     st.lists(

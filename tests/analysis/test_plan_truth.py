@@ -74,6 +74,7 @@ def base_run(draw):
     return planner, settings, total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_planned_sets_are_those_of_the_run(seed):
     draw = random.Random(seed)

@@ -28,6 +28,7 @@ def run(tmp_path, device):
     return done, path
 
 
+@pytest.mark.long
 def test_the_cpu_passes_every_check_that_means_something_there(tmp_path):
     done, path = run(tmp_path, "cpu")
     assert done.exit_code == 0, done.stdout

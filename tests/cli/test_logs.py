@@ -207,7 +207,7 @@ def test_dialects_lists_all_with_a_sample():
     assert names == {
         "vllm-fork", "vllm-hpu-plugin", "vllm-gaudi", "vllm", "vllm-bench",
         "server-events", "otlp-spans", "json", "reference", "tpu-inference",
-        "vllm-json",
+        "vllm-json", "collect-env",
     }  # fmt: skip
     assert all(row["sample"] for row in rows)
     assert "vllm-gaudi" in CliRunner().invoke(cli, ["dialects"]).stdout

@@ -81,6 +81,7 @@ NEEDLES = {
 """What a tab surely shows, so that a tab that stays closed is noticed."""
 
 
+@pytest.mark.long
 def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
     """All sample logs, whatever they lack; runs that look alike are looked at once."""
     with EventStore(full_database) as store:

@@ -46,6 +46,7 @@ class Server(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium")
 def test_perfetto_reads_every_slice_and_counter():

@@ -50,6 +50,7 @@ def threads(monkeypatch):
     monkeypatch.setattr(parallel, "ReaderPool", ThreadReaders)
 
 
+@pytest.mark.long
 def test_all_samples_give_the_same_database_with_four_processes(tmp_path):
     files = [str(path) for path in SAMPLES]
     one = ingest(tmp_path / "1.db", files, 1, year=2026)
@@ -106,6 +107,7 @@ def test_any_folder_gives_the_same_database_in_any_order_of_reading(data):
         assert again[1] == ingest(one, files, 1)[1]
 
 
+@pytest.mark.long
 def test_same_bytes_under_many_names_are_stored_once(tmp_path):
     for n in range(12):
         (tmp_path / f"{n:02}.log").write_bytes(CAPTURE.read_bytes())

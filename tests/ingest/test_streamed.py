@@ -102,6 +102,7 @@ def read_half_then_wait(path, options, target):
             list(write_parts(out, [part]))
 
 
+@pytest.mark.long
 def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
     """It dies once, when events of it are in the transaction already."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)

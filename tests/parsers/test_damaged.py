@@ -98,6 +98,7 @@ class OneLongLine(io.RawIOBase):
         return count
 
 
+@pytest.mark.long
 def test_file_of_one_endless_line_is_read_in_pieces():
     """1 GiB on one line: bounded memory is what lets this test end."""
     reader = LogReader(OneLongLine(1 << 30), "long.log", year=2026)  # type: ignore[arg-type]

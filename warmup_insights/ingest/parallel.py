@@ -100,7 +100,7 @@ class ReaderPool:
             return pool.submit(worker.read_to_file, path, self._options, target)
 
     def restart(self) -> None:
-        """Start new processes after one of them died, which ended the others too."""
+        """Start new processes after one of them ended early, which ends the others too."""
         self._pool.shutdown()
         self._pool = self._new_pool(self._jobs)
 
