@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers import folded, summary_of
 from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.summary import buckets as bucket_fates
 from warmup_insights.model.events import (
     BucketMiss,
     BucketRangesConfigured,
@@ -265,3 +266,20 @@ def test_a_line_that_is_printed_again_is_no_second_model():
     draft = MemoryMeasured(stage="weights", delta_bytes=10, duration_s=1.5, time=11.0)
     memory = summary_of([RunStarted(), first, first, draft])["memory"]
     assert memory["weights_bytes"] == 110
+
+
+def test_rows_take_time_in_proportion_to_buckets(monkeypatch):
+    """What is looked up once for a phase is not looked up for each of its buckets."""
+    calls = []
+    original = bucket_fates._skipped_all
+    monkeypatch.setattr(
+        bucket_fates, "_skipped_all", lambda facts: calls.append(1) or original(facts)
+    )
+    steps = [
+        WarmupStep(
+            phase="prompt", mode="graph", bucket=(n, 128, 0), index=n, time=1.0 * n
+        )
+        for n in range(1, 200)
+    ]
+    assert len(folded(steps).rows) == 199
+    assert len(calls) <= 4

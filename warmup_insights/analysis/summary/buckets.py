@@ -325,8 +325,10 @@ class Buckets:
             facts = self._facts[ranks[0], phase] if ranks else _PhaseFacts()
             listed = set(facts.listed or ())
             shapes = {shape for name, shape in missed if name == phase}
+            captured = _captured_buckets(facts)
             rows += [
-                _row(phase, bucket, facts, bucket in listed, missed.get((phase, bucket), 0))
+                _row(phase, bucket, facts, captured, bucket in listed,
+                     missed.get((phase, bucket), 0))
                 for bucket in sorted({*facts.fates, *facts.captured, *listed, *shapes})
             ]  # fmt: skip
         return mark_spikes(rows)
@@ -409,8 +411,10 @@ def _percent(
 
 
 def _row(
-    phase: str, bucket: Bucket, facts: _PhaseFacts, is_listed: bool, missed: int
-) -> BucketRow:
+    phase: str, bucket: Bucket, facts: _PhaseFacts, captured_ones: set[Bucket] | None,
+    is_listed: bool, missed: int,
+) -> BucketRow:  # fmt: skip
+    """`captured_ones` are those of `_captured_buckets`."""
     fate = facts.fates.get(bucket) or _Fate()
     runs, capture = fate.runs, None
     if fate.captures is not None:
@@ -425,7 +429,7 @@ def _row(
     at_start = (run, None if fate.is_late else capture)
     costs = [cost for cost in at_start if cost is not None]
     steps = [steps for steps in (fate.runs, fate.graph_steps) if steps is not None]
-    captured, skipped = _graph_fate(bucket, fate, facts)
+    captured, skipped = _graph_fate(bucket, fate, facts, captured_ones)
     differs = fate.executed is not None and fate.executed != bucket
     states = (
         ("missed", missed), ("executed_differently", differs), ("captured", captured),
@@ -453,14 +457,14 @@ def _row(
 
 
 def _graph_fate(
-    bucket: Bucket, fate: _Fate, facts: _PhaseFacts
+    bucket: Bucket, fate: _Fate, facts: _PhaseFacts, captured_ones: set[Bucket] | None
 ) -> tuple[bool | None, bool | None]:
     """Whether the bucket has a graph, and whether it was a candidate and got none."""
     if bucket in facts.captured:
         return True, False
     if fate.skipped:
         return False, True
-    captured = None if _captured_buckets(facts) is None else False
+    captured = None if captured_ones is None else False
     return captured, False if facts.saw_skips or facts.saw_captures else None
 
 
