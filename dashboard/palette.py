@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from warmup_insights.model.summary import OF_OTHER_RANK
+
 
 class Tone(NamedTuple):
     """A colour on a light and on a dark page."""
@@ -117,7 +119,7 @@ def colour(meaning: str, *, dark: bool = False) -> str:
 
 def phase_meaning(name: str) -> str:
     """The meaning of a start-up phase, the same for all ranks."""
-    base = name.removesuffix(" (other rank)")
+    base = name.removesuffix(OF_OTHER_RANK)
     if base in PHASE_MEANINGS:
         return PHASE_MEANINGS[base]
     return "warmed" if base.endswith("_warmup") else "prepare"

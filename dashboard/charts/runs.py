@@ -14,6 +14,7 @@ from dashboard.palette import HEAT, MUTED, PART_MEANINGS, colour
 from dashboard.text import figure_text
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.model.figures import BY_NAME, format_figure
+from warmup_insights.model.summary import OF_OTHER_RANK
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 _STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
@@ -131,7 +132,7 @@ def pattern_of(name: str) -> str:
         return "/"
     if name.startswith("decode"):
         return "."
-    return "x" if name.endswith("(other rank)") else ""
+    return "x" if name.endswith(OF_OTHER_RANK) else ""
 
 
 def configurations(

@@ -14,6 +14,7 @@ from dashboard.charts.base import (
 )
 from dashboard.palette import colour
 from dashboard.text import figure_text
+from warmup_insights.model.summary import OF_OTHER_RANK
 from warmup_insights.units import format_duration
 
 
@@ -90,8 +91,13 @@ def _hover(row: dict[object, object]) -> list[str]:
 
 def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Time per phase, in the order of the start-up."""
+    # On two lines, so that a phone has room for the bars.
+    names = [
+        figure_text(words).replace(OF_OTHER_RANK, f"<br>{OF_OTHER_RANK.strip()}")
+        for words in totals["label"]
+    ]
     return _ranked(
-        [figure_text(words) for words in totals["label"]],
+        names,
         totals["duration_s"],
         _fill(totals, dark=dark),
         dark=dark,

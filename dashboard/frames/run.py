@@ -16,13 +16,13 @@ from dashboard.palette import phase_meaning
 from warmup_insights.analysis.words import phase_words
 from warmup_insights.model.run import RunRecord, run_name
 from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
     BucketRow,
     Gap,
     PhaseBuckets,
     RunSummary,
 )
 
-OTHER_RANK = " (other rank)"
 RUN_COLUMNS = (
     "run_id", "label", "notes", "engine", "version", "model", "device_kind",
     "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
@@ -153,9 +153,9 @@ def phases_frame(summary: RunSummary) -> pd.DataFrame:
 
 def phase_label(name: str) -> str:
     """A phase in the words of the sentences about a start."""
-    base = name.removesuffix(OTHER_RANK)
+    base = name.removesuffix(OF_OTHER_RANK)
     words = "unlogged time" if base == "unlogged" else phase_words(base)
-    return words + (OTHER_RANK if base != name else "")
+    return words + (OF_OTHER_RANK if base != name else "")
 
 
 def _unlogged(

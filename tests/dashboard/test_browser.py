@@ -160,24 +160,6 @@ def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("width", [420, 1600])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_scrolls_sideways_and_none_complains(full_server, visit, width, scheme):
-    visitor = visit(
-        full_server, viewport={"width": width, "height": 900}, color_scheme=scheme
-    )
-    for path in PAGES:
-        page = visitor.open(path)
-        page.wait_for_timeout(300)
-        inner, outer = page.evaluate(
-            "[document.documentElement.scrollWidth, window.innerWidth]"
-        )
-        assert inner <= outer, path
-        main = page.get_by_test_id("stMain")
-        assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
-
-
-@pytest.mark.long
 def test_the_live_page_follows_a_run(tmp_path, visit):
     """Figures change by themselves while events arrive; then the run is finished."""
     database = tmp_path / "live.db"

@@ -102,6 +102,7 @@ def test_every_page_fits_its_window(demo_server, visit, name, width, scheme):
         page = visitor.open(path)
         main = page.get_by_test_id("stMain")
         assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         assert page.get_by_role("heading").first.is_visible(), path
         if number in (1, 5) and name in ("narrow", "dark"):
             picture(page, f"walk-{name}-{'run' if number == 1 else 'memory'}")

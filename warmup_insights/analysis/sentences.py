@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from warmup_insights.analysis.words import BUCKETS, phase_words, progress_text
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
     Contradiction,
     FailureFacts,
     RunSummary,
@@ -26,7 +27,6 @@ _ANNOUNCED = re.compile(
     r"WorkerProc (?:failed to start|hit an exception)|Application startup failed"
 )
 """What only states that something failed."""
-_OTHER_RANK = " (other rank)"
 _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
@@ -151,7 +151,7 @@ def largest_phase(summary: RunSummary) -> tuple[str, float] | None:
     as `BUCKETS` or the name of the phase; None where no phase is known."""
     total: dict[str, float] = {}
     for name, seconds in summary.time.seconds_by_phase().items():
-        base = name.removesuffix(_OTHER_RANK)
+        base = name.removesuffix(OF_OTHER_RANK)
         base = BUCKETS if base in _OF_BUCKETS else base
         total[base] = total.get(base, 0.0) + seconds
     for name in ("lines_cut_out", *(n for n, seconds in total.items() if not seconds)):

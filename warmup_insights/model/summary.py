@@ -21,6 +21,8 @@ FOLD = 6
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
+OF_OTHER_RANK = " (other rank)"
+"""Ends the name of a phase in which only ranks were that do not lead."""
 
 Setting = Any
 """A JSON value that somebody set or an engine printed."""

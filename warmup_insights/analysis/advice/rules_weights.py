@@ -10,13 +10,13 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
-    OTHER_RANK,
     Start,
     is_whole,
     phase_s,
     weights_bytes,
     words_of,
 )
+from warmup_insights.model.summary import OF_OTHER_RANK
 from warmup_insights.units import format_bytes, format_duration
 
 NETWORK = frozenset(
@@ -227,7 +227,7 @@ def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
     if start is None or len(ranks) < 2:
         return
     for phase in ("load_weights", "load_model"):
-        waited = start.worth(phase + OTHER_RANK)
+        waited = start.worth(phase + OF_OTHER_RANK)
         ends = {
             each.rank: max(own)
             for each in ranks
@@ -279,7 +279,7 @@ def _late(
         else "no figure: what the ranks share, such as the storage, sets the pace",
         gain_s=(0.0, behind) if is_alone else None,
         price="the package of that name in the image, or disk for the files",
-        phase=phase + OTHER_RANK,
+        phase=phase + OF_OTHER_RANK,
         part_s=waited,
     )
 

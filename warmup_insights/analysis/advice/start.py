@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warmup_insights.model.figures import BY_NAME, contradictory
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import format_duration
 
 LEAST_S, LEAST_SHARE = 10.0, 0.05
@@ -14,7 +14,6 @@ MOST_UNLOGGED = 0.5
 """Share of a start in no line from which nothing is said of its parts."""
 GAUDI = ("vllm-gaudi", "vllm-fork")
 """Engines for HPU devices."""
-OTHER_RANK = " (other rank)"
 _FIRST = frozenset({
     "import", "configure", "start_engine", "start_workers", "distributed_init",
     "init_worker", "load_model", "load_weights", "download",
@@ -131,7 +130,7 @@ def _initialisation(summary: RunSummary) -> Start | None:
 
 def words_of(phase: str) -> str:
     """The phase in words, as the beginning of a sentence."""
-    own = phase.removesuffix(OTHER_RANK)
+    own = phase.removesuffix(OF_OTHER_RANK)
     words = _WORDS.get(own, own.replace("_", " ").capitalize())
     return words if own == phase else f"{words} on a slower rank"
 

@@ -44,7 +44,13 @@ from warmup_insights.model.events import (
     ShutdownRequested,
     WarmupFinished,
 )
-from warmup_insights.model.summary import Gap, RankPhases, TimePhase, Times
+from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
+    Gap,
+    RankPhases,
+    TimePhase,
+    Times,
+)
 from warmup_insights.units import isoformat
 
 READY_WITHIN_S = 60.0
@@ -320,7 +326,7 @@ class Timeline:
                 yield from own.spans_until(until)
             else:
                 for span in own.spans_until(until):
-                    name = f"{span.name} (other rank)"
+                    name = f"{span.name}{OF_OTHER_RANK}"
                     yield Span(name, span.start, span.end, OTHER_RANK)
 
     def _ended_elsewhere(self, own: RankTime) -> float:
