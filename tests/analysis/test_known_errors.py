@@ -199,7 +199,7 @@ TEXTS = [
     ("OSError: Can't load the configuration of 'x/y'.", "model_access", "the name as the hub",
      {}),
     ("zmq.error.ZMQError: ipc path '/very/long' is longer than 107 characters", "host_limit",
-     "VLLM_RPC_BASE_PATH", {"VLLM_RPC_BASE_PATH": "/tmp"}),
+     "VLLM_RPC_BASE_PATH", {}),
     ("ValueError: While loading /lora/x, expected target modules in ['q_proj']",
      "model_unsupported", "adapter", {}),
     ("RuntimeError: This flash attention build does not support tanh softcapping.",

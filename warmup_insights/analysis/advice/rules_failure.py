@@ -22,7 +22,7 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 _ABOVE = re.compile(
     r"root cause|stack ?trace|Failed core proc|^Executor failed|died unexpectedly|"
-    r"(?:[Cc]ore|[Ee]ngine|WorkerProc) initialization failed"
+    r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""
 
