@@ -63,7 +63,7 @@ def points_frame(
         title = names.get(row.run_id) or row.label or row.run_id
         found.append(
             {
-                "name": middle(title, 30),
+                "name": middle(title, 40),
                 **{name: visible(row.settings.get(name, ""), 40) for name in settings},
                 **{name: row.figures.get(name) for name in figures},
                 "best": row.is_non_dominated,

@@ -170,6 +170,8 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
         page.get_by_role("button", name="Plan from documented").click()
         page.get_by_text("Pick for").first.wait_for()
         settle(page)
+    if page.get_by_test_id("stPlotlyChart").count():
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
     page.wait_for_timeout(1500)
     if shot.whole:
         height = page.get_by_test_id("stMain").evaluate("e => e.scrollHeight")

@@ -107,7 +107,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
         "name": column.TextColumn(
-            "Run", width=235, help="Long names are cut in the middle; the last column has "
+            "Run", width=290, help="Long names are cut in the middle; the last column has "
             "all of them",
         ),
         "status": column.MultiselectColumn(

@@ -18,7 +18,7 @@ from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_duration
 
-NAME_LENGTH = 30
+NAME_LENGTH = 40
 """Characters of a name that its column shows."""
 _FIRST = {"failed": 0, "interrupted": 0}
 """Statuses that come before all others in a list."""
