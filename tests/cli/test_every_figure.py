@@ -106,8 +106,8 @@ def test_exports_have_the_figures_of_the_table(db, folded):
 
 
 def test_comparisons_have_the_figures_of_the_table(db, folded):
-    first = folded[0]
     for other in folded[1:]:
+        first = folded[0]
         pair = (first.summary, other.summary)
         result = compare(pair, (first.rows, other.rows))
         figures = {figure.name: figure for figure in all_figures(pair)}
