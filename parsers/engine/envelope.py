@@ -281,7 +281,8 @@ def _split_records(text: str, base: Record) -> list[Record]:
     if records and heads:
         records[-1].message += tail
     elif tail.strip():
-        records += [replace(base, message=part) for part in _behind_bar(tail)]
+        *bars, base.message = _behind_bar(tail)
+        records = [*(replace(base, message=bar) for bar in bars), base]
     for record in records:
         _finish(record)
     return records
