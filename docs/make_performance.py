@@ -263,7 +263,7 @@ def traffic_rows(found: dict[str, Any]) -> Iterator[Row]:
 def report_rows(found: dict[str, Any]) -> Iterator[Row]:
     """Making a report, and opening it."""
     seconds, peak, size = found["make_s"], found["peak_mib"], found["size_mib"]
-    log, ratio = found["log"], found["first_chart_times_plotly"]
+    log, ratio = found["log"], found["library_chart_times_plotly"]
     yield Row(
         f"making the report of `{log}`", f"{seconds} s", "under 3 s",
         found["make_times_imports"], "time of importing its libraries", seconds < 3,
@@ -272,8 +272,12 @@ def report_rows(found: dict[str, Any]) -> Iterator[Row]:
     yield Row("size of that report", f"{size} MiB", "under 6 MB", is_met=size < 5.7)
     yield Row(
         "opening it in Chromium, until the first chart",
-        f"{found['first_chart_ms']} ms of wall time",
-        "sooner than plotly's own page", ratio, "time of plotly's own page", ratio < 1,
+        f"{found['first_chart_ms']} ms of wall time", "under 1 s",
+        is_met=found["first_chart_ms"] < 1000,
+    )  # fmt: skip
+    yield Row(
+        "until plotly.js has drawn it anew", f"{found['library_chart_ms']} ms of wall time",
+        None, ratio, "time of plotly's own page",
     )  # fmt: skip
 
 

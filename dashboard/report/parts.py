@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 
 import pandas as pd
 
@@ -31,8 +32,24 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A part of a row of horizontal bars: where it lies, in per cent of the axis."""
+
+    left: float
+    width: float
+    light: str
+    dark: str
+    is_hatched: bool
+    text: str
+
+
+@dataclass(frozen=True)
 class Chart:
-    """A picture for a light and for a dark page, and its data."""
+    """A picture for a light and for a dark page, and its data.
+
+    `bars` are its rows where it has horizontal bars: the page draws them without a
+    script, so that they are on the screen before the library of charts has been read.
+    """
 
     title: str
     hint: str
@@ -40,6 +57,7 @@ class Chart:
     dark: str
     height: int
     has_long_legend: bool
+    bars: Mapping[str, Sequence[Bar]]
     table: Table
 
 
@@ -83,8 +101,12 @@ class Section:
         light, dark_json = map(_json, figures)
         height = int(figures[0].layout.height)
         table = table_of(frame)
-        is_long = entries > LONG_LEGEND
-        self.charts.append(Chart(title, hint, light, dark_json, height, is_long, table))
+        self.charts.append(
+            Chart(
+                title, hint, light, dark_json, height, entries > LONG_LEGEND,
+                _bars(*figures), table,
+            )
+        )  # fmt: skip
 
     def table(
         self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
@@ -102,6 +124,45 @@ def _make_room(figure: Figure) -> int:
     )
     figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
     return entries
+
+
+def _bars(light: Figure, dark: Figure) -> dict[str, list[Bar]]:
+    """The rows of a figure of horizontal bars, one of a name; none of any other figure."""
+    is_plain = len(light.data) == 1 or light.layout.barmode == "stack"
+    if not is_plain or any(
+        trace.type != "bar" or trace.orientation != "h" for trace in light.data
+    ):
+        return {}
+    ends = {str(name): 0.0 for name in light.layout.yaxis.categoryarray or ()}
+    places = []
+    for number, trace in enumerate(light.data):
+        for index, (name, length) in enumerate(zip(trace.y, trace.x, strict=True)):
+            start = ends.get(name, 0.0) if trace.base is None else trace.base[index]
+            ends[name] = start + length
+            places.append((number, index, name, start, length))
+    limits = light.layout.xaxis.range
+    share = 100 / (limits[1] if limits else max(ends.values(), default=0.0) or 1.0)
+    rows: dict[str, list[Bar]] = {_plain(name): [] for name in ends}
+    for number, index, name, start, length in places:
+        trace, twin = light.data[number], dark.data[number]
+        bar = Bar(
+            left=round(start * share, 3), width=round(length * share, 3),
+            light=_item(trace.marker.color, index), dark=_item(twin.marker.color, index),
+            is_hatched=bool(_item(trace.marker.pattern.shape, index)),
+            text=_item(trace.text, index),
+        )  # fmt: skip
+        rows[_plain(name)].append(bar)
+    return rows
+
+
+def _plain(label: str) -> str:
+    """A label of a figure without the markup that figures understand."""
+    return unescape(label.replace("<br>", " "))
+
+
+def _item(values: str | Sequence[str] | None, index: int) -> str:
+    """A property of one bar; it may be given once for all of them."""
+    return values or "" if values is None or isinstance(values, str) else values[index]
 
 
 def _json(figure: Figure) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
@@ -11,12 +12,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 
 from dashboard import shown
 from dashboard.report import ReportRun, report_html
-from dashboard.report.parts import MOST_ROWS
+from dashboard.report.parts import MOST_ROWS, Chart
+from dashboard.report.sections import compared_sections, run_sections
 from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT
@@ -37,7 +40,7 @@ FAILED = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
 BARS = ROOT / "sample_logs" / "vllm-gaudi" / "made_v0_26_bars.log"
 SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 TYPES = {"bar", "scatter", "heatmap"}
-"""Kinds of traces that charts have; the part of plotly.js in a report draws some more."""
+"""Kinds of traces that charts have."""
 OTHER = ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log"
 
 
@@ -170,6 +173,49 @@ def hostile() -> Folded:
         fold.summary, label=MARKUP[:70], model=MARKUP, status="failed"
     )
     return Folded(summary, fold.rows)
+
+
+def test_bars_are_drawn_without_a_script(folds):
+    """Horizontal bars lie in the page itself, to the scale of the figure."""
+    by_name = {fold.summary.source.name: fold for fold in folds}
+    pair = [ReportRun(by_name[SAMPLE.name]), ReportRun(by_name[OTHER.name])]
+    for sections in (
+        run_sections(ReportRun(by_name[BARS.name])),
+        compared_sections(pair),
+    ):
+        charts = [chart for section in sections for chart in section.charts]
+        assert charts[0].bars
+        for chart in charts:
+            check_bars(chart)
+
+
+def check_bars(chart: Chart) -> None:
+    """The bars of the page are those of the figure, or the figure has other marks."""
+    figure = json.loads(chart.light)
+    traces = figure["data"]
+    is_one_of_a_name = len(traces) == 1 or figure["layout"].get("barmode") == "stack"
+    is_bars = is_one_of_a_name and all(
+        each.get("orientation") == "h" for each in traces
+    )
+    assert bool(chart.bars) == is_bars, chart.title
+    bars = [bar for row in chart.bars.values() for bar in row]
+    if is_bars:
+        assert all(bar.left + bar.width < 100.01 for bar in bars)
+        widest = max(bar.width for bar in bars)
+        lengths = [x for trace in traces for x in numbers(trace["x"])]
+        assert sorted(bar.width / widest for bar in bars) == pytest.approx(
+            sorted(x / max(lengths) for x in lengths), abs=0.001
+        )
+        texts = [text for trace in traces for text in trace.get("text") or () if text]
+        assert sorted(bar.text for bar in bars if bar.text) == sorted(texts)
+
+
+def numbers(values: Any) -> list[float]:
+    """Numbers as plotly writes them: a list, or the bytes of an array."""
+    if isinstance(values, list):
+        return values
+    data = base64.b64decode(values["bdata"])
+    return list(np.frombuffer(data, dtype=values["dtype"]))
 
 
 def test_text_of_logs_stays_text():
@@ -360,7 +406,28 @@ def test_it_opens_without_a_network(tmp_path, folds, scheme):
             assert page.evaluate(CUT) == [], path
             check_paper(page)
             context.close()
+        check_without_scripts(browser, made[0], scheme)
         browser.close()
+
+
+def check_without_scripts(browser: Any, path: Path, scheme: str) -> None:
+    """Where a viewer runs no script, bars and their texts are on the page."""
+    context = browser.new_context(
+        java_script_enabled=False,
+        color_scheme=scheme,
+        viewport={"width": 390, "height": 800},
+    )
+    page = context.new_page()
+    page.goto(path.as_uri())
+    for plot in page.locator(".plot:has(.bars)").all():
+        edge = plot.bounding_box()
+        texts = plot.locator(".bars b, .bars i, .bars em").all()
+        assert texts
+        for box in (text.bounding_box() for text in texts):
+            assert edge["x"] - 1 <= box["x"]
+            assert box["x"] + box["width"] <= edge["x"] + edge["width"] + 1
+            assert box["y"] + box["height"] <= edge["y"] + edge["height"] + 1
+    context.close()
 
 
 def check_paper(page: Any) -> None:
