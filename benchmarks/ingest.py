@@ -29,7 +29,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from parsers.engine.select import Selector, make_selector, regex_selector  # noqa: E402
+from parsers.engine.dispatch import Selector, make_selector, regex_selector  # noqa: E402
 from parsers.files import _dispatch_tables  # noqa: E402
 
 ACCESS = '(APIServer pid=1) INFO:     10.0.{}.{}:4{:04d} - "POST /v1/completions HTTP/1.1" 200 OK'
@@ -143,7 +143,7 @@ def blocks_of(path: Path) -> Iterator[bytes]:
 
 def select_lines(path: Path, selector: Selector) -> int:
     """Candidate lines, each with its number, as `ingest` needs them."""
-    from parsers.engine.select import Lines
+    from parsers.engine.dispatch import Lines
 
     number = found = 0
     for block in blocks_of(path):

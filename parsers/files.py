@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import chain
 from typing import BinaryIO
 
 from parsers import DIALECTS, all_rules
-from parsers.engine.dispatch import Dispatcher
+from parsers.engine.dispatch import Dispatcher, Lines, Selector, make_selector
 from parsers.engine.lines import LineParser
 from parsers.engine.runs import ParsedRun
-from parsers.engine.select import Lines, Selector, make_selector
 from parsers.engine.stamps import Clock
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
@@ -106,7 +106,7 @@ class LogReader:
         if not first:
             self.report.add_problem(f"{self._name} is empty")
             return
-        whole = _chain(first, blocks)
+        whole = chain([first], blocks)
         self._clock.look_at(first.decode("utf-8", "replace"))
         if looks_like_events(first):
             yield from self._profile(whole)
@@ -286,11 +286,6 @@ def _feed_all(parser: LineParser, block: bytes, number: int) -> int:
     for index, line in enumerate(lines, number + 1):
         feed(line, index)
     return number + len(lines)
-
-
-def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _head_digest(block: bytes) -> str:

@@ -13,9 +13,8 @@ from dashboard.frames import memory as frames_memory
 from dashboard.text import markdown
 from dashboard.widgets import Headline
 from warmup_insights.analysis.remaining import remaining
-from warmup_insights.analysis.sentences import start_sentences
+from warmup_insights.analysis.sentences import progress_text, start_sentences
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.analysis.words import progress_text
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import Progress
 from warmup_insights.runs import earlier_run

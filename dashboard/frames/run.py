@@ -13,7 +13,7 @@ import pandas as pd
 
 from dashboard import shown
 from dashboard.palette import phase_meaning
-from warmup_insights.analysis.words import phase_words
+from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.model.run import RunRecord, run_name
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,

@@ -12,8 +12,12 @@ from dashboard import shown
 from dashboard.text import middle, visible
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.analysis.pareto import TOLERANCE
-from warmup_insights.analysis.sentences import cause_text, largest_phase, not_a_start
-from warmup_insights.analysis.words import phase_words
+from warmup_insights.analysis.sentences import (
+    cause_text,
+    largest_phase,
+    not_a_start,
+    phase_words,
+)
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_duration

@@ -26,9 +26,8 @@ from dashboard.report.parts import ReportRun, Section, table_of
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.lacks import lacks
 from warmup_insights.analysis.misses import diagnose
-from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.export.findings import gain_text, number_text
 from warmup_insights.model.figures import all_figures

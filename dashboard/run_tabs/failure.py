@@ -12,7 +12,7 @@ from dashboard.run_tabs import advice
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.words import phase_words
+from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import FailureFacts, RunSummary
 from warmup_insights.runs import earlier_run

@@ -9,8 +9,7 @@ import streamlit as st
 from dashboard import run_actions, shown, widgets
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
-from warmup_insights.analysis.sentences import start_sentences
-from warmup_insights.analysis.words import pod_text
+from warmup_insights.analysis.sentences import pod_text, start_sentences
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time

@@ -20,8 +20,7 @@ from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, sentence
-from warmup_insights.analysis.lacks import lacks
-from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     serving_sentences,

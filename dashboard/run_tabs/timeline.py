@@ -12,7 +12,7 @@ from dashboard.frames import steps as frames_steps
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
-from warmup_insights.analysis.words import cache_text
+from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.summary import RunSummary
 
 TITLE = "Timeline"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from parsers.engine.pending import Average, BarClock, RankState
 from parsers.engine.signals import BarUpdate, Origin
+from parsers.engine.steps import Average, BarClock, RankState
 from warmup_insights.model.events import (
     Bucket,
     CaptureProgress,
@@ -45,7 +45,8 @@ def warmup_bar(
     clock = state.clocks.get(phase)
     if clock is None or clock.total != made.total or made.done < clock.done:
         clock = state.clocks[phase] = BarClock(total=made.total)
-        clock.has_lines = _steps_of(state, phase)
+        step = state.step
+        clock.has_lines = step is not None and step.signal.phase == phase
         clock.average = Average() if made.done <= 1 else None
     is_skipping = made.place is not None and made.place > made.done
     if made.done <= clock.done or (made.place == made.done < made.total):
@@ -95,10 +96,6 @@ def _took(
     took, error = found
     # The last state may be the one drawn at the end, with the plain average.
     return round(took, 4), round(1.0 if made.done == made.total else error, 4)
-
-
-def _steps_of(state: RankState, phase: str) -> bool:
-    return state.step is not None and state.step.signal.phase == phase
 
 
 def _reversed_bucket(buckets: list[Bucket], index: int, total: int) -> Bucket | None:

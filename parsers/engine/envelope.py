@@ -106,13 +106,21 @@ def clean(line: str) -> str:
 
 
 def peel(line: str) -> list[Record]:
-    """The records in one physical line, in their order; at least one unless empty."""
+    """The records in one physical line, in their order; at least one unless empty.
+
+    The first pattern is that of nearly all lines; the rest takes prefixes off one by one.
+    """
     match = _FAST.match(line)
     if match is not None:
         message = match["message"]
         if not _may_hold_record(message) or _glued(message) is None:
             return [_from_match(match)]
-    return _peel_slowly(line)
+    rest, base = _peel_front(line)
+    if rest.startswith("{"):
+        record = _json_record(rest, base)
+        if record is not None:
+            return peel_again(record)
+    return _split_records(rest, base)
 
 
 def _may_hold_record(message: str) -> bool:
@@ -155,15 +163,6 @@ def _without_repeat(message: str) -> tuple[str, int]:
     if match is None:
         return message, 1
     return message[: match.start()], int(match[1])
-
-
-def _peel_slowly(line: str) -> list[Record]:
-    rest, base = _peel_front(line)
-    if rest.startswith("{"):
-        record = _json_record(rest, base)
-        if record is not None:
-            return peel_again(record)
-    return _split_records(rest, base)
 
 
 def peel_again(record: Record) -> list[Record]:

@@ -34,7 +34,8 @@ class Joiner:
     def add(self, record: Record, line: int) -> list[tuple[Record, int]]:
         """The records that are complete now, with their line numbers."""
         out: list[tuple[Record, int]] = []
-        if self._json or _opens_json(record):
+        is_opening = record.stamp is None and record.message.strip() == "{"
+        if self._json or is_opening:
             self._line = self._line if self._json else line
             done = self._collect_json(record)
             if done is None:
@@ -84,10 +85,6 @@ def _cut_json(lines: list[str]) -> list[Record]:
     pairs = [line.strip().rstrip(",") for line in lines[1:]]
     whole = [pair for pair in pairs if _JSON_PAIR.fullmatch(pair)]
     return peel("{" + ", ".join(whole) + "}") if whole else []
-
-
-def _opens_json(record: Record) -> bool:
-    return record.stamp is None and record.message.strip() == "{"
 
 
 def _is_open(record: Record) -> bool:

@@ -7,8 +7,6 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
@@ -85,11 +83,6 @@ class LineParser:
         )
 
     @property
-    def literals(self) -> tuple[str, ...]:
-        """What a line must hold to matter once ordinary lines do not."""
-        return self._dispatch.literals
-
-    @property
     def num_waiting(self) -> int:
         """How many events `take` would give."""
         return sum(len(events) for _, events in self._groups)
@@ -123,7 +116,13 @@ class LineParser:
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
         for record in peel_redrawn(line) if "\r" in line else peel(line):
-            self._record(record)
+            if record.source != self._source and len(self._sources) < MAX_SOURCES:
+                self._read_from(record.source)
+            if self._joiner.passes(record):
+                self._dispatch_record(record, number)
+                continue
+            for whole, first in self._joiner.add(record, number):
+                self._dispatch_record(whole, first)
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
@@ -138,15 +137,6 @@ class LineParser:
             for run in (*now.beside, *([] if now.open is None else [now.open])):
                 self._end(run)
             now.beside, now.open, self._open = [], None, None
-
-    def _record(self, record: Record) -> None:
-        if record.source != self._source and len(self._sources) < MAX_SOURCES:
-            self._read_from(record.source)
-        if self._joiner.passes(record):
-            self._dispatch_record(record, self._line)
-            return
-        for whole, line in self._joiner.add(record, self._line):
-            self._dispatch_record(whole, line)
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
@@ -164,28 +154,15 @@ class LineParser:
         if rule is None:
             self._unmatched(record, line, time)
         else:
-            self._matched(rule, made, record, time, line, owner)
+            if record.is_json:
+                self.report.dialects["json"] += 1
+            if owner is not None or not self._is_late(rule, made, record):
+                self._accept(rule, made, record, time, line, owner)
+            elif current is None:
+                self._now.traceback.take(line, made, (rule, made, record, time, line))
         if owner is not None and current is not None:
             self._open = current
             self._collect_for(current.ordinal)
-
-    def _matched(
-        self,
-        rule: LineRule,
-        made: list[Made],
-        record: Record,
-        time: float | None,
-        line: int,
-        owner: OpenRun | None,
-    ) -> None:
-        """A line with a rule, of the run that is open or of its `owner`."""
-        if record.is_json:
-            self.report.dialects["json"] += 1
-        if owner is None and self._is_late(rule, made, record):
-            if self._open is None:
-                self._now.traceback.take(line, made, (rule, made, record, time, line))
-            return
-        self._accept(rule, made, record, time, line, owner)
 
     def _accept(
         self,
@@ -284,16 +261,13 @@ class LineParser:
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         for item in made:
-            self._emit_item(run, item, origin)
-
-    def _emit_item(self, run: OpenRun, item: Made, origin: Origin) -> None:
-        if item is None or type(item) is RankNamed:
-            return
-        if isinstance(item, Event):
-            item = run.follow(stamped(item, origin))
-        ready = run.tracker.take(item, origin)
-        self.report.events += len(ready)
-        self._out += ready
+            if item is None or type(item) is RankNamed:
+                continue
+            if isinstance(item, Event):
+                item = run.follow(stamped(item, origin))
+            ready = run.tracker.take(item, origin)
+            self.report.events += len(ready)
+            self._out += ready
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1
@@ -305,23 +279,15 @@ class LineParser:
         record: Record,
         time: float | None,
         line: int,
-        made: Iterable[Made],
+        made: list[Made],
     ) -> OpenRun:
-        has_ended = self._open is not None and self._open.tracker.has_ended
-        if (
-            not has_ended
-            and self._open is not None
-            and self._now.splitter.goes_on(rule, record, time, self._open.last_time)
-        ):
-            return self._open
-        last = self._open.last_time if self._open is not None else None
-        is_new = self._now.splitter.begins_run(
-            rule, record, time, last, made,
-            is_ready=self._open is not None and self._open.is_ready,
-            has_ended=has_ended,
-        )  # fmt: skip
-        if self._open is not None and not is_new:
-            return self._open
+        """The run that a line belongs to, which may begin with it."""
+        current, splitter = self._open, self._now.splitter
+        if current is not None and splitter.goes_on(current, rule, record, time):
+            return current
+        is_new = splitter.begins_run(current, rule, record, time, made)
+        if current is not None and not is_new:
+            return current
         for ended in self._now.set_aside():
             self._end(ended)
         run = ParsedRun(len(self.runs), line, record.message[:200])

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
-from parsers.engine.evidence import ENGINE_CONFIG, Evidence
+from parsers.engine.evidence import ENGINE_CONFIG, Evidence, RankTable
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
-from parsers.engine.ranks import RankTable
 from parsers.engine.signals import ConfigLine, StepLine, is_foreign
 from parsers.engine.tracker import RunTracker
 from parsers.report import shown_text
@@ -56,11 +55,13 @@ class RunSplitter:
         self._forget()
 
     def goes_on(
-        self, rule: LineRule, record: Record, time: float | None, last: float | None
+        self, run: OpenRun, rule: LineRule, record: Record, time: float | None
     ) -> bool:
         """Cheap answer for most lines: the same process, shortly after the last one."""
+        last = run.last_time
         return (
             not rule.starts
+            and not run.tracker.has_ended
             and (record.pid or 0) == self._last_pid
             and time is not None
             and last is not None
@@ -69,17 +70,16 @@ class RunSplitter:
 
     def begins_run(
         self,
+        run: OpenRun | None,
         rule: LineRule,
         record: Record,
         time: float | None,
-        last: float | None,
-        made: Iterable[Made],
-        *,
-        is_ready: bool,
-        has_ended: bool,
+        made: list[Made],
     ) -> bool:
-        """Whether the record of this rule belongs to a new start-up."""
-        made = list(made)
+        """Whether the record of this rule belongs to another start-up than `run`."""
+        last = run.last_time if run is not None else None
+        is_ready = run is not None and run.is_ready
+        has_ended = run is not None and run.tracker.has_ended
         is_end = bool(made) and all(map(is_foreign, made))
         is_new = (
             (has_ended and any(isinstance(item, ConfigRecorded) for item in made))
@@ -180,7 +180,6 @@ class OpenRun:
     """What the engine keeps of the run that is being read."""
 
     def __init__(self, run: ParsedRun) -> None:
-        self.run = run
         self.ordinal = run.ordinal
         self.tracker = RunTracker()
         self.ranks = RankTable()

@@ -16,9 +16,8 @@ from parsers.engine.bars import (
     stage_bar,
     warmup_bar,
 )
-from parsers.engine.bench import BenchCollector
 from parsers.engine.failures import Failures
-from parsers.engine.pending import PendingStep, RankState
+from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     ArtifactFrame,
     BarUpdate,
@@ -52,8 +51,13 @@ from parsers.engine.signals import (
     StepLine,
     ValidationMarked,
 )
-from parsers.engine.steps import end_kernel_warmup, end_step, follow_stage
-from parsers.engine.usage import Usage
+from parsers.engine.steps import (
+    PendingStep,
+    RankState,
+    end_kernel_warmup,
+    end_step,
+    follow_stage,
+)
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -130,10 +134,8 @@ class RunTracker:
 
     def _give_bars_to_first_rank(self) -> None:
         """A capture bar without a name is the first rank's: the others draw none."""
-        nameless, ranked = (
-            self._ranks.get(None),
-            [r for r in self._ranks if r is not None],
-        )
+        nameless = self._ranks.get(None)
+        ranked = [rank for rank in self._ranks if rank is not None]
         if nameless is None or not nameless.captures or not ranked:
             return
         first = self._ranks[min(ranked)]
@@ -150,7 +152,8 @@ class RunTracker:
         if isinstance(event, (BucketMiss, DefragRan, Note)):
             # Events of a server at work: they mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
-        if _has_no_time(event) and not self._failures.is_ready:
+        is_undated = isinstance(event, ServerReady) and event.time is None
+        if is_undated and not self._failures.is_ready:
             event = _replace(event, time=self._routes_at)
         events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
@@ -381,10 +384,6 @@ def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Even
             time=origin.time, rank=origin.rank, line=origin.line,
         )
     ]  # fmt: skip
-
-
-def _has_no_time(event: Event) -> bool:
-    return isinstance(event, ServerReady) and event.time is None
 
 
 def _lazy_done(

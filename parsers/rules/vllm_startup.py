@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.config_text import settings_of
-from parsers.engine.convert import model_of, text_of
+from parsers.engine.convert import model_of, settings_of, text_of
 from parsers.engine.signals import RankNamed
 from warmup_insights.model.events import (
     ConfigRecorded,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import ROOT, folded, read
-from warmup_insights.analysis.lacks import lacks
+from warmup_insights.analysis.oddities import lacks
 
 SAMPLES = ROOT / "sample_logs"
 

@@ -9,9 +9,13 @@ import pytest
 from tests.dashboard.builders import recorded_events
 from tests.helpers import REAL_LOGS, ROOT
 from warmup_insights import runs
-from warmup_insights.analysis.sentences import largest_phase, start_sentences
+from warmup_insights.analysis.sentences import (
+    BUCKETS,
+    largest_phase,
+    phase_words,
+    start_sentences,
+)
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.analysis.words import BUCKETS, phase_words
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import RunStarted, WarmupStep

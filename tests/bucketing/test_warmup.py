@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warmup_insights.bucketing.environment import settings_from_mapping
-from warmup_insights.bucketing.warmup import warmed_shapes
+from warmup_insights.bucketing.lookup import warmed_shapes
 
 INPUTS = {
     "max_num_seqs": 4, "block_size": 128, "max_num_batched_tokens": 1024,

@@ -13,8 +13,7 @@ import pytest
 
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT, serving, settle
 from tests.dashboard.builders import add_recorded_runs, recorded_events
-from warmup_insights.model.process import own_process
-from warmup_insights.model.run import RunRecord
+from warmup_insights.model.run import RunRecord, own_process
 from warmup_insights.storage import EventStore
 
 pytestmark = [

@@ -12,8 +12,7 @@ from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
 from warmup_insights.analysis.summary import RunFold
 from warmup_insights.model.events import WarmupStep
-from warmup_insights.model.process import own_process
-from warmup_insights.model.run import RunRecord
+from warmup_insights.model.run import RunRecord, own_process
 from warmup_insights.storage import EventStore
 
 RUN = "a" * 12

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.engine.select import Lines, any_of, make_selector, regex_selector
+from parsers.engine.dispatch import Lines, any_of, make_selector, regex_selector
 from parsers.files import _dispatch_tables
 from tests.helpers import ROOT
 

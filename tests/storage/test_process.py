@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from warmup_insights.model.process import is_gone, own_process
+from warmup_insights.model.run import is_gone, own_process
 
 
 def test_this_process_is_there():
@@ -14,9 +14,7 @@ def test_this_process_is_there():
 
 
 def test_a_process_that_ended_is_gone_even_before_anybody_waits():
-    program = (
-        "from warmup_insights.model.process import own_process; print(own_process())"
-    )
+    program = "from warmup_insights.model.run import own_process; print(own_process())"
     with subprocess.Popen(
         [sys.executable, "-c", program + "; input()"],
         stdin=subprocess.PIPE,

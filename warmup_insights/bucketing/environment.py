@@ -7,7 +7,7 @@ from typing import Any
 
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import BucketFile, read_bucket_file
-from warmup_insights.bucketing.overrides import read_integer, read_overrides
+from warmup_insights.bucketing.ranges import read_integer, read_overrides
 from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
 from warmup_insights.errors import SettingError

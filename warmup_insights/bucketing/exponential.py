@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
-from warmup_insights.bucketing.overrides import MAX_RANGE_VALUES
+from warmup_insights.bucketing.ranges import (
+    MAX_RANGE_VALUES,
+    PhaseParameters,
+    Strategy,
+)
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.bucketing.strategy import PhaseParameters, Strategy
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
 from warmup_insights.errors import SettingError
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.overrides import (
+from warmup_insights.bucketing.ranges import (
+    PhaseParameters,
+    Strategy,
     check_range,
+    fit_decode_blocks,
     resolve_parameters,
 )
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.bucketing.strategy import (
-    PhaseParameters,
-    Strategy,
-    fit_decode_blocks,
-)
 from warmup_insights.errors import SettingError
 
 

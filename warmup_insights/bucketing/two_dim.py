@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from warmup_insights.bucketing.base import Phase
 from warmup_insights.bucketing.linear import linear_range
-from warmup_insights.bucketing.overrides import (
+from warmup_insights.bucketing.ranges import (
     check_range,
     range_name,
     read_overrides,

@@ -19,8 +19,11 @@ import click
 import msgspec
 
 from warmup_insights.analysis.remaining import remaining
-from warmup_insights.analysis.sentences import start_sentences
-from warmup_insights.analysis.words import progress_text, time_left_text
+from warmup_insights.analysis.sentences import (
+    progress_text,
+    start_sentences,
+    time_left_text,
+)
 from warmup_insights.errors import InputError
 from warmup_insights.export.tables import plain
 from warmup_insights.ingest.live import LiveStart, LiveState

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from warmup_insights.analysis.lacks import lacks
-from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     SHORTEST_S,
+    cache_text,
     failure_sentence,
     first_request_sentences,
+    pod_text,
     start_sentences,
 )
-from warmup_insights.analysis.words import cache_text, pod_text
 from warmup_insights.cli.printing import print_tables
 from warmup_insights.export.tables import TextTable, make_table, plain
 from warmup_insights.model.figures import BY_NAME, contradictory

@@ -22,8 +22,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
 )
-from warmup_insights.model.process import own_process
-from warmup_insights.model.run import RunRecord, new_run_id
+from warmup_insights.model.run import RunRecord, new_run_id, own_process
 from warmup_insights.recorder import Recorder
 from warmup_insights.runs import current
 from warmup_insights.storage.spool import Spool, find_spools

@@ -13,7 +13,7 @@ from parsers import all_rules
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.lines import LineParser
 from parsers.files import feed_block
-from warmup_insights.analysis.summary.progress import ProgressFold
+from warmup_insights.analysis.summary.identity import ProgressFold
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
     ConfigRecorded,

@@ -23,8 +23,7 @@ import msgspec
 
 from warmup_insights.errors import InputError, StoreError
 from warmup_insights.model.events import AnyEvent, Event, encode_lines
-from warmup_insights.model.process import host, is_gone, own_process
-from warmup_insights.model.run import RunRecord
+from warmup_insights.model.run import RunRecord, host, is_gone, own_process
 from warmup_insights.storage.location import database_path, shown_location
 from warmup_insights.storage.rows import event_payload, read_payload, to_json
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 import warmup_insights
-from warmup_insights.model.process import host
+from warmup_insights.model.run import host
 from warmup_insights.vllm_plugin.settings import DATABASE, DRAINER
 
 _START = (

@@ -11,7 +11,7 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Way
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.ways import finding_of
-from warmup_insights.analysis.compare.cache_key import KeyChange, key_change
+from warmup_insights.analysis.compare.causes import KeyChange, key_change
 from warmup_insights.analysis.compare.comparison import (
     SettingRow,
     compare_settings,

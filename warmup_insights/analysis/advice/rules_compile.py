@@ -14,7 +14,7 @@ from warmup_insights.analysis.advice.rules_cache import (
     other_key,
     other_settings,
 )
-from warmup_insights.analysis.compare.cache_key import KeyChange
+from warmup_insights.analysis.compare.causes import KeyChange
 from warmup_insights.analysis.compare.comparison import SettingRow
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration

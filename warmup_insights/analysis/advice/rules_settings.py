@@ -20,7 +20,7 @@ from warmup_insights.analysis.advice.start import is_whole
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.bucketing.environment import settings_from_mapping
-from warmup_insights.bucketing.overrides import override_notes
+from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary

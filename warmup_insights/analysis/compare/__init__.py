@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.compare.buckets import BucketChange, CostChange
+from warmup_insights.analysis.compare.causes import GapRow
 from warmup_insights.analysis.compare.comparability import START_GROUPS, Comparability
 from warmup_insights.analysis.compare.comparison import (
     Change,
@@ -14,7 +15,6 @@ from warmup_insights.analysis.compare.comparison import (
     change,
     compare,
 )
-from warmup_insights.analysis.compare.gaps import GapRow
 
 __all__ = [
     "START_GROUPS", "BucketChange", "Change", "Comparability", "Comparison", "CostChange", "FigureRow", "GapRow",

@@ -15,10 +15,14 @@ from typing import Any
 import msgspec
 
 from warmup_insights.analysis.compare.buckets import BucketChange, compare_buckets
-from warmup_insights.analysis.compare.cache_key import key_change
+from warmup_insights.analysis.compare.causes import (
+    GapRow,
+    gap_sentence,
+    key_change,
+    kv_sentence,
+    match_gaps,
+)
 from warmup_insights.analysis.compare.comparability import Comparability
-from warmup_insights.analysis.compare.gaps import GapRow, gap_sentence, match_gaps
-from warmup_insights.analysis.compare.kv_cache import kv_sentence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (

@@ -13,12 +13,12 @@ from typing import Any
 
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.lookup import warmed_shapes
 from warmup_insights.bucketing.versions import (
     rules_name,
     version_name,
     version_of_run,
 )
-from warmup_insights.bucketing.warmup import warmed_shapes
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from warmup_insights.analysis.summary.compilation import mark_spikes, num_reused
 from warmup_insights.analysis.summary.ranks import rank_of
-from warmup_insights.analysis.summary.recipes import num_reused
-from warmup_insights.analysis.summary.spikes import mark_spikes
 from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
@@ -71,13 +70,13 @@ class _Steps:
         if key in self.keys:
             return
         self.keys.add(key)
-        self.duration_s = _sum(self.duration_s, event.duration_s)
-        self.memory_bytes = _sum(self.memory_bytes, event.memory_bytes)
+        self.duration_s = _total((self.duration_s, event.duration_s))
+        self.memory_bytes = _total((self.memory_bytes, event.memory_bytes))
         if isinstance(event, WarmupStep):
-            self.gc_s = _sum(self.gc_s, event.gc_s)
-            self.compiled = _sum(self.compiled, event.compiled)
-            self.compile_s = _sum(self.compile_s, event.compile_s)
-            self.resolution_s = _sum(self.resolution_s, event.resolution_s)
+            self.gc_s = _total((self.gc_s, event.gc_s))
+            self.compiled = _total((self.compiled, event.compiled))
+            self.compile_s = _total((self.compile_s, event.compile_s))
+            self.resolution_s = _total((self.resolution_s, event.resolution_s))
 
     def cost(self, other: _Steps | None = None) -> StepCost:
         """As stated; what is missing is taken from `other`, the same stated otherwise."""
@@ -237,7 +236,7 @@ class Buckets:
             fate.captures = _Steps(event, position)
             fate.is_late = self._is_ready
         fate.captures.add(event)
-        facts.capture_bytes = _sum(facts.capture_bytes, event.memory_bytes)
+        facts.capture_bytes = _total((facts.capture_bytes, event.memory_bytes))
 
     def phases(
         self, rows: Sequence[BucketRow], misses: Sequence[Miss]
@@ -254,7 +253,7 @@ class Buckets:
         budget = self._budget(phase)
         if not facts and not missed and budget is None:
             return None
-        generated = _lowest(_generated_count(item) for item in facts)
+        generated = _lowest(_known((each.generated, each.total)) for each in facts)
         captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
         captured = _lowest(len(buckets) for buckets in captured_lists)
         fewest = min(captured_lists, key=len) if captured_lists else None
@@ -262,7 +261,9 @@ class Buckets:
         own = [row for row in rows if row.phase == phase]
         return PhaseBuckets(
             generated=generated,
-            omitted=_lowest(_omitted_count(item) for item in facts),
+            omitted=_lowest(
+                _known((item.omitted_counted, item.omitted_listed)) for item in facts
+            ),
             warmed=_lowest(self._warmed_count(item) for item in facts),
             captured=captured,
             captured_reported=_lowest(
@@ -271,7 +272,9 @@ class Buckets:
             ),
             capture_percent=_percent(captured, generated, first.summary),
             graph_budget_bytes=budget,
-            graph_used_bytes=_used_bytes(first),
+            graph_used_bytes=_known(
+                (first.summary and first.summary.used_bytes, first.capture_bytes)
+            ),
             buckets=first.listed or [],
             captured_buckets=None if fewest is None else sorted(fewest),
             missed=missed,
@@ -282,7 +285,7 @@ class Buckets:
             compiled=_total(row.compiled for row in own),
             compile_s=_total(row.compile_s for row in own),
             reused=num_reused(own),
-            spikes=_num_spikes(own),
+            spikes=_total(row.is_spike for row in own),
             spikes_s=_total(row.spike_s for row in own),
         )
 
@@ -311,7 +314,9 @@ class Buckets:
         for name in names:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
-                generated=_lowest(_generated_count(item) for item in facts),
+                generated=_lowest(
+                    _known((each.generated, each.total)) for each in facts
+                ),
                 warmed=_lowest(self._warmed_count(item) for item in facts),
             )
         return result
@@ -353,12 +358,6 @@ def _omitted(facts: _PhaseFacts, event: BucketsOmitted) -> None:
         facts.omitted_counted = event.count
 
 
-def _omitted_count(facts: _PhaseFacts) -> int | None:
-    if facts.omitted_counted is not None:
-        return facts.omitted_counted
-    return facts.omitted_listed
-
-
 def _summarised(facts: _PhaseFacts, event: CaptureSummary) -> None:
     facts.summary = event
     facts.captured.update(event.buckets or ())
@@ -388,16 +387,6 @@ def _skipped_all(facts: _PhaseFacts) -> bool:
     """Whether it is stated of each bucket that it got no graph."""
     skipped = {bucket for bucket, fate in facts.fates.items() if fate.skipped}
     return bool(skipped) and skipped.issuperset(facts.listed or facts.fates)
-
-
-def _generated_count(facts: _PhaseFacts) -> int | None:
-    return facts.generated if facts.generated is not None else facts.total
-
-
-def _used_bytes(facts: _PhaseFacts) -> int | None:
-    if facts.summary is not None and facts.summary.used_bytes is not None:
-        return facts.summary.used_bytes
-    return facts.capture_bytes
 
 
 def _percent(
@@ -468,19 +457,8 @@ def _graph_fate(
     return captured, False if facts.saw_skips or facts.saw_captures else None
 
 
-def _num_spikes(rows: Iterable[BucketRow]) -> int | None:
-    known = [row.is_spike for row in rows if row.is_spike is not None]
-    return sum(known) if known else None
-
-
-def _sum(first: Any, second: Any) -> Any:
-    """The sum of what is known of two; None when nothing is."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first + second
-
-
 def _total(values: Iterable[Any]) -> Any:
+    """The sum of what is known; None when nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

@@ -13,24 +13,21 @@ from typing import Any
 import msgspec
 
 from warmup_insights.analysis.summary import buckets as bucket_fates
-from warmup_insights.analysis.summary import identity, memory, serving, stages
+from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.buckets import Buckets
-from warmup_insights.analysis.summary.identity import Identity
+from warmup_insights.analysis.summary.compilation import Compilation, Recipes, StartKind
+from warmup_insights.analysis.summary.identity import Identity, ProgressFold
 from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
-from warmup_insights.analysis.summary.progress import ProgressFold
-from warmup_insights.analysis.summary.ranks import leading
-from warmup_insights.analysis.summary.recipes import Recipes
+from warmup_insights.analysis.summary.ranks import copied, leading
 from warmup_insights.analysis.summary.serving import ServingFold
 from warmup_insights.analysis.summary.stages import (
-    Compilation,
     Defrag,
     GarbageCollection,
     Graphs,
+    NoteFigures,
     Sampler,
 )
-from warmup_insights.analysis.summary.start_facts import StartFacts
-from warmup_insights.analysis.summary.start_kind import StartKind
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -43,9 +40,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PodSeen,
-    RecipeCompiled,
     SamplerWarmup,
-    ServerReady,
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord
@@ -93,11 +88,10 @@ class RunFold:
         self._gc = GarbageCollection()
         self._benchmarks: list[dict[str, Any]] = []
         self._notes: dict[tuple[str, str], int] = {}
-        self._start_facts = StartFacts()
+        self._note_figures = NoteFigures()
         self._start_kind = StartKind()
         self._pod: PodFacts | None = None
         self._ranks: set[int | None] = set()
-        self._is_ready = False
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
 
     def add(self, event: Event) -> None:
@@ -109,18 +103,16 @@ class RunFold:
         routes, ranks = self._routes, self._ranks
         for event in events:
             kind = type(event)
-            for take in routes.get(kind) or self._new_routes(kind):
+            if kind not in routes:
+                routes[kind] = tuple(self._routes_for(kind))
+            for take in routes[kind]:
                 take(event)
             rank = event.rank
             if rank not in ranks and (rank is not None or kind in _RANK_EVENTS):
                 ranks.add(rank)
 
-    def _new_routes(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
-        """What takes the events of one class."""
-        routes = self._routes[kind] = tuple(self._routes_for(kind))
-        return routes
-
     def _routes_for(self, kind: type[Event]) -> Iterator[Callable[[Any], None]]:
+        """What takes the events of one class."""
         yield self._timeline.route(kind)
         if kind in serving.KINDS:
             yield self._serving.seen
@@ -131,40 +123,25 @@ class RunFold:
             yield served
         if kind in bucket_fates.KINDS:
             yield self._buckets.route(kind)
-        if kind in stages.COMPILE_KINDS:
-            yield self._compiled
-        table = (
-            (identity.KINDS, self._identity.add), (memory.KINDS, self._memory.add),
-            (stages.SAMPLER_KINDS, self._sampler.add),
-            (stages.DEFRAG_KINDS, self._defrag.add),
-            (stages.GRAPH_KINDS, self._graphs.add), (stages.GC_KINDS, self._gc.add),
-            ((PodSeen,), self._in_pod), ((BenchmarkResult,), self._measured), ((Note,), self._noted),
-            ((ServerReady,), self._ready), ((RecipeCompiled,), self._recipes.add),
-        )  # fmt: skip
-        for kinds, take in table:
-            if kind in kinds:
-                yield take
+        for section in (
+            self._identity, self._memory, self._sampler, self._defrag, self._graphs,
+            self._gc, self._compilation, self._recipes, self._note_figures,
+            self._start_kind,
+        ):  # fmt: skip
+            if kind in section.KINDS:
+                yield section.add
+        if kind in (PodSeen, BenchmarkResult, Note):
+            yield self._take
 
-    def _in_pod(self, event: PodSeen) -> None:
-        self._pod = stages.copied(event, PodFacts)
-
-    def _measured(self, event: BenchmarkResult) -> None:
-        self._benchmarks.append(event.values)
-
-    def _noted(self, event: Note) -> None:
-        self._start_facts.add(event)
-        if not self._is_ready:
-            self._start_kind.add(event)
-        if len(self._notes) < MAX_NOTES:
+    def _take(self, event: PodSeen | BenchmarkResult | Note) -> None:
+        """Events of no section, which the summary has as they are."""
+        if isinstance(event, PodSeen):
+            self._pod = copied(event, PodFacts)
+        elif isinstance(event, BenchmarkResult):
+            self._benchmarks.append(event.values)
+        elif len(self._notes) < MAX_NOTES:
             key = (event.topic, event.text)
             self._notes[key] = self._notes.get(key, 0) + event.count
-
-    def _ready(self, event: ServerReady) -> None:
-        self._is_ready = True
-
-    def _compiled(self, event: Event) -> None:
-        if not self._is_ready:
-            self._compilation.add(event)
 
     def result(self, run: RunRecord) -> Folded:
         """The summary and the rows of the events so far."""
@@ -227,14 +204,14 @@ class RunFold:
             gc=self._gc.result(),
             compile=compiled,
             recipes=self._recipes.result(),
-            checkpoint=self._start_facts.checkpoint(),
-            autotune=self._start_facts.autotune,
-            usage=self._start_facts.usage,
+            checkpoint=self._note_figures.checkpoint(),
+            autotune=self._note_figures.autotune,
+            usage=self._note_figures.usage,
             pod=self._pod,
-            profile_shape=self._start_facts.profile_shape,
+            profile_shape=self._note_figures.profile_shape,
             defaults=who.defaults(),
             serving=self._serving.result(
-                self._timeline.ready_at, who.serving_end(), who.ended_at
+                self._timeline.ready_at, who.serving_end, who.ended_at
             ),
             progress=progress,
             guessed=who.guessed(),

@@ -1,4 +1,4 @@
-"""Who ran, how it was configured, how the start-up ended and how serving did."""
+"""Who ran, how it was configured, how far the start-up came, and how it and serving ended."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmup_insights.model.events import (
+    CaptureProgress,
     ConfigRecorded,
+    DefragWarmup,
     EngineInitialized,
     Event,
     Failure,
+    GapSeen,
     GraphBudgetSet,
+    GraphCaptured,
     GraphsCaptured,
+    KVCacheAllocated,
     MemoryBudgetSet,
+    MemoryMeasured,
+    PhaseMarked,
     RunFinished,
     RunStarted,
+    SamplerWarmup,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
     WarmupFinished,
+    WarmupStep,
 )
 from warmup_insights.model.summary import (
     FailureFacts,
@@ -29,19 +38,20 @@ from warmup_insights.model.summary import (
 )
 
 MAX_CONFIG = 1000
-KINDS = (
-    RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet, WarmupFinished,
-    EngineInitialized, ServerReady, GraphsCaptured, Failure, RunFinished,
-    ServingFailure, ShutdownRequested,
-)  # fmt: skip
-"""Kinds of events that `Identity` takes."""
 
 
 class Identity:
     """Collects engine, model, device, settings, status and failure of a run.
 
-    A failure after the server was ready ends serving; the start-up stays as it was.
+    The first failure counts, unless it was vague and a later one names a cause. One after
+    the server was ready ends serving; the start-up stays as it was.
     """
+
+    KINDS = (
+        RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet, WarmupFinished,
+        EngineInitialized, ServerReady, GraphsCaptured, Failure, RunFinished,
+        ServingFailure, ShutdownRequested,
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.engine: str | None = None
@@ -60,7 +70,8 @@ class Identity:
         """As stated, or as many as printed anything; None when neither is known."""
         self._year_from: str | None = None
         self._is_device_guessed = False
-        self._serving_end: ServingEnd | None = None
+        self.serving_end: ServingEnd | None = None
+        """What ended serving; None while nothing states an end."""
         self.ended_at: float | None = None
         self._finished: str | None = None
         self._is_serving = False
@@ -114,7 +125,7 @@ class Identity:
                 self._is_ready = self._is_serving = True
             case GraphsCaptured():
                 self._is_warm = True
-            case ShutdownRequested() if self._serving_end is None:
+            case ShutdownRequested() if self.serving_end is None:
                 self._stopped(event, "shutdown")
             case ServingFailure():
                 self._stopped(event, event.failure)
@@ -195,13 +206,13 @@ class Identity:
         self, event: ShutdownRequested | ServingFailure | Failure, kind: str
     ) -> None:
         """Serving ended; the first end counts, unless it was vague."""
-        known = self._serving_end
+        known = self.serving_end
         if known is not None and (
             known.kind != "error" or kind in ("error", "shutdown")
         ):
             return
         self.ended_at = event.time
-        self._serving_end = ServingEnd(
+        self.serving_end = ServingEnd(
             kind=kind,
             message=event.message,
             line=event.line,
@@ -210,9 +221,11 @@ class Identity:
             stated=_stated(event),
         )
 
-    def serving_end(self) -> ServingEnd | None:
-        """What ended serving; None while nothing states an end."""
-        return self._serving_end
+
+def _better(old: Failure | None, new: Failure) -> Failure:
+    if old is None or (old.failure == "error" and new.failure != "error"):
+        return new
+    return old
 
 
 def _stated(event: Event) -> FailureFigures:
@@ -221,8 +234,130 @@ def _stated(event: Event) -> FailureFigures:
     return FailureFigures(**{name: getattr(event, name, None) for name in names})
 
 
-def _better(old: Failure | None, new: Failure) -> Failure:
-    """The first failure counts, unless it was vague and a later one names a cause."""
-    if old is None or (old.failure == "error" and new.failure != "error"):
-        return new
-    return old
+_STAGES: dict[type[Event], str] = {
+    GraphsCaptured: "graph_capture", KVCacheAllocated: "kv_cache",
+    SamplerWarmup: "sampler_warmup", DefragWarmup: "defrag_warmup",
+    WarmupFinished: "warmed up", ServerReady: "ready",
+}  # fmt: skip
+"""What an event names as the stage."""
+
+
+class ProgressFold:
+    """Follows the leading rank and the processes without one until the server is ready.
+
+    The stage is the one that the last event names. A bar that is not full where a log ends
+    is an event after all others, and counts by its line.
+    """
+
+    def __init__(self) -> None:
+        self._stage = "starting"
+        self._line = 0
+        """The last line that names a stage."""
+        self._step: WarmupStep | None = None
+        self._done: int | None = None
+        self._total: int | None = None
+        self._timed = (0, 0.0)
+        """Steps of the stage whose time is known, and their seconds."""
+        self._last: float | None = None
+        self._silence = 0.0
+        self._finished: float | None = None
+        self._is_ready = False
+        self._total_bytes: int | None = None
+        self._used_bytes: int | None = None
+
+    def add(self, event: Event) -> None:
+        """Take an event, in the order of the run."""
+        if event.rank not in (None, 0) or isinstance(event, GapSeen) or self._is_ready:
+            return
+        if event.time is not None:
+            self._seen(event.time)
+        if isinstance(event, WarmupStep):
+            self._stepped(event)
+        elif isinstance(event, GraphCaptured) and event.time is not None:
+            self._seen(event.time + (event.duration_s or 0.0))
+        elif isinstance(event, (MemoryMeasured, MemoryBudgetSet)):
+            self._total_bytes = event.total_bytes or self._total_bytes
+            if isinstance(event, MemoryMeasured):
+                self._measured(event.used_bytes, event.free_bytes)
+        else:
+            self._staged(event)
+
+    def _staged(self, event: Event) -> None:
+        """An event of a stage; the last one of all is that the server is ready."""
+        if isinstance(event, (WarmupFinished, ServerReady)):
+            self._finished = event.time or self._last
+            self._is_ready = isinstance(event, ServerReady)
+        if isinstance(event, PhaseMarked):
+            self._named(event, event.name, event.done, event.total)
+        elif isinstance(event, CaptureProgress):
+            self._named(event, "graph_capture", event.captured, event.total)
+        elif isinstance(event, KVCacheAllocated) and self._finished is not None:
+            return  # vllm-gaudi prints its size once more when warm-up is over
+        elif type(event) in _STAGES:
+            self._named(event, _STAGES[type(event)])
+
+    def _named(
+        self,
+        event: Event,
+        stage: str,
+        done: int | None = None,
+        total: int | None = None,
+    ) -> None:
+        """An event that names a stage, and how far its bar is."""
+        line = event.line or self._line
+        if line < self._line:
+            return
+        self._line, self._stage, self._step = line, stage.replace("_", " "), None
+        self._done, self._total = done, total
+        self._timed = (done or 0, getattr(event, "duration_s", None) or 0.0)
+
+    def _seen(self, time: float) -> None:
+        if self._last is None:
+            self._last = time
+            return
+        self._silence = max(self._silence, time - self._last)
+        self._last = max(self._last, time)
+
+    def _measured(self, used: int | None, free: int | None) -> None:
+        if used is None and free is not None and self._total_bytes is not None:
+            used = self._total_bytes - free
+        self._used_bytes = used if used is not None else self._used_bytes
+
+    def _stepped(self, event: WarmupStep) -> None:
+        last = self._step
+        if last is None or (event.phase, event.mode) != (last.phase, last.mode):
+            self._timed = (0, 0.0)
+        self._step = event
+        self._line = event.line or self._line
+        self._done, self._total = event.index, event.total
+        free = event.free_after_bytes
+        self._measured(None, event.free_before_bytes if free is None else free)
+        self._stage = (
+            f"{event.phase} {'graphs' if event.mode == 'graph' else 'warm-up'}"
+        )
+        took = event.duration_s if event.group_size is None else event.group_duration_s
+        if took is not None:
+            count, seconds = self._timed
+            self._timed = (count + (event.group_size or 1), seconds + took)
+        if event.time is not None and event.duration_s is not None:
+            self._seen(event.time + event.duration_s)
+
+    def result(self) -> Progress:
+        """The section."""
+        step = self._step
+        count, seconds = self._timed
+        return Progress(
+            stage=self._stage,
+            phase=step.phase if step else None,
+            mode=step.mode if step else None,
+            bucket=step.bucket if step else None,
+            is_in_step=step is not None and not step.is_finished,
+            index=self._done,
+            total=self._total,
+            step_s=seconds / count if count and seconds else None,
+            free_bytes=step.free_before_bytes if step else None,
+            used_bytes=self._used_bytes,
+            last_at=self._last,
+            finished_at=self._finished,
+            longest_silence_s=self._silence,
+        )

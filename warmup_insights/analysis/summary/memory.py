@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from warmup_insights.analysis.summary.ranks import first_known, leading, rank_of
+from warmup_insights.analysis.summary.ranks import copied, first_known, leading, rank_of
 from warmup_insights.model.events import (
     Event,
     GraphBudgetSet,
@@ -33,7 +33,6 @@ from warmup_insights.model.summary import (
     Setting,
 )
 
-KINDS = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
 MAX_READINGS = 1000
 _SHARES = 3.0
 """Bytes that the rest of a budget may be off, each of whose shares was rounded down."""
@@ -63,6 +62,8 @@ Facts = dict[str, float]
 
 class Memory:
     """Collects what events state about memory; `result` gives the section."""
+
+    KINDS = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
 
     def __init__(self) -> None:
         self._by_rank: dict[int, Facts] = {}
@@ -193,7 +194,7 @@ class Memory:
         facts = self._with_block(facts, config, engine, is_log)
         return msgspec.structs.replace(
             facts,
-            graph_budget=_graph_budget(graph_budget),
+            graph_budget=graph_budget and copied(graph_budget, GraphBudgetFacts),
             readings=leading(self._readings) or [],
             parts=budget_parts(facts, graphs),
         )
@@ -422,13 +423,6 @@ def _free_bytes(event: MemoryMeasured) -> int | None:
     if event.free_bytes is None and event.total_bytes and event.used_bytes is not None:
         return event.total_bytes - event.used_bytes
     return event.free_bytes
-
-
-def _graph_budget(event: GraphBudgetSet | None) -> GraphBudgetFacts | None:
-    if event is None:
-        return None
-    names = GraphBudgetFacts.__struct_fields__
-    return GraphBudgetFacts(**{name: getattr(event, name) for name in names})
 
 
 def _number(value: Setting) -> float | int | None:

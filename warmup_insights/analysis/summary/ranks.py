@@ -8,9 +8,10 @@ counts of buckets are those of the rank with the fewest (`buckets.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from warmup_insights.model.events import Event
+from warmup_insights.model.summary import Part
 
 T = TypeVar("T")
 
@@ -21,6 +22,11 @@ RANKLESS = -1
 def rank_of(event: Event) -> int:
     """The rank of an event as a number that can be ordered."""
     return RANKLESS if event.rank is None else event.rank
+
+
+def copied(event: Event, kind: type[Part]) -> Any:
+    """The fields of an event that a section has."""
+    return kind(**{name: getattr(event, name) for name in kind.__struct_fields__})
 
 
 def leading(by_rank: Mapping[int, T]) -> T | None:

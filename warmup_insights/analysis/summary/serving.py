@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.ranks import copied, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -142,15 +142,14 @@ class ServingFold:
         use.executed = event.executed or use.executed
 
     def _slept(self, event: SleepModeChanged) -> None:
-        names = SleepFacts.__struct_fields__
-        found = {name: getattr(event, name) for name in names}
+        found = copied(event, SleepFacts)
         last = self._sleeps[-1] if self._sleeps else None
         if last is not None and _is_same_sleep(last, event):
-            known = {name: value for name, value in found.items() if value is not None}
+            known = {k: v for k, v in asdict(found).items() if v is not None}
             known["tags"] = event.tags or last.tags
             self._sleeps[-1] = replace(last, **known)
         elif len(self._sleeps) < MAX_ROWS:
-            self._sleeps.append(SleepFacts(**found))
+            self._sleeps.append(found)
 
     def _compiled(self, event: RuntimeCompile) -> None:
         key = (event.what, event.kernel, event.detail)

@@ -1,19 +1,16 @@
-"""Sampler, defragmenter, CUDA graphs, compilation and garbage collection of a run."""
+"""Sampler, defragmenter, CUDA graphs, garbage collection and notes of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from warmup_insights.analysis.summary.ranks import leading, rank_of
+from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
 from warmup_insights.model.events import (
     Bucket,
     CaptureProgress,
-    CompileFinished,
     DefragRan,
     DefragStep,
     DefragWarmup,
-    EngineInitialized,
     Event,
     GraphCaptured,
     GraphMemoryEstimated,
@@ -21,7 +18,6 @@ from warmup_insights.model.events import (
     LazyCapture,
     MemoryBudgetSet,
     Note,
-    PhaseMarked,
     SamplerConfig,
     SamplerStep,
     SamplerWarmup,
@@ -30,39 +26,26 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.summary import (
     PHASES,
+    AutotuneFacts,
     CaptureBar,
     CaptureFacts,
-    CompileFacts,
-    CompilePart,
+    CheckpointFacts,
     DefragFacts,
     DefragRunFacts,
     DefragStepFacts,
     GcFacts,
     GraphFacts,
     LazyCaptureFacts,
-    Part,
     SamplerConfigFacts,
     SamplerFacts,
     SamplerStepFacts,
+    UsageFacts,
 )
 
-SAMPLER_KINDS = (SamplerWarmup, SamplerConfig, SamplerStep)
-DEFRAG_KINDS = (DefragWarmup, DefragStep, DefragRan)
-GRAPH_KINDS = (
-    CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated, LazyCapture,
-    MemoryBudgetSet,
-)  # fmt: skip
-COMPILE_KINDS = (CompileFinished, EngineInitialized, Note, PhaseMarked)
-GC_KINDS = (WarmupStep, WarmupFinished, Note)
 MAX_ROWS = 10_000
 """Rows of one kind that a summary keeps; the events hold all."""
 T = TypeVar("T")
 _ORDER = {"completed": 3, "skipped": 2, "started": 1}
-
-
-def copied(event: Event, kind: type[Part]) -> Any:
-    """The fields of an event that a row has."""
-    return kind(**{name: getattr(event, name) for name in kind.__struct_fields__})
 
 
 def _keep(by_rank: dict[int, T], rank: int, value: T | None) -> None:
@@ -104,6 +87,8 @@ class _SamplerRank(_Stage):
 
 class Sampler:
     """What the sampler warm-up covered."""
+
+    KINDS = (SamplerWarmup, SamplerConfig, SamplerStep)
 
     def __init__(self) -> None:
         self._by_rank: dict[int, _SamplerRank] = {}
@@ -148,6 +133,8 @@ class _DefragRank(_Stage):
 class Defrag:
     """What the defragmenter did at warm-up and while serving."""
 
+    KINDS = (DefragWarmup, DefragStep, DefragRan)
+
     def __init__(self) -> None:
         self._by_rank: dict[int, _DefragRank] = {}
 
@@ -181,6 +168,11 @@ class Defrag:
 
 class Graphs:
     """CUDA graph captures, at start and while serving."""
+
+    KINDS = (
+        CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated,
+        LazyCapture, MemoryBudgetSet,
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._bars: dict[int, dict[str, CaptureProgress]] = {}
@@ -258,83 +250,10 @@ class Graphs:
         return leading(self._actual)
 
 
-class Compilation:
-    """What was compiled before the server was ready, and what came from a cache."""
-
-    def __init__(self) -> None:
-        self._parts: dict[int, list[CompilePart]] = {}
-        self._stated_s: float | None = None
-        self._directory: str | None = None
-        self._saved_to: str | None = None
-        self._key: dict[str, str] = {}
-        self._factors: dict[str, str] = {}
-
-    def add(self, event: Event) -> None:
-        """Take an event of the start-up, in the order of the run."""
-        if isinstance(event, PhaseMarked):
-            if event.name == "compile" and event.edge == "start":
-                self._directory = self._directory or event.path
-            elif event.name == "compile":
-                self._saved_to = self._saved_to or event.path
-        elif isinstance(event, Note):
-            self._noted(event)
-        elif isinstance(event, EngineInitialized):
-            if event.compile_s is not None:
-                self._stated_s = event.compile_s
-        elif isinstance(event, CompileFinished):
-            parts = self._parts.setdefault(rank_of(event), [])
-            if len(parts) < MAX_ROWS:
-                parts.append(copied(event, CompilePart))
-
-    def result(self) -> CompileFacts | None:
-        """The section; None when no event mentions a compilation."""
-        parts = leading(self._parts) or []
-        known = (parts, self._directory, self._key, self._factors)
-        if not any(known) and self._stated_s is None:
-            return None
-        loaded = [part for part in parts if part.from_cache]
-        made = [
-            part
-            for part in parts
-            if part.from_cache is False and not part.what.startswith("total")
-        ]
-        cache = None
-        if loaded:
-            graphs = [part for part in made if part.what != "dynamo"]
-            cache = "partial" if graphs else "hit"
-        elif made:
-            cache = "miss"
-        return CompileFacts(
-            seconds=self._seconds(parts), cache=cache, parts=parts,
-            directory=self._directory, saved_to=self._saved_to, key=self._key,
-            factors=self._factors,
-        )  # fmt: skip
-
-    def _noted(self, event: Note) -> None:
-        """The cache key of the first model: each model of several has its own."""
-        if event.topic == "compile_cache_key":
-            self._key = self._key or dict(event.values.get("hashes", {}))
-            self._factors = self._factors or dict(event.values.get("factors", {}))
-
-    def _seconds(self, parts: Iterable[CompilePart]) -> float | None:
-        """As the engine sums it up; else its totals; else the parts.
-
-        `total_with_profile_run` is more than compilation and is left out.
-        """
-        if self._stated_s is not None:
-            return self._stated_s
-        timed = [
-            part
-            for part in parts
-            if part.duration_s is not None and part.what != "total_with_profile_run"
-        ]
-        totals = [part for part in timed if part.what == "total"]
-        known = [part.duration_s or 0.0 for part in totals or timed]
-        return sum(known) if known else None
-
-
 class GarbageCollection:
     """The share of the garbage collector in the bucket steps, and whether it was frozen."""
+
+    KINDS = (WarmupStep, WarmupFinished, Note)
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[float]] = {}
@@ -374,4 +293,52 @@ class GarbageCollection:
             warmup_s=leading(self._warmup),
             frozen=self._frozen,
             freeze_s=self._freeze_s,
+        )
+
+
+class NoteFigures:
+    """Collects the values of notes that the summary has fields for: the checkpoint, tuned
+    kernels, the shape of the profiling run, use of the cache."""
+
+    KINDS = (Note,)
+
+    def __init__(self) -> None:
+        self._checkpoints: dict[int, list[dict[str, Any]]] = {}
+        self.autotune: AutotuneFacts | None = None
+        self.usage: UsageFacts | None = None
+        self.profile_shape: Bucket | None = None
+
+    def add(self, event: Note) -> None:
+        """Take a note, in the order of the run; those without values change nothing."""
+        values = event.values
+        if event.topic == "checkpoint" and isinstance(values.get("size_bytes"), int):
+            self._checkpoints.setdefault(rank_of(event), []).append(values)
+        elif event.topic == "autotune" and "path" in values:
+            self.autotune = self.autotune or AutotuneFacts(
+                new=int(values["new"]),
+                previous=int(values["previous"]),
+                path=str(values["path"]),
+            )
+        elif event.topic == "usage" and "usage_percent" in values:
+            self.usage = UsageFacts(
+                num_lines=int(values["num_lines"]),
+                usage_percent=float(values["usage_percent"]),
+                running=int(values["running"]),
+                waiting=int(values["waiting"]),
+            )
+        elif event.topic == "profile_run" and values.get("shape"):
+            self.profile_shape = tuple(values["shape"])
+
+    def checkpoint(self) -> CheckpointFacts | None:
+        """The checkpoints that the leading rank states; memory as before the first.
+
+        One of the same size again is the same files: a draft model that is part of them.
+        """
+        read = leading(self._checkpoints)
+        if not read:
+            return None
+        return CheckpointFacts(
+            size_bytes=sum({values["size_bytes"] for values in read}),
+            available_bytes=read[0].get("available_bytes"),
+            filesystem=read[0].get("filesystem"),
         )

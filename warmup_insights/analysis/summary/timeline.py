@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    MEASURED,
+    OTHER_RANK,
     SERVER_START,
     STEPS,
     RankTime,
-    take_failure,
-    take_mark,
-    take_step,
-)
-from warmup_insights.analysis.summary.spans import (
-    MEASURED,
-    OTHER_RANK,
     Span,
     joined,
     partition,
+    take_failure,
+    take_mark,
+    take_step,
 )
 from warmup_insights.model.events import (
     CaptureProgress,
