@@ -31,13 +31,19 @@ from typing import Any
 
 import msgspec
 
+from dashboard.charts.buckets import (
+    HISTORY_KINDS,
+    bucket_history,
+    buckets_frame,
+    padding_frame,
+)
+from dashboard.charts.memory import capture_points
+from dashboard.charts.runs import runs_frame, runs_table
+from dashboard.charts.time import COSTLY_KINDS, costly_steps
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dashboard import comparing, configurations
-from dashboard.frames import memory as frames_memory
-from dashboard.frames import run as frames
-from dashboard.frames import runs as frames_runs
-from dashboard.frames import steps as frames_steps
 from tests.dashboard.browser import (
     ARGUMENTS,
     CHROMIUM,
@@ -311,7 +317,7 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
         ids = [f"{n:012x}" for n in range(runs - 5, runs)]
 
         def bucket_frame() -> Any:
-            return frames.buckets_frame(store.bucket_summaries(run.run_id))
+            return buckets_frame(store.bucket_summaries(run.run_id))
 
         def compared() -> Any:
             found = list(store.summaries(ids).values())
@@ -319,29 +325,29 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             return comparing.figures_table(result, found, full=True)
 
         asked: dict[str, Callable[[], object]] = {
-            "runs: table": lambda: frames_runs.runs_table(
-                frames.runs_frame(store.run_table(limit=1000)),
+            "runs: table": lambda: runs_table(
+                runs_frame(store.run_table(limit=1000)),
                 store.summaries(with_lists=False),
             ),
             "runs: newest change": store.newest_change,
             "run: summary": lambda: store.summary(run.run_id),
             "run: buckets": bucket_frame,
-            "run: costliest steps": lambda: frames_steps.costly_steps(
-                _table(store, run.run_id, frames_steps.COSTLY_KINDS), 15
+            "run: costliest steps": lambda: costly_steps(
+                _table(store, run.run_id, COSTLY_KINDS), 15
             ),
-            "run: capture curve": lambda: frames_memory.capture_curve(rows),
-            "run: history of a bucket": lambda: frames_steps.bucket_history(
+            "run: capture curve": lambda: capture_points(rows),
+            "run: history of a bucket": lambda: bucket_history(
                 _table(
                     store,
                     run.run_id,
-                    frames_steps.HISTORY_KINDS,
+                    HISTORY_KINDS,
                     phase="prompt",
                     batch_size=1,
                     query_len=128,
                     num_blocks=0,
                 ),
             ),
-            "run: padding": lambda: frames_steps.padding_frame(
+            "run: padding": lambda: padding_frame(
                 summary.serving.uses if summary.serving is not None else []
             ),
             "live: a step more": lambda: _one_more(fold, run, store),

@@ -1,4 +1,4 @@
-"""A comparison as frames for the compare page; the figures are those of `compare`."""
+"""A comparison as frames and figures for the compare page; the figures are those of `compare`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.frames.run import phase_totals, phases_frame
+from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.charts.time import phase_label, phase_totals, phases_frame
+from dashboard.palette import PART_MEANINGS, colour
 from dashboard.shown import MARK
-from dashboard.text import middle, visible
+from dashboard.text import figure_text, middle, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
@@ -18,8 +20,8 @@ from warmup_insights.analysis.compare import (
 )
 from warmup_insights.export.comparison import change_text, gaps_table
 from warmup_insights.model.figures import contradictory, format_figure
-from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.units import GIB, format_bytes, format_duration
 
 
 def run_names(result: Comparison) -> list[str]:
@@ -180,3 +182,76 @@ def misses_table(result: Comparison) -> pd.DataFrame:
         [[row.phase, str(row.shape), *row.counts] for row in result.misses],
         columns=["phase", "shape", *run_names(result)],
     )
+
+
+def part_stacks(
+    parts: pd.DataFrame, order: Sequence[str], *, dark: bool = False
+) -> Figure:
+    """Memory budgets of several runs, one stacked bar each, in GiB.
+
+    Columns: run, name, label, bytes.
+    """
+    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    for name in PART_MEANINGS:
+        rows = parts[parts["name"] == name]
+        if rows.empty:
+            continue
+        meaning = PART_MEANINGS[name]
+        figure.add_bar(
+            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
+            x=rows["bytes"] / GIB, name=figure_text(rows["label"].iloc[0]),
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
+                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
+            customdata=[format_bytes(value) for value in rows["bytes"]],
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
+    _order(figure, order)
+    name_axes(figure, "device memory (GiB)", None)
+    return figure
+
+
+def phase_stacks(
+    phases: pd.DataFrame, order: Sequence[str], *, dark: bool = False
+) -> Figure:
+    """Phase times of several runs, one stacked bar each.
+
+    Columns: run, name, meaning, duration_s.
+    """
+    totals = phases.groupby("run", sort=False)["duration_s"].sum()
+    longest = float(totals.max()) if len(totals) else 1.0
+    unit, factor = time_unit(longest)
+    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    for name, rows in phases.groupby("name", sort=False):
+        meaning = rows["meaning"].iloc[0]
+        figure.add_bar(
+            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
+            x=rows["duration_s"] / factor, name=figure_text(phase_label(str(name))),
+            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
+                    "pattern": {"shape": pattern_of(str(name)), "size": 6}},
+            customdata=[format_duration(value) for value in rows["duration_s"]],
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
+    figure.update_yaxes(
+        autorange="reversed", showgrid=False, categoryorder="array",
+        categoryarray=[figure_text(run, 40) for run in order],
+    )  # fmt: skip
+    name_axes(figure, f"time ({unit})", None)
+    return figure
+
+
+def _order(figure: Figure, order: Sequence[str]) -> None:
+    figure.update_yaxes(
+        autorange="reversed", showgrid=False, categoryorder="array",
+        categoryarray=[figure_text(run, 40) for run in order],
+    )  # fmt: skip
+
+
+def pattern_of(name: str) -> str:
+    """Phases that share a colour differ in their pattern."""
+    if name == "unlogged":
+        return "/"
+    if name.startswith("decode"):
+        return "."
+    return "x" if name.endswith(OF_OTHER_RANK) else ""

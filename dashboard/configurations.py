@@ -7,12 +7,14 @@ The figures, the marks and the pick are those of `analysis.pareto`, which `sweep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.frames.run import doubtful
-from dashboard.text import middle, visible
+from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.charts.runs import doubtful
+from dashboard.palette import HEAT, MUTED, colour
+from dashboard.text import figure_text, middle, visible
 from warmup_insights.analysis.pareto import (
     COLUMNS,
     TRADED,
@@ -24,7 +26,7 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError
-from warmup_insights.model.figures import contradictory
+from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
 
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
@@ -140,3 +142,106 @@ def sweep_command(summary: RunSummary) -> str:
         return f"warmup-insights sweep {grid} -- --device {device}"
     model = visible(summary.model or "MODEL", 80)
     return f"warmup-insights sweep --engine vllm {grid} -- {model}"
+
+
+def configurations_figure(
+    points: pd.DataFrame, axes: Axes, picked: str = "", *, dark: bool = False
+) -> Figure:
+    """Configurations by two figures from zero; colour is a third, rings are best.
+
+    Columns of `configurations_figure.points_frame`. Planned points are diamonds; `picked` are
+    the settings of the one that is named.
+    """
+    points = points.assign(
+        x=points[axes.x[0]] / _unit(points, axes.x[0])[1],
+        y=points[axes.y[0]] / _unit(points, axes.y[0])[1],
+    )
+    figure = new_figure(460, dark=dark)
+    _lines_and_rings(figure, points, picked, dark=dark)
+    for kind, symbol in (
+        ("run", "circle"), ("run, not compared", "circle-open"), ("planned", "diamond"),
+        ("planned, does not fit", "x-thin-open"),
+    ):  # fmt: skip
+        rows = points[points["kind"] == kind]
+        if len(rows):
+            marker: dict[str, Any] = {
+                "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
+                "color": colour("warmed", dark=dark), "line": outline(dark),
+            }  # fmt: skip
+            if axes.colour is not None:
+                name = axes.colour[0]
+                marker["color"] = rows[name] / _unit(points, name)[1]
+                marker["coloraxis"] = "coloraxis"
+            figure.add_scatter(
+                x=rows["x"], y=rows["y"], mode="markers", name=kind, marker=marker,
+                customdata=_hover(rows, axes), hovertemplate="<b>%{customdata[1]}</b>"
+                "<br>%{customdata[2]}<extra>" + kind + "</extra>",
+                selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
+            )  # fmt: skip
+    if axes.colour is not None:
+        figure.update_layout(
+            coloraxis={"colorscale": HEAT, "colorbar": {
+                "title": {"text": _title(points, axes.colour[0]), "side": "right"},
+                "thickness": 12, "outlinewidth": 0}},
+        )  # fmt: skip
+    figure.update_layout(clickmode="event+select")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero")
+    if axes.y[0] == "captured_percent":
+        figure.update_yaxes(range=[0, 108], tickvals=[0, 25, 50, 75, 100])
+    name_axes(figure, _title(points, axes.x[0]), _title(points, axes.y[0]))
+    return figure
+
+
+def _lines_and_rings(
+    figure: Figure, points: pd.DataFrame, picked: str, *, dark: bool
+) -> None:
+    """Lines of equal settings, and rings around the points that are not beaten."""
+    for _, line in points.groupby("line", sort=False):
+        if len(line) > 1:
+            rows = line.sort_values("x")
+            figure.add_scatter(
+                x=rows["x"], y=rows["y"], mode="lines",
+                line={"width": 1, "color": MUTED.on(dark=dark)}, hoverinfo="skip",
+                showlegend=False, name="line",
+            )  # fmt: skip
+    best = points[points["best"] == True]  # noqa: E712 - None is neither
+    ring = {"symbol": "circle-open", "color": colour("kv_cache", dark=dark)}
+    for name, rows, marker in (
+        ("not beaten", best, {"size": 22, "line": {"width": 2}}),
+        ("pick", best[best["settings"] == picked], {"size": 30, "line": {"width": 4}}),
+    ):
+        if len(rows):
+            figure.add_scatter(
+                x=rows["x"], y=rows["y"], mode="markers", name=name, hoverinfo="skip",
+                marker={**ring, **marker},
+            )  # fmt: skip
+
+
+def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
+    """Of each point its run, its name, and its settings and figures as lines of text."""
+    shown = [one[0] for one in axes if one is not None]
+    return [
+        [
+            row["run_id"] or "",
+            figure_text(row["name"], 60),
+            "<br>".join(
+                [figure_text(row["settings"], 300).replace(", ", "<br>")]
+                + [f"{BY_NAME[name].title}: {format_figure(row[name], BY_NAME[name].unit)}"
+                   for name in shown]
+            ),
+        ]
+        for row in rows.to_dict("records")
+    ]  # fmt: skip
+
+
+def _unit(points: pd.DataFrame, name: str) -> tuple[str, float]:
+    """The unit in which a figure of all points reads well, and its size."""
+    if BY_NAME[name].unit != "s":
+        return ("%", 1.0) if BY_NAME[name].unit == "percent" else ("", 1.0)
+    return time_unit(float(points[name].max()) if len(points) else 1.0)
+
+
+def _title(points: pd.DataFrame, name: str) -> str:
+    unit = _unit(points, name)[0]
+    return BY_NAME[name].title + (f" ({unit})" if unit else "")

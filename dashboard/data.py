@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,8 +16,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.frames import run as frames
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.buckets import (
+    HISTORY_KINDS,
+    bucket_columns,
+    bucket_history,
+    buckets_frame,
+)
+from dashboard.charts.runs import runs_frame
 from dashboard.settings import Settings, read_settings
 from warmup_insights import runs
 from warmup_insights.analysis.advice import Finding, RunFacts, advise
@@ -26,7 +32,9 @@ from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.run import RunRecord, SourceRecord
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.model.summary import (
+    RunSummary,
+)
 from warmup_insights.storage import EventStore
 
 MOST_LIVE = 12
@@ -87,9 +95,9 @@ VERSIONS: Any = {RunRecord: _run_version, EventStore: _store_version}
 def run_rows(
     opened: EventStore, filters: Filters, limit: int, offset: int = 0
 ) -> pd.DataFrame:
-    """Runs that pass the filters, newest first; columns of `frames.runs_frame`."""
+    """Runs that pass the filters, newest first; columns of `runs_frame`."""
     found = opened.run_table(limit=limit, offset=offset, **chosen(filters))
-    return frames.runs_frame(found)
+    return runs_frame(found)
 
 
 def chosen(filters: Filters) -> Filters:
@@ -139,8 +147,8 @@ def summary(run: RunRecord) -> RunSummary:
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=32, show_spinner=False)
 def buckets(run: RunRecord) -> pd.DataFrame:
-    """What became of each bucket; columns of `frames.buckets_frame`."""
-    return frames.buckets_frame(folded(run).rows)
+    """What became of each bucket; columns of `buckets_frame`."""
+    return buckets_frame(folded(run).rows)
 
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=32, show_spinner=False)
@@ -154,19 +162,17 @@ def source(run: RunRecord) -> tuple[SourceRecord, pd.DataFrame] | None:
     """The log of a run and its kept lines; None for a recorder."""
     if run.source_id is None:
         return None
-    lines = frames.lines_frame(store().source_lines(run.source_id))
+    lines = lines_frame(store().source_lines(run.source_id))
     return store().source(run.source_id), lines
 
 
 def bucket_events(run: RunRecord, phase: str, bucket: Bucket) -> pd.DataFrame:
     """What happened to one bucket, in order."""
-    equal = frames_steps.bucket_columns(bucket)
+    equal = bucket_columns(bucket)
     if not equal:
-        return frames_steps.bucket_history(pd.DataFrame())
-    rows = store().event_table(
-        run.run_id, frames_steps.HISTORY_KINDS, phase=phase, **equal
-    )
-    return frames_steps.bucket_history(pd.DataFrame(rows))
+        return bucket_history(pd.DataFrame())
+    rows = store().event_table(run.run_id, HISTORY_KINDS, phase=phase, **equal)
+    return bucket_history(pd.DataFrame(rows))
 
 
 def going_on() -> list[RunRecord]:
@@ -211,3 +217,8 @@ def findings(opened: EventStore, run: RunRecord) -> list[Finding]:
     known = folded(run)
     others, beside = runs.history(opened, run), runs.beside(opened, run)
     return advise(RunFacts(known.summary, known.rows, history=others, beside=beside))
+
+
+def lines_frame(lines: Sequence[tuple[int, str | None, str]]) -> pd.DataFrame:
+    """Kept lines of a log: line, rule (None when no rule matches), text."""
+    return pd.DataFrame(list(lines), columns=["line", "rule", "text"])

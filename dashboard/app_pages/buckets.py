@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, run_picker, widgets
-from dashboard.frames import run as frames
+from dashboard.charts.buckets import names_for
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
@@ -200,7 +200,7 @@ def _map(trial: Trial, phase: str) -> None:
     if rows.empty:
         st.caption(f"No {phase} bucket.")
         return
-    axes = choose_axes(list(rows["bucket"]), frames.names_for(3))
+    axes = choose_axes(list(rows["bucket"]), names_for(3))
     total = len(rows)
     hint = f"{total:,} buckets would be warmed up."
     if axes.panel is not None:

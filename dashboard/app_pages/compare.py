@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, run_actions, run_picker, shown, widgets
-from dashboard.frames.memory import BUDGET_HINTS, budget_frame
+from dashboard.charts.memory import BUDGET_HINTS, budget_frame
 from dashboard.palette import colour
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
@@ -114,7 +114,7 @@ def _settings(result: Comparison) -> None:
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    from dashboard.charts.runs import part_stacks, phase_stacks
+    from dashboard.comparing import part_stacks, phase_stacks
 
     names, dark = comparing.run_names(result), widgets.is_dark()
     left, right = st.columns(2)

@@ -8,8 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, follow_form, following, shown, widgets
-from dashboard.charts.live import memory_line
-from dashboard.frames import memory as frames_memory
+from dashboard.charts.memory import memory_line, memory_points
 from dashboard.text import markdown
 from dashboard.widgets import Headline
 from warmup_insights.analysis.remaining import remaining
@@ -165,7 +164,7 @@ def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
 
 
 def _memory(run: RunRecord, folded: Folded) -> None:
-    points = frames_memory.memory_points(folded)
+    points = memory_points(folded)
     if len(points) < 2:
         return
     total = folded.summary.memory_or_none.total_bytes

@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import configurations, data, run_picker, shown, widgets
-from dashboard.charts.runs import configurations as configurations_figure
-from dashboard.frames import runs as frames_runs
+from dashboard.charts.runs import with_series
+from dashboard.configurations import configurations_figure as configurations_figure
 from dashboard.text import markdown, sentence, visible
 from warmup_insights.analysis.pareto import (
     GOALS,
@@ -104,7 +104,7 @@ def _plan_from(run_id: str) -> None:
 
 def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
-    named = frames_runs.with_series(rows)
+    named = with_series(rows)
     known = named[named[["warmup_s", "ready_s"]].notna().any(axis=1)]
     counts = known["series"].value_counts()
     rest = [name for name in named["series"].unique() if name not in counts.index]

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, run_actions, run_filters, shown, uploads, widgets
-from dashboard.frames import runs as frames_runs
+from dashboard.charts.runs import level_words, runs_table, trend_frame
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown
 from warmup_insights.units import format_duration
@@ -81,7 +81,7 @@ def _open() -> None:
 def _table(rows: pd.DataFrame) -> list[str]:
     """The list; gives the ids of the rows that are ticked."""
     stored = data.stored_summaries(data.store(), list(rows["run_id"]))
-    table = frames_runs.runs_table(rows, stored)
+    table = runs_table(rows, stored)
     st.session_state["shown-runs"] = list(table["run_id"])
     columns = _columns(table)
     event = st.dataframe(
@@ -196,7 +196,7 @@ def _trend(rows: pd.DataFrame) -> None:
             format_func=_TREND.__getitem__, key="trend",
         )
     )  # fmt: skip
-    runs = frames_runs.trend_frame(rows, by)
+    runs = trend_frame(rows, by)
     if runs.empty:
         widgets.empty(
             "No trend yet",
@@ -220,7 +220,7 @@ def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
         key=f"trend-{by}-{number}", title=markdown(name, 60),
         hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
         f"slowest {format_duration(series[by].max())}."
-        f"{markdown(frames_runs.level_words(series, by), 200)}",
+        f"{markdown(level_words(series, by), 200)}",
         simulated=mark if isinstance(mark, str) else None,
     )  # fmt: skip
 

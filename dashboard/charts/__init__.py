@@ -1,3 +1,3 @@
-"""Figures of pages and reports, made from frames."""
+"""What pages and reports show of runs: frames and figures made from them, by subject."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Figures about buckets: the map of one phase, by state, time or memory."""
+"""Buckets: what became of each, as frames, and the map of one phase by state, time or memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,156 @@ import plotly.graph_objects as go
 from dashboard.charts.base import Figure, name_axes, new_figure
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
 from dashboard.text import figure_text
-from warmup_insights.units import GIB, MIB, format_bytes, format_duration
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import (
+    BucketRow,
+    PhaseBuckets,
+    UsedShape,
+)
+from warmup_insights.units import (
+    GIB,
+    MIB,
+    format_bytes,
+    format_duration,
+)
+
+BUCKET_COLUMNS = (
+    "phase", "bucket", "generated", "warmed", "captured", "skipped", "missed",
+    "duration_s", "memory_bytes", "executed", "state", "gc_s", "compiled",
+    "compile_s", "spike_s",
+)  # fmt: skip
+_NAMES = {
+    "bs": "batch size",
+    "batch_size": "batch size",
+    "seq": "sequence length (tokens)",
+    "seq_len": "sequence length (tokens)",
+    "query": "query length (tokens)",
+    "query_len": "query length (tokens)",
+    "block": "KV blocks",
+    "blocks": "KV blocks",
+    "num_blocks": "KV blocks",
+    "ctx": "KV blocks",
+    "shared_blocks": "shared KV blocks",
+    "unique_blocks": "unique KV blocks",
+}
+_DEFAULT_NAMES = {
+    1: ("tokens",),
+    2: ("batch size", "length (tokens)"),
+    3: ("batch size", "query length (tokens)", "KV blocks"),
+    4: ("query length (tokens)", "shared KV blocks", "unique KV blocks", "causal"),
+}
+
+
+def buckets_frame(rows: Sequence[BucketRow]) -> pd.DataFrame:
+    """One row per bucket: BUCKET_COLUMNS; `bucket` and `executed` are tuples."""
+    shaped = [[getattr(row, name) for name in BUCKET_COLUMNS] for row in rows]
+    return pd.DataFrame(shaped, columns=list(BUCKET_COLUMNS))
+
+
+def names_for(
+    size: int, section: PhaseBuckets | None = None, phase: str = ""
+) -> tuple[str, ...]:
+    """Names of the dimensions of a bucket of `size` numbers; that of the only one can be
+    the name of its phase."""
+    known = section.dimensions if section is not None else []
+    if len(known) == size:
+        return tuple(_NAMES.get(name, name) for name in known)
+    if size == 1 and phase == "requests":
+        return (phase,)
+    return _DEFAULT_NAMES.get(size, tuple(f"dimension {n + 1}" for n in range(size)))
+
+
+def phases_in_order(buckets: pd.DataFrame) -> list[str]:
+    """The phases that have buckets: prompt and decode first."""
+    known = [str(phase) for phase in buckets["phase"].unique()]
+    order = {"prompt": 0, "decode": 1}
+    return sorted(known, key=lambda phase: (order.get(phase, 2), phase))
+
+
+def of_phase(buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
+    """The buckets of one phase that have its usual number of dimensions.
+
+    A run-time shape may be stated with fewer numbers than the buckets have; it has no
+    place on their map.
+    """
+    rows = buckets[buckets["phase"] == phase]
+    if rows.empty:
+        return rows
+    listed = rows[rows["generated"] > 0]
+    size = len((listed if len(listed) else rows)["bucket"].iloc[0])
+    return rows[[len(bucket) == size for bucket in rows["bucket"]]]
+
+
+def filled_in(rows: pd.DataFrame, section: PhaseBuckets) -> pd.DataFrame:
+    """Buckets as the summary counts them.
+
+    Where lines were cut out of a log, but its last step shows that all buckets were
+    warmed, those without a line of their own were warmed as well.
+    """
+    if not section.generated or section.warmed != section.generated:
+        return rows
+    is_bare = (rows["state"] == "generated") & (rows["generated"] > 0)
+    return rows.assign(
+        state=rows["state"].mask(is_bare, "warmed"),
+        warmed=rows["warmed"].mask(is_bare, 1),
+    )
+
+
+HISTORY_KINDS = (
+    "warmup_step", "graph_captured", "graph_skipped", "bucket_miss", "bucket_used",
+)  # fmt: skip
+
+
+def padding_frame(uses: Iterable[UsedShape]) -> pd.DataFrame:
+    """Padding of the steps while serving: phase, bucket, count, needed, executed and
+    padding_ratio; in tokens for prompts, in sequences for decode steps."""
+    found: dict[tuple[str, Bucket], list[int]] = {}
+    for use in uses:
+        if len(use.bucket) < 2:
+            continue
+        entry = found.setdefault((use.phase, use.bucket), [0, 0, 0])
+        entry[0] += use.count
+        entry[1] += use.count * _work(use.phase, use.shape)
+        entry[2] += use.count * _work(use.phase, use.bucket)
+    rows = [
+        (phase, bucket, count, needed, executed, 1 - needed / executed)
+        for (phase, bucket), (count, needed, executed) in found.items()
+        if executed
+    ]
+    columns = ["phase", "bucket", "count", "needed", "executed", "padding_ratio"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.sort_values("count", ascending=False).reset_index(drop=True)
+
+
+def _work(phase: str, shape: Bucket) -> int:
+    return shape[0] if phase == "decode" else shape[0] * shape[1]
+
+
+def bucket_history(events: pd.DataFrame) -> pd.DataFrame:
+    """The events of one bucket: kind, mode, time, duration_s, memory_mib, rank, line."""
+    columns = ["kind", "mode", "time", "duration_s", "memory_mib", "rank", "line"]
+    if events.empty:
+        return pd.DataFrame([], columns=columns)
+    return events.assign(
+        kind=[str(kind).replace("_", " ") for kind in events["kind"]],
+        time=pd.to_datetime(events["time"], unit="s"),
+        memory_mib=events["memory_bytes"] / MIB,
+    )[columns]
+
+
+def bucket_columns(bucket: tuple[int, ...]) -> dict[str, int]:
+    """The typed columns of the store that hold the numbers of a bucket; empty for four
+    numbers, which have none."""
+    if len(bucket) == 1:
+        return {"query_len": bucket[0]}
+    if len(bucket) > 3:
+        return {}
+    names = ("batch_size", "query_len", "num_blocks")
+    return dict(zip(names, bucket, strict=False))
+
 
 CELL_PX = 30
 MOST_CELLS_WITH_GAPS = MOST_CELLS_WITH_SIGNS = 2_000
-Bucket = tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""Figures about memory: the budget, and graphs against what was set aside for them."""
+"""Memory: the budget, graphs against their reserve and use over time, as frames and as figures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pandas as pd
 
+from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     bars_height,
@@ -11,16 +14,220 @@ from dashboard.charts.base import (
     new_figure,
     outline,
     size_unit,
+    time_unit,
 )
 from dashboard.charts.buckets import bucket_text
-from dashboard.palette import colour
-from warmup_insights.units import GIB, format_bytes
+from dashboard.palette import PART_MEANINGS, colour
+from warmup_insights.analysis.summary import Folded
+from warmup_insights.model.figures import BY_NAME, format_figure
+from warmup_insights.model.summary import (
+    BucketRow,
+    FailureFacts,
+    MemoryFacts,
+    RunSummary,
+    ServingEnd,
+    StepCost,
+)
+from warmup_insights.units import GIB, format_bytes, format_duration
+
+_PART_FIGURES = {
+    "weights": "weights_bytes", "profiling": "profile_bytes",
+    "non_torch": "non_torch_bytes", "margin": "margin_bytes",
+    "graphs": "graph_reserved_bytes", "kv_cache": "kv_cache_bytes",
+    "other": "other_bytes",
+}  # fmt: skip
+"""Part of the memory budget to the figure that holds it."""
+
+_STATED = (
+    "total_bytes", "weights_bytes", "profile_bytes", "free_bytes", "usable_bytes",
+    "graph_reserved_bytes", "graph_memory_bytes", "kv_cache_bytes",
+)  # fmt: skip
+BUDGET_COLUMNS = ["step", "kind", "meaning", "bytes", "start_bytes", "text"]
+BUDGET_HINTS = {
+    True: "From the whole device down to what is left for the KV cache.",
+    False: "Sizes that the log states; too few to divide the device.",
+}
+"""Whether the parts of a budget are known, and what its picture shows then."""
+
+_Step = tuple[str, str, str, int, int, str]
+
+
+def budget_frame(summary: RunSummary) -> pd.DataFrame:
+    """The memory budget as a waterfall: BUDGET_COLUMNS; empty when nothing is stated.
+
+    `kind` is `level` for what is there, `part` for what is taken away from it, `inside`
+    for a share of the part above. Where the parts are unknown it is `stated`: sizes
+    that need not add up.
+    """
+    memory = summary.memory_or_none
+    steps = list(_parts(summary, memory)) if memory.parts else list(_stated(summary))
+    return pd.DataFrame(steps, columns=BUDGET_COLUMNS)
+
+
+def _level(summary: RunSummary, name: str, words: str) -> Iterator[_Step]:
+    size = BY_NAME[name].read(summary)
+    if size is not None:
+        yield words, "level", "total", int(size), 0, shown.text(summary, name)
+
+
+def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
+    yield from _level(summary, "total_bytes", "Device total")
+    left = memory.total_bytes or 0
+    names = [part.name for part in memory.parts]
+    for part, following in zip(memory.parts, [*names[1:], ""], strict=True):
+        left = 0 if part.name == "kv_cache" else left - part.bytes
+        figure = _PART_FIGURES[part.name]
+        if part.name == "graphs" and memory.graph_reserved_bytes is None:
+            figure = "graph_estimated_bytes"
+        words = part.label[0].upper() + part.label[1:]
+        meaning = PART_MEANINGS[part.name]
+        size = format_figure(part.bytes, "bytes") + shown.mark(summary, figure)
+        yield words, "part", meaning, part.bytes, left, size
+        used = BY_NAME["graph_memory_bytes"].read(summary)
+        if part.name == "graphs" and used is not None and "out of" not in part.label:
+            start = max(0, left + part.bytes - int(used))
+            text = shown.text(summary, "graph_memory_bytes")
+            yield "Taken by graphs", "inside", "captured", int(used), start, text
+        if following == "margin":
+            yield from _level(summary, "free_bytes", "Free after profiling")
+        if part.name == "margin":
+            yield from _level(summary, "usable_bytes", "Usable")
+
+
+def _stated(summary: RunSummary) -> Iterator[_Step]:
+    for name in _STATED:
+        size = BY_NAME[name].read(summary)
+        if size is None:
+            continue
+        meaning = next((PART_MEANINGS[p] for p, f in _PART_FIGURES.items() if f == name),
+                       "captured" if name == "graph_memory_bytes" else "total")  # fmt: skip
+        title = shown.label(name)
+        yield title, "stated", meaning, int(size), 0, shown.text(summary, name)
+
+
+def failure_frame(summary: RunSummary) -> pd.DataFrame:
+    """Memory at the moment of a failure, as far as it is stated: BUDGET_COLUMNS.
+
+    What was asked for begins where free memory begins, so that it ends beyond it by what
+    was short.
+    """
+    cause, memory = failed_with(summary), summary.memory_or_none
+    if cause is None:
+        return pd.DataFrame([], columns=BUDGET_COLUMNS)
+    stated = cause.stated
+    total = stated.total_bytes or memory.total_bytes
+    free, asked = cause.free_bytes, cause.needed_bytes
+    start = total - free if total is not None and free is not None else 0
+    short = None if free is None or asked is None else asked - free
+    if cause.kind == "no_kv_cache":
+        start, free = 0, memory.kv_cache_bytes if free is None else free
+    if free is not None and free < 0:
+        short, free = -free if asked is None else asked - free, 0
+    rows = (
+        ("Device", "total", total, 0),
+        ("Weights", "load", memory.weights_bytes, 0),
+        ("Taken by the process", "prepare", stated.process_bytes, 0),
+        ("Of it by tensors", "prepare", stated.allocated_bytes, 0),
+        ("KV cache", "kv_cache", memory.kv_cache_allocated_bytes, 0),
+        ("Free" if cause.kind != "no_kv_cache" else "Left for the KV cache",
+         "margin", free, max(0, start)),
+        ("Asked for", "missed", asked, max(0, start)),
+        ("Short by", "missed", short if short and short > 0 else None,
+         max(0, start) + (free or 0)),
+    )  # fmt: skip
+    steps = [
+        (name, "stated", meaning, int(size), int(begin), format_figure(size, "bytes"))
+        for name, meaning, size, begin in rows
+        if size is not None
+    ]
+    return pd.DataFrame(steps, columns=BUDGET_COLUMNS)
+
+
+def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
+    """What ended the start, else what ended serving, unless that was a shutdown."""
+    end = summary.serving.end if summary.serving is not None else None
+    if end is not None and end.kind == "shutdown":
+        end = None
+    return summary.failure or end
+
+
+def graph_shares(summary: RunSummary) -> pd.DataFrame:
+    """What was set aside for graphs and what they took: share, reserved_bytes,
+    reserved_text, used_bytes, used_text."""
+    pairs = [("all graphs", "graph_reserved_bytes", "graph_memory_bytes")]
+    pairs += [
+        (phase, f"{phase}_graph_budget_bytes", f"{phase}_graph_used_bytes")
+        for phase in summary.buckets or {}
+    ]
+    rows = [
+        (share, *(part for name in names
+                  for part in (BY_NAME[name].read(summary), shown.text(summary, name))))
+        for share, *names in pairs
+    ]  # fmt: skip
+    columns = ["share", "reserved_bytes", "reserved_text", "used_bytes", "used_text"]
+    frame = pd.DataFrame(rows, columns=columns)
+    known = frame.dropna(how="all", subset=["reserved_bytes", "used_bytes"])
+    return known.reset_index(drop=True)
+
+
+def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:
+    """Memory in the order of capture: position, phase, bucket, memory_bytes,
+    cumulative_bytes, estimate_bytes; and whether these are eager runs, as no capture
+    states anything.
+
+    A recorder states what each capture took. A log states what was free before each
+    step, from which cut-out lines cannot take away: cumulative is then a difference.
+    """
+    captures = [(row.capture, row) for row in rows if row.capture is not None]
+    stated = [item for item in captures if _size_known(item[0])]
+    runs = [(row.run, row) for row in rows if row.run is not None]
+    chosen = stated or [item for item in runs if item[0].free_before_bytes is not None]
+    chosen.sort(key=lambda item: item[0].position)
+    first = next((c.free_before_bytes for c, _ in chosen if c.free_before_bytes), None)
+    points, taken = [], 0
+    for position, (cost, row) in enumerate(chosen, 1):
+        after = cost.free_after_bytes
+        free = cost.free_before_bytes if after is None else after
+        taken = taken + (cost.memory_bytes or 0) if first is None else taken
+        total = taken if first is None or free is None else first - free
+        points.append((position, row.phase, row.bucket, cost.memory_bytes, total,
+                       cost.estimate_bytes))  # fmt: skip
+    columns = ["position", "phase", "bucket", "memory_bytes", "cumulative_bytes",
+               "estimate_bytes"]  # fmt: skip
+    return pd.DataFrame(points, columns=columns), not stated
+
+
+def _size_known(cost: StepCost) -> bool:
+    return cost.memory_bytes is not None or cost.free_before_bytes is not None
+
+
+def memory_points(folded: Folded) -> list[tuple[float, int]]:
+    """Seconds since the start and bytes in use, from readings and steps in order."""
+    summary = folded.summary
+    start, total = summary.time.started, summary.memory_or_none.total_bytes
+    found = [
+        (r.time, r.used_bytes, r.free_bytes) for r in summary.memory_or_none.readings
+    ]
+    for row in folded.rows:
+        for cost in (row.run, row.capture):
+            if cost is not None:
+                after = cost.free_after_bytes
+                free = cost.free_before_bytes if after is None else after
+                found.append((cost.time, None, free))
+    points = []
+    for time_s, used, free in found:
+        if used is None and total is not None and free is not None:
+            used = total - free
+        if time_s is not None and start is not None and used is not None:
+            points.append((time_s - start, used))
+    return sorted(points)
+
 
 PHASE_SYMBOLS = {"prompt": "circle", "decode": "diamond"}
 
 
 def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
-    """From total memory to the KV cache, top to bottom, in GiB; `frames_memory.budget_frame`."""
+    """From total memory to the KV cache, top to bottom, in GiB; `budget_frame`."""
     figure = new_figure(bars_height(len(steps)), dark=dark)
     figure.add_bar(
         orientation="h", y=steps["step"], x=steps["bytes"] / GIB,
@@ -114,4 +321,38 @@ def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, top / factor * 1.5 or 1])
     name_axes(figure, f"memory ({unit})", None)
+    return figure
+
+
+def memory_line(
+    points: Sequence[tuple[float, int]],
+    total_bytes: int | None,
+    until_s: float,
+    *,
+    dark: bool = False,
+) -> Figure:
+    """Device memory in use over time, to the last event: pairs of seconds and bytes."""
+    top = max([total_bytes or 0, *(size for _, size in points)], default=1)
+    unit, factor = size_unit(top)
+    long_unit, seconds = time_unit(until_s)
+    figure = new_figure(280, dark=dark)
+    figure.add_scatter(
+        x=[time / seconds for time, _ in points],
+        y=[size / factor for _, size in points],
+        mode="lines", line={"shape": "hv", "width": 2, "color": colour("captured", dark=dark)},
+        fill="tozeroy", name="in use",
+        customdata=[[format_duration(t), format_bytes(s)] for t, s in points],
+        hovertemplate="%{customdata[1]} after %{customdata[0]}<extra></extra>",
+    )  # fmt: skip
+    if total_bytes is not None:
+        figure.add_hline(
+            y=total_bytes / factor,
+            line={"dash": "dash", "width": 1.5, "color": colour("total", dark=dark)},
+            annotation={"text": f"device {format_bytes(total_bytes)}"},
+            annotation_position="bottom right",
+        )
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(range=[0, until_s / seconds])
+    figure.update_yaxes(range=[0, top / factor * 1.05])
+    name_axes(figure, f"time since the start ({long_unit})", f"in use ({unit})")
     return figure

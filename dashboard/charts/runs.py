@@ -1,21 +1,254 @@
-"""Figures over many runs: time to ready, memory configurations, runs side by side."""
+"""Runs as rows of a list, and as series of one model on one kind of device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from dashboard import shown
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
-from dashboard.configurations import Axes
-from dashboard.frames.run import phase_label
-from dashboard.palette import HEAT, MUTED, PART_MEANINGS, colour
-from dashboard.text import figure_text
+from dashboard.palette import MUTED, colour
+from dashboard.text import figure_text, middle, visible
 from warmup_insights.analysis.change_points import change_points
-from warmup_insights.model.figures import BY_NAME, format_figure
-from warmup_insights.model.summary import OF_OTHER_RANK
-from warmup_insights.units import GIB, format_bytes, format_duration
+from warmup_insights.analysis.pareto import TOLERANCE
+from warmup_insights.analysis.sentences import (
+    cause_text,
+    largest_phase,
+    not_a_start,
+    phase_words,
+)
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord, run_name
+from warmup_insights.model.summary import (
+    RunSummary,
+)
+from warmup_insights.units import format_duration
+
+RUN_COLUMNS = (
+    "run_id", "label", "notes", "engine", "version", "model", "device_kind",
+    "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
+    "synthetic", "source_kind", "source_name", "num_events", "process", "ready_s",
+    "warmup_s", "captured_percent", "num_kv_blocks", "missed", "doubtful",
+    "start",
+)  # fmt: skip
+
+
+def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The runs page: RUN_COLUMNS with `status` as it is now, and `name`.
+
+    `doubtful` names the figures among them whose evidence contradicts itself.
+    """
+    now = time.time()
+    frame = pd.DataFrame(list(rows), columns=list(RUN_COLUMNS))
+    if frame.empty:
+        return frame.assign(name=pd.Series(dtype="str"))
+    # Columns that are empty throughout would become numbers.
+    for column in (
+        "label",
+        "notes",
+        "engine",
+        "version",
+        "model",
+        "device_kind",
+        "device_name",
+        "start",
+    ):
+        frame[column] = (
+            frame[column].astype("object").where(frame[column].notna(), None)
+        )
+    frame["status"] = [_status(row, now) for row in rows]
+    frame["name"] = [
+        run_name(row["label"], row["model"], row["source_name"], row["run_id"])
+        for row in rows
+    ]
+    frame["doubtful"] = [doubtful((row["doubtful"] or "").split()) for row in rows]
+    return frame
+
+
+def doubtful(names: Iterable[str]) -> str | None:
+    """Labels of figures whose evidence contradicts itself; None when there are none."""
+    return ", ".join(shown.label(name) for name in names) or None
+
+
+def _status(row: Mapping[str, Any], now: float) -> str:
+    if row["status"] != "running":
+        return str(row["status"])
+    record = RunRecord(
+        run_id=row["run_id"],
+        status=row["status"],
+        heartbeat_at=row["heartbeat_at"],
+        process=row["process"],
+    )
+    return record.status_at(now)
+
+
+NAME_LENGTH = 40
+"""Characters of a name that its column shows."""
+
+_FIRST = {"failed": 0, "interrupted": 0}
+"""Statuses that come before all others in a list."""
+
+
+def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
+    """The list of runs, failed ones first: one column per thing a person looks for.
+
+    Columns in which no run has anything are left out; `rows` are `runs_frame`.
+    """
+    order = rows["status"].map(lambda status: _FIRST.get(status, 1))
+    rows = rows.assign(order=order, change=_changes(rows))
+    rows = rows.sort_values("order", kind="stable")
+    table = pd.DataFrame([_row(row, summaries) for row in rows.to_dict("records")])
+    for name in ("num_kv_blocks", "kv_cache_tokens", "missed"):
+        table[name] = table[name].astype("Int64")
+    table["started"] = pd.to_datetime(
+        rows["started_at"].astype("float64").array, unit="s"
+    )
+    empty = [name for name in table if table[name].isna().all()]
+    return table.drop(columns=empty)
+
+
+def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
+    summary = summaries.get(row["run_id"])
+    full, name = visible(row["name"], 160), middle(row["name"], NAME_LENGTH)
+    model = _cell(row["model"])
+    engine = shown.engine_words(row["engine"], row["version"])
+    return {
+        "open": "Open",
+        "name": name,
+        "status": [row["status"]],
+        "figures": figures_words(row["device_kind"], row["synthetic"]),
+        "happened": None if summary is None else _happened(summary),
+        "ready_s": row["ready_s"],
+        "start": row["start"],
+        "largest": None if summary is None else _largest(summary),
+        "change": row["change"],
+        "captured_percent": row["captured_percent"],
+        "kv_cache_tokens": _figure(summary, "kv_cache_tokens"),
+        "max_concurrency": _figure(summary, "max_concurrency"),
+        "num_kv_blocks": row["num_kv_blocks"],
+        "warmup_s": row["warmup_s"],
+        "missed": row["missed"],
+        "started": None,
+        "engine": visible(engine, 60) or None,
+        "device": visible(shown.device_words(row["device_kind"], row["device_name"]), 60)
+        or None,
+        "model": model if model is None or not model.endswith(full) else None,
+        "doubtful": row["doubtful"],
+        "notes": _cell(row["notes"]),
+        "run_id": row["run_id"],
+        "full_name": full if full != name else None,
+    }  # fmt: skip
+
+
+def _figure(summary: RunSummary | None, name: str) -> float | None:
+    return None if summary is None else BY_NAME[name].read(summary)
+
+
+def _happened(summary: RunSummary) -> str | None:
+    """The cause of a failure; what a file holds that has no figure of a start-up."""
+    if summary.failure is not None:
+        return visible(cause_text(summary.failure), 160)
+    text = not_a_start(summary)
+    return None if text is None else text[0].upper() + text[1:]
+
+
+def _largest(summary: RunSummary) -> str | None:
+    found = largest_phase(summary)
+    if found is None:
+        return None
+    return f"{phase_words(found[0])}, {format_duration(found[1])}"
+
+
+def _changes(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Time to ready, or the warm-up, against the last finished run before it of the same
+    model, device and kind of start, as text."""
+    found: dict[str, str | None] = {}
+    known = rows[(rows["status"] == "finished") & rows["model"].notna()]
+    for _, series in with_series(known, by_start=True).groupby("series"):
+        ordered = series.sort_values("started_at").to_dict("records")
+        for before, row in itertools.pairwise(ordered):
+            found[row["run_id"]] = _change_text(row, before)
+    return rows["run_id"].map(found.get).astype("object")
+
+
+def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | None:
+    for name in ("ready_s", "warmup_s"):
+        now, then = row[name], before[name]
+        if pd.notna(now) and pd.notna(then) and then > 0:
+            share = now / then - 1
+            if abs(share) <= TOLERANCE:
+                return "same"
+            return f"{100 * abs(share):.0f} % {'slower' if share > 0 else 'faster'}"
+    return None
+
+
+def _cell(text: object) -> str | None:
+    return visible(text, 120) if isinstance(text, str) and text else None
+
+
+def figures_words(device_kind: object, synthetic: object) -> str | None:
+    """How figures came about that no real device gave; None for real ones."""
+    if device_kind == "simulated":
+        return "simulated"
+    return "synthetic" if synthetic else None
+
+
+def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Runs of the series with two or more of them, the largest series first.
+
+    A series is a model on a kind of device and a kind of start; simulated and made-up runs are series of
+    their own. Columns: series, figures, started_at, name, status, run_id and `by`.
+    """
+    known = rows[rows[by].notna() & rows["started_at"].notna()]
+    if known.empty:
+        return known.assign(series=[])
+    named = with_series(known, by_start=True)
+    counts = named["series"].value_counts()
+    kept = named[named["series"].map(counts) > 1]
+    order = kept["series"].map(counts)
+    kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
+    kept["figures"] = [
+        figures_words(kind, made_up)
+        for kind, made_up in zip(kept["device_kind"], kept["synthetic"], strict=True)
+    ]
+    return kept[["series", "figures", "started_at", "name", "status", "run_id", by]]
+
+
+def level_words(series: pd.DataFrame, by: str) -> str:
+    """The last change of the level in a series, with the first run that had it."""
+    rows = series.sort_values("started_at").reset_index(drop=True)
+    changes = change_points(list(rows[by]))
+    if not changes:
+        return ""
+    last = changes[-1]
+    first = visible(rows["name"][last.index], 40)
+    return (
+        f" Since {first} {format_duration(last.since)}, before "
+        f"{format_duration(last.before)}."
+    )
+
+
+def with_series(rows: pd.DataFrame, *, by_start: bool = False) -> pd.DataFrame:
+    """Runs with the name of their series: a model on a kind of device, for times also a
+    kind of start where it is known."""
+    records = rows.to_dict("records")
+    return rows.assign(series=[_series(row, by_start) for row in records])
+
+
+def _series(row: Mapping[Any, Any], by_start: bool) -> str:
+    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
+    device = shown.device_words(row["device_kind"], row["device_name"]) or "any device"
+    figures = figures_words(row["device_kind"], row["synthetic"])
+    marked = figures == "synthetic" or (figures and "simulated" not in device)
+    name = f"{model} on {device}" + (f" ({figures})" if marked else "")
+    if by_start and isinstance(row["start"], str):
+        name += f", {row['start']} start"
+    return name
+
 
 _STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
 
@@ -60,179 +293,3 @@ def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Fig
     figure.update_yaxes(rangemode="tozero")
     name_axes(figure, "start of the run (UTC)", f"{words} ({unit})")
     return figure
-
-
-def part_stacks(
-    parts: pd.DataFrame, order: Sequence[str], *, dark: bool = False
-) -> Figure:
-    """Memory budgets of several runs, one stacked bar each, in GiB.
-
-    Columns: run, name, label, bytes.
-    """
-    figure = new_figure(len(order) * 44 + 150, dark=dark)
-    for name in PART_MEANINGS:
-        rows = parts[parts["name"] == name]
-        if rows.empty:
-            continue
-        meaning = PART_MEANINGS[name]
-        figure.add_bar(
-            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
-            x=rows["bytes"] / GIB, name=figure_text(rows["label"].iloc[0]),
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
-            customdata=[format_bytes(value) for value in rows["bytes"]],
-            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
-    _order(figure, order)
-    name_axes(figure, "device memory (GiB)", None)
-    return figure
-
-
-def _order(figure: Figure, order: Sequence[str]) -> None:
-    figure.update_yaxes(
-        autorange="reversed", showgrid=False, categoryorder="array",
-        categoryarray=[figure_text(run, 40) for run in order],
-    )  # fmt: skip
-
-
-def phase_stacks(
-    phases: pd.DataFrame, order: Sequence[str], *, dark: bool = False
-) -> Figure:
-    """Phase times of several runs, one stacked bar each.
-
-    Columns: run, name, meaning, duration_s.
-    """
-    totals = phases.groupby("run", sort=False)["duration_s"].sum()
-    longest = float(totals.max()) if len(totals) else 1.0
-    unit, factor = time_unit(longest)
-    figure = new_figure(len(order) * 44 + 150, dark=dark)
-    for name, rows in phases.groupby("name", sort=False):
-        meaning = rows["meaning"].iloc[0]
-        figure.add_bar(
-            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
-            x=rows["duration_s"] / factor, name=figure_text(phase_label(str(name))),
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": pattern_of(str(name)), "size": 6}},
-            customdata=[format_duration(value) for value in rows["duration_s"]],
-            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
-    figure.update_yaxes(
-        autorange="reversed", showgrid=False, categoryorder="array",
-        categoryarray=[figure_text(run, 40) for run in order],
-    )  # fmt: skip
-    name_axes(figure, f"time ({unit})", None)
-    return figure
-
-
-def pattern_of(name: str) -> str:
-    """Phases that share a colour differ in their pattern."""
-    if name == "unlogged":
-        return "/"
-    if name.startswith("decode"):
-        return "."
-    return "x" if name.endswith(OF_OTHER_RANK) else ""
-
-
-def configurations(
-    points: pd.DataFrame, axes: Axes, picked: str = "", *, dark: bool = False
-) -> Figure:
-    """Configurations by two figures from zero; colour is a third, rings are best.
-
-    Columns of `configurations.points_frame`. Planned points are diamonds; `picked` are
-    the settings of the one that is named.
-    """
-    points = points.assign(
-        x=points[axes.x[0]] / _unit(points, axes.x[0])[1],
-        y=points[axes.y[0]] / _unit(points, axes.y[0])[1],
-    )
-    figure = new_figure(460, dark=dark)
-    _lines_and_rings(figure, points, picked, dark=dark)
-    for kind, symbol in (
-        ("run", "circle"), ("run, not compared", "circle-open"), ("planned", "diamond"),
-        ("planned, does not fit", "x-thin-open"),
-    ):  # fmt: skip
-        rows = points[points["kind"] == kind]
-        if len(rows):
-            marker: dict[str, Any] = {
-                "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
-                "color": colour("warmed", dark=dark), "line": outline(dark),
-            }  # fmt: skip
-            if axes.colour is not None:
-                name = axes.colour[0]
-                marker["color"] = rows[name] / _unit(points, name)[1]
-                marker["coloraxis"] = "coloraxis"
-            figure.add_scatter(
-                x=rows["x"], y=rows["y"], mode="markers", name=kind, marker=marker,
-                customdata=_hover(rows, axes), hovertemplate="<b>%{customdata[1]}</b>"
-                "<br>%{customdata[2]}<extra>" + kind + "</extra>",
-                selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
-            )  # fmt: skip
-    if axes.colour is not None:
-        figure.update_layout(
-            coloraxis={"colorscale": HEAT, "colorbar": {
-                "title": {"text": _title(points, axes.colour[0]), "side": "right"},
-                "thickness": 12, "outlinewidth": 0}},
-        )  # fmt: skip
-    figure.update_layout(clickmode="event+select")
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(rangemode="tozero")
-    if axes.y[0] == "captured_percent":
-        figure.update_yaxes(range=[0, 108], tickvals=[0, 25, 50, 75, 100])
-    name_axes(figure, _title(points, axes.x[0]), _title(points, axes.y[0]))
-    return figure
-
-
-def _lines_and_rings(
-    figure: Figure, points: pd.DataFrame, picked: str, *, dark: bool
-) -> None:
-    """Lines of equal settings, and rings around the points that are not beaten."""
-    for _, line in points.groupby("line", sort=False):
-        if len(line) > 1:
-            rows = line.sort_values("x")
-            figure.add_scatter(
-                x=rows["x"], y=rows["y"], mode="lines",
-                line={"width": 1, "color": MUTED.on(dark=dark)}, hoverinfo="skip",
-                showlegend=False, name="line",
-            )  # fmt: skip
-    best = points[points["best"] == True]  # noqa: E712 - None is neither
-    ring = {"symbol": "circle-open", "color": colour("kv_cache", dark=dark)}
-    for name, rows, marker in (
-        ("not beaten", best, {"size": 22, "line": {"width": 2}}),
-        ("pick", best[best["settings"] == picked], {"size": 30, "line": {"width": 4}}),
-    ):
-        if len(rows):
-            figure.add_scatter(
-                x=rows["x"], y=rows["y"], mode="markers", name=name, hoverinfo="skip",
-                marker={**ring, **marker},
-            )  # fmt: skip
-
-
-def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
-    """Of each point its run, its name, and its settings and figures as lines of text."""
-    shown = [one[0] for one in axes if one is not None]
-    return [
-        [
-            row["run_id"] or "",
-            figure_text(row["name"], 60),
-            "<br>".join(
-                [figure_text(row["settings"], 300).replace(", ", "<br>")]
-                + [f"{BY_NAME[name].title}: {format_figure(row[name], BY_NAME[name].unit)}"
-                   for name in shown]
-            ),
-        ]
-        for row in rows.to_dict("records")
-    ]  # fmt: skip
-
-
-def _unit(points: pd.DataFrame, name: str) -> tuple[str, float]:
-    """The unit in which a figure of all points reads well, and its size."""
-    if BY_NAME[name].unit != "s":
-        return ("%", 1.0) if BY_NAME[name].unit == "percent" else ("", 1.0)
-    return time_unit(float(points[name].max()) if len(points) else 1.0)
-
-
-def _title(points: pd.DataFrame, name: str) -> str:
-    unit = _unit(points, name)[0]
-    return BY_NAME[name].title + (f" ({unit})" if unit else "")

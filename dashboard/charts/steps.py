@@ -1,9 +1,10 @@
-"""Figures about captures, the sampler, the defragmenter and CUDA graphs."""
+"""Captures, the sampler, the defragmenter and CUDA graphs, as frames and as figures."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -18,8 +19,121 @@ from dashboard.charts.base import (
     time_unit,
 )
 from dashboard.palette import HEAT, colour
-from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.model.summary import (
+    GraphFacts,
+    RunSummary,
+    SamplerConfigFacts,
+    SamplerFacts,
+    SamplerStepFacts,
+)
+from warmup_insights.units import format_bytes, format_duration, parse_isoformat
+
+
+def capture_frame(summary: RunSummary) -> pd.DataFrame:
+    """One row per phase and count of its buckets: phase, what, count, generated, text.
+
+    `what` is `warmed`, `captured_reported` or `captured`; unknown counts are left out.
+    """
+    rows = []
+    for phase, part in (summary.buckets or {}).items():
+        for what in ("warmed", "captured_reported", "captured"):
+            count, name = getattr(part, what), f"{phase}_{what}"
+            if count is None or not part.generated:
+                continue
+            words = f"{shown.text(summary, name)} of {part.generated}"
+            if what == "captured":
+                words += f", {shown.text(summary, f'{phase}_capture_percent')}"
+            rows.append((phase, what, count, part.generated, words))
+    return pd.DataFrame(rows, columns=["phase", "what", "count", "generated", "text"])
+
+
+def sampler_cells(section: SamplerFacts) -> pd.DataFrame:
+    """The sampler grid: batch_size, config, duration_s.
+
+    Logs name sizes and configurations apart; each was run with each then
+    (vllm-gaudi `warmup_sampler`).
+    """
+    columns = ["batch_size", "config", "duration_s"]
+    rows = [(s.batch_size, config_name(s), s.duration_s) for s in section.steps]
+    if rows:
+        frame = pd.DataFrame(rows, columns=columns)
+        return frame.groupby(["batch_size", "config"], sort=False, as_index=False).agg(
+            duration_s=("duration_s", lambda values: values.sum(min_count=1))
+        )
+    crossed = [
+        (size, config_name(config), None)
+        for config in section.configurations
+        for size in section.batch_sizes or ()
+    ]
+    return pd.DataFrame(crossed, columns=columns)
+
+
+def config_name(config: SamplerConfigFacts | SamplerStepFacts) -> str:
+    """One sampling configuration in a few characters."""
+    changed = ", batch changed" if config.batch_changed else ""
+    return f"T {config.temperature:g}, p {config.top_p:g}, k {config.top_k:g}{changed}"
+
+
+def defrag_frame(summary: RunSummary) -> pd.DataFrame:
+    """Live defragmentations with what to draw them over.
+
+    `x` is seconds since ready (or since the first one) where all have a time, else
+    their order.
+    """
+    found = summary.defrag.runs if summary.defrag is not None else []
+    runs = pd.DataFrame([msgspec.to_builtins(run) for run in found])
+    if runs.empty:
+        return runs
+    if runs["time"].isna().any():
+        return runs.assign(x=range(1, len(runs) + 1), x_name="in order")
+    return _since(runs, summary, "x", "x_name")
+
+
+def graph_captures(summary: RunSummary) -> pd.DataFrame:
+    """CUDA graphs: num_tokens, mode, when, duration_s, memory_bytes, line, time and,
+    of those captured while serving, since_s (relative to ready or the first of them)."""
+    graphs = summary.graphs or GraphFacts()
+    rows: list[tuple[Any, ...]] = [
+        (c.bucket[0], c.mode, "at start", c.duration_s, c.memory_bytes, c.line, None)
+        for c in graphs.captures
+        if c.bucket
+    ]
+    rows += [
+        (
+            c.num_tokens,
+            None,
+            "while serving",
+            c.duration_s,
+            c.memory_bytes,
+            None,
+            c.time,
+        )
+        for c in graphs.lazy
+    ]
+    columns = [
+        "num_tokens",
+        "mode",
+        "when",
+        "duration_s",
+        "memory_bytes",
+        "line",
+        "time",
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    return _since(frame, summary, "since_s", "since_name")
+
+
+def _since(
+    frame: pd.DataFrame, summary: RunSummary, column: str, name: str
+) -> pd.DataFrame:
+    """With seconds since ready, else since the first row that has a time."""
+    times = frame["time"].astype("float64")
+    zero, words = parse_isoformat(summary.time.ready_at), "time since ready (s)"
+    if zero is None:
+        zero, words = times.min(), "time since the first one (s)"
+    frame[column], frame[name] = times - zero, words
+    return frame
+
 
 _COUNTS = (
     ("captured", "captured, supported by evidence", "captured"),
@@ -29,7 +143,7 @@ _COUNTS = (
 
 
 def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
-    """Shares of the generated buckets, per phase, in percent; `frames.capture_frame`."""
+    """Shares of the generated buckets, per phase, in percent; `capture_frame`."""
     present = [count for count in _COUNTS if (captures["what"] == count[0]).any()]
     height = captures["phase"].nunique() * (len(present) * 24 + 14) + 100
     figure = new_figure(max(180, height), dark=dark)

@@ -1,9 +1,13 @@
-"""Figures about time: the start-up on an axis, and where its seconds went."""
+"""The time of a start-up: its phases and costliest steps, as frames and as figures."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pandas as pd
 
+from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     bars_height,
@@ -12,10 +16,162 @@ from dashboard.charts.base import (
     outline,
     time_unit,
 )
-from dashboard.palette import colour
+from dashboard.palette import colour, phase_meaning
 from dashboard.text import figure_text
-from warmup_insights.model.summary import OF_OTHER_RANK
+from warmup_insights.analysis.sentences import phase_words
+from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
+    Gap,
+    RunSummary,
+)
 from warmup_insights.units import format_duration
+
+
+def phases_frame(summary: RunSummary) -> pd.DataFrame:
+    """The start-up in order: name, label, meaning, start_s, duration_s, detail.
+
+    The time between phases is a row of its own, `unlogged`, so that the durations add
+    up to the wall time; `detail` has the lines on both sides of it.
+    """
+    times = summary.time
+    rows: list[tuple[str, float, float, str]] = []
+    position, end = 0.0, times.wall_s or 0.0
+    for phase in times.phases:
+        if phase.start_s - position > 1e-6:
+            rows.append(_unlogged(position, phase.start_s, times.gaps))
+        detail = shown.doubt(summary, f"phase:{phase.name}") or ""
+        rows.append((phase.name, phase.start_s, phase.duration_s, detail))
+        position = max(position, phase.start_s + phase.duration_s)
+    if end - position > 1e-6:
+        rows.append(_unlogged(position, end, times.gaps))
+    frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
+    words = {name: phase_label(name) for name in frame["name"]}
+    frame["label"] = [
+        words[name] + shown.mark(summary, f"phase:{name}") for name in frame["name"]
+    ]
+    frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
+    return frame
+
+
+def phase_label(name: str) -> str:
+    """A phase in the words of the sentences about a start."""
+    base = name.removesuffix(OF_OTHER_RANK)
+    words = "unlogged time" if base == "unlogged" else phase_words(base)
+    return words + (OF_OTHER_RANK if base != name else "")
+
+
+def _unlogged(
+    start: float, end: float, gaps: Sequence[Gap]
+) -> tuple[str, float, float, str]:
+    within = [g for g in gaps if g.start_s < end and g.start_s + g.duration_s > start]
+    longest = max(within, key=lambda gap: gap.unlogged_s, default=None)
+    detail = ""
+    if longest is not None:
+        detail = (
+            f"between line {longest.line} ({longest.before[:90]}) and line "
+            f"{longest.next_line} ({longest.after[:90]})"
+        )
+    return "unlogged", start, end - start, detail
+
+
+def rank_phases(summary: RunSummary) -> pd.DataFrame:
+    """The phases of each rank: rank, name, label, meaning, start_s, duration_s."""
+    rows = [
+        (own.rank, phase.name, phase_label(phase.name), phase_meaning(phase.name),
+         phase.start_s, phase.duration_s)
+        for own in summary.time.ranks
+        for phase in own.phases
+    ]  # fmt: skip
+    columns = ["rank", "name", "label", "meaning", "start_s", "duration_s"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def phase_totals(phases: pd.DataFrame) -> pd.DataFrame:
+    """Seconds per phase, in the order of first appearance: name, label, meaning,
+    duration_s."""
+    grouped = phases.groupby("name", sort=False)
+    return grouped.agg(
+        label=("label", "first"),
+        meaning=("meaning", "first"),
+        duration_s=("duration_s", "sum"),
+    ).reset_index()
+
+
+COSTLY_KINDS = (
+    "warmup_step", "graph_captured", "compile_finished", "lazy_capture",
+    "sampler_step", "defrag_step",
+)  # fmt: skip
+_WORDS = {
+    "warmup_step": ("warm-up", "warmed"),
+    "graph_captured": ("capture", "captured"),
+    "compile_finished": ("compile", "compile"),
+    "lazy_capture": ("capture while serving", "missed"),
+    "sampler_step": ("sampler", "sampler"),
+    "defrag_step": ("defragmenter", "defrag"),
+}
+
+
+def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
+    """The steps that took longest: name, meaning, duration_s, line, rank, kind."""
+    columns = ["name", "meaning", "duration_s", "memory_bytes", "line", "rank", "kind"]
+    if events.empty:
+        return pd.DataFrame([], columns=columns)
+    known = events[events["duration_s"].notna() & (events["duration_s"] > 0)]
+    # A recorder states a capture as a step and as a capture; one of them is enough.
+    if (known["kind"] == "graph_captured").any():
+        known = known[~((known["kind"] == "warmup_step") & (known["mode"] == "graph"))]
+    top = known.sort_values("duration_s", ascending=False, kind="stable").head(limit)
+    names = _distinct([_step_name(row) for row in top.to_dict("records")], top["line"])
+    meanings = [_meaning(row) for row in top.to_dict("records")]
+    return top.assign(name=names, meaning=meanings)[columns].reset_index(drop=True)
+
+
+def _distinct(names: list[str], lines: pd.Series) -> list[str]:
+    """Names that differ: those that repeat get their line, else a number."""
+    seen: dict[str, int] = {}
+    result = []
+    for name, line in zip(names, lines, strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        if names.count(name) > 1:
+            name += f", line {int(line)}" if _is_known(line) else f" {seen[name]}"
+        result.append(name)
+    return result
+
+
+def _step_name(row: Mapping[Any, Any]) -> str:
+    words = _WORDS[row["kind"]][0]
+    parts = [row["batch_size"], row["query_len"], row["num_blocks"]]
+    shape = ", ".join(str(int(part)) for part in parts if _is_known(part))
+    phase = row["phase"] if isinstance(row["phase"], str) else ""
+    return " ".join(p for p in (phase, words, f"({shape})" if shape else "") if p)
+
+
+def _meaning(row: Mapping[Any, Any]) -> str:
+    is_graph = row["kind"] == "warmup_step" and row["mode"] == "graph"
+    return "captured" if is_graph else _WORDS[row["kind"]][1]
+
+
+def _is_known(value: object) -> bool:
+    return isinstance(value, int | float) and not pd.isna(value)
+
+
+def dimension_costs(buckets: pd.DataFrame, dimension: int) -> pd.DataFrame:
+    """Seconds per value of one dimension: value, duration_s, count; known ones only.
+
+    A spike counts as its neighbours took: another bucket compiles that recipe then.
+    """
+    known = buckets[buckets["duration_s"].notna()]
+    spikes = pd.to_numeric(known["spike_s"]).fillna(0.0)
+    frame = pd.DataFrame(
+        {
+            "value": [bucket[dimension] for bucket in known["bucket"]],
+            "duration_s": list(known["duration_s"] - spikes),
+        }
+    )
+    grouped = frame.groupby("value", as_index=False).agg(
+        duration_s=("duration_s", "sum"), count=("duration_s", "size")
+    )
+    return grouped.sort_values("value").reset_index(drop=True)
 
 
 def timeline(phases: pd.DataFrame, *, dark: bool = False) -> Figure:

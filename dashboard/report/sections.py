@@ -7,21 +7,47 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from dashboard import comparing, shown
-from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes
-from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
-from dashboard.charts.runs import part_stacks, phase_stacks
+from dashboard.charts.buckets import (
+    bucket_map,
+    bucket_text,
+    buckets_frame,
+    choose_axes,
+    filled_in,
+    names_for,
+    of_phase,
+    phases_in_order,
+)
+from dashboard.charts.memory import (
+    BUDGET_HINTS,
+    budget_frame,
+    budget_waterfall,
+    capture_curve,
+    capture_points,
+    graph_shares,
+    reserved_used,
+)
 from dashboard.charts.steps import (
     capture_bars,
+    capture_frame,
+    defrag_frame,
     defrag_runs,
+    graph_captures,
     graphs_by_size,
+    sampler_cells,
     sampler_grid,
     stage_bars,
     stages_frame,
 )
-from dashboard.charts.time import phase_bars, rank_timeline, step_bars, timeline
-from dashboard.frames import memory as frames_memory
-from dashboard.frames import run as frames
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.time import (
+    phase_bars,
+    phase_totals,
+    phases_frame,
+    rank_phases,
+    rank_timeline,
+    step_bars,
+    timeline,
+)
+from dashboard.comparing import part_stacks, phase_stacks
 from dashboard.report.parts import ReportRun, Section, table_of
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
@@ -90,15 +116,15 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
     wall = summary.time.wall_s
     if wall is None:
         return
-    phases = frames.phases_frame(summary)
+    phases = phases_frame(summary)
     hint = f"{shown.text(summary, 'wall_s')} in all; unlogged time is hatched."
-    section.chart("By phase", hint, frames.phase_totals(phases), phase_bars)
+    section.chart("By phase", hint, phase_totals(phases), phase_bars)
     hint = "Phases from the first line to ready."
     section.chart("On the clock", hint, phases, timeline)
     section.chart(
         "Each rank",
         "Ranks above 0 often print little.",
-        frames.rank_phases(summary),
+        rank_phases(summary),
         lambda frame, dark: rank_timeline(frame, wall, dark=dark),
     )
     timed = [(row.duration_s, row) for row in rows if row.duration_s is not None]
@@ -139,16 +165,16 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
 
 def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
     memory = summary.memory_or_none
-    hint = frames_memory.BUDGET_HINTS[bool(memory.parts)]
-    budget = frames_memory.budget_frame(summary)
+    hint = BUDGET_HINTS[bool(memory.parts)]
+    budget = budget_frame(summary)
     section.chart("Memory budget", hint, budget, budget_waterfall)
     section.chart(
         "Graph memory: reserved against used",
         "What was set aside for graphs, and what they took.",
-        frames_memory.graph_shares(summary),
+        graph_shares(summary),
         reserved_used,
     )
-    points, is_warmup = frames_memory.capture_curve(rows)
+    points, is_warmup = capture_points(rows)
     limit = memory.graph_budget.total_bytes if memory.graph_budget else None
     section.chart(
         "Memory in the order of warm-up" if is_warmup else "Captures",
@@ -159,18 +185,18 @@ def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
 
 
 def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    captures = frames.capture_frame(summary)
+    captures = capture_frame(summary)
     hint = "Shares of the generated buckets."
     section.chart("Warmed and captured", hint, captures, capture_bars)
-    buckets = frames.buckets_frame(rows)
-    for phase in frames.phases_in_order(buckets):
+    buckets = buckets_frame(rows)
+    for phase in phases_in_order(buckets):
         part = summary.phase(phase)
-        of_phase = frames.filled_in(frames.of_phase(buckets, phase), part)
-        if of_phase.empty:
+        found = filled_in(of_phase(buckets, phase), part)
+        if found.empty:
             continue
-        names = frames.names_for(len(of_phase["bucket"].iloc[0]), part)
-        axes = choose_axes(list(of_phase["bucket"]), names)
-        for where, panel in _panels(of_phase, axes.panel, names):
+        names = names_for(len(found["bucket"].iloc[0]), part)
+        axes = choose_axes(list(found["bucket"]), names)
+        for where, panel in _panels(found, axes.panel, names):
             section.chart(
                 f"{phase.capitalize()} buckets{where}",
                 "One cell per bucket.",
@@ -209,7 +235,7 @@ def _panels(
 def _graphs(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
     if summary.graphs is None:
         return
-    captures = frames_steps.graph_captures(summary)
+    captures = graph_captures(summary)
     for by, words in (("duration_s", "Time"), ("memory_bytes", "Memory")):
         section.chart(
             f"{words} by graph size",
@@ -223,14 +249,14 @@ def _stages(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     hint = "As far as the run states it."
     section.chart("Warm-up of both", hint, stages_frame(summary), stage_bars)
     if summary.sampler is not None:
-        cells = frames_steps.sampler_cells(summary.sampler)
+        cells = sampler_cells(summary.sampler)
         section.chart(
             "Sampler grid", "Batch size by configuration.", cells, sampler_grid
         )
     section.chart(
         "Defragmentations while serving",
         "From the highest block in use before to after.",
-        frames_steps.defrag_runs(summary),
+        defrag_frame(summary),
         defrag_runs,
     )
 
@@ -241,7 +267,7 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
             item.phase,
             bucket_text(item.shape),
             str(item.count),
-            item.reason(frames.names_for(len(item.shape), summary.phase(item.phase))),
+            item.reason(names_for(len(item.shape), summary.phase(item.phase))),
             " ".join(item.settings),
         )
         for item in diagnose(summary)

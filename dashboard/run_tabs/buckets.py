@@ -8,10 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, shown, widgets
-from dashboard.charts.buckets import bucket_text, step_facts
-from dashboard.charts.time import dimension_bars, step_bars
-from dashboard.frames import run as frames
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.buckets import (
+    bucket_text,
+    padding_frame,
+    phases_in_order,
+    step_facts,
+)
+from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
 from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
 from dashboard.run_tabs.view import View
@@ -33,7 +36,7 @@ def has_content(summary: RunSummary) -> bool:
 def show(view: View) -> None:
     """Map, history of the selected bucket, costs, padding."""
     buckets = data.buckets(view.run)
-    phases = frames.phases_in_order(buckets)
+    phases = phases_in_order(buckets)
     if not phases:
         widgets.empty(
             "This run lists no buckets",
@@ -156,7 +159,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             "Cost by", dimensions, default=dimensions[0], required=True,
             format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
         )  # fmt: skip
-        costs = frames_steps.dimension_costs(rows, int(chosen))
+        costs = dimension_costs(rows, int(chosen))
         widgets.chart(
             dimension_bars(costs, axes.names[int(chosen)], dark=view.dark), costs,
             key=view.key(f"cost-{phase}-{chosen}"), title="What each value costs",
@@ -207,7 +210,7 @@ def _recipes(view: View) -> None:
 
 def _padding(view: View) -> None:
     serving = view.summary.serving
-    padding = frames_steps.padding_frame(serving.uses if serving is not None else [])
+    padding = padding_frame(serving.uses if serving is not None else [])
     if padding.empty:
         return
     widgets.table(

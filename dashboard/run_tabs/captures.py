@@ -6,8 +6,7 @@ import streamlit as st
 
 from dashboard import shown, widgets
 from dashboard.charts.buckets import bucket_text
-from dashboard.charts.steps import capture_bars
-from dashboard.frames import run as frames
+from dashboard.charts.steps import capture_bars, capture_frame
 from dashboard.run_tabs.view import View
 from warmup_insights.model.summary import PhaseBuckets, RunSummary
 
@@ -21,7 +20,7 @@ def has_content(summary: RunSummary) -> bool:
 
 def show(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
-    captures = frames.capture_frame(view.summary)
+    captures = capture_frame(view.summary)
     widgets.chart(
         capture_bars(captures, dark=view.dark), captures,
         key=view.key("shares"), title="Warmed and captured",

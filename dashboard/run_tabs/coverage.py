@@ -8,8 +8,15 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
-from dashboard.charts.buckets import Axes, bucket_map, bucket_text, choose_axes
-from dashboard.frames import run as frames
+from dashboard.charts.buckets import (
+    Axes,
+    bucket_map,
+    bucket_text,
+    choose_axes,
+    filled_in,
+    names_for,
+    of_phase,
+)
 from dashboard.run_tabs.view import View
 
 _HINTS = {
@@ -23,13 +30,13 @@ _HINTS = {
 
 def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     """The buckets of a phase as the summary counts them."""
-    return frames.filled_in(frames.of_phase(buckets, phase), view.summary.phase(phase))
+    return filled_in(of_phase(buckets, phase), view.summary.phase(phase))
 
 
 def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
     """Where the dimensions of a phase are drawn."""
     size = len(rows["bucket"].iloc[0])
-    names = frames.names_for(size, view.summary.phase(phase), phase)
+    names = names_for(size, view.summary.phase(phase), phase)
     return choose_axes(list(rows["bucket"]), names)
 
 
@@ -70,7 +77,7 @@ def coverage_chart(
 
 def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
     """How buckets without a line of their own are known to be warmed."""
-    before = frames.of_phase(buckets, phase)
+    before = of_phase(buckets, phase)
     filled = int((rows_of(view, buckets, phase)["state"] != before["state"]).sum())
     if not filled:
         return ""

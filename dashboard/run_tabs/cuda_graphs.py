@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import shown, widgets
-from dashboard.charts.steps import graphs_by_size, lazy_timeline
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.steps import graph_captures, graphs_by_size, lazy_timeline
 from dashboard.run_tabs.view import View
 from dashboard.widgets import figure
 from warmup_insights.model.summary import CaptureBar, RunSummary
@@ -44,7 +43,7 @@ def show(view: View) -> None:
             *figure(summary, "lazy_captures", note=lasted),
         ]
     )
-    captures = frames_steps.graph_captures(summary)
+    captures = graph_captures(summary)
     left, right = st.columns(2)
     for place, by, words in (
         (left, "duration_s", "Time"),

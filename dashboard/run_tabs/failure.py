@@ -6,8 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, widgets
-from dashboard.charts.memory import budget_waterfall
-from dashboard.frames import memory as frames_memory
+from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
@@ -28,7 +27,7 @@ _BESIDE = (
 
 def has_content(summary: RunSummary) -> bool:
     """Whether the start or the serving after it failed."""
-    return frames_memory.failed_with(summary) is not None
+    return failed_with(summary) is not None
 
 
 def show(view: View) -> None:
@@ -45,7 +44,7 @@ def show(view: View) -> None:
 
 def _place(summary: RunSummary) -> None:
     """Stage and bucket, and how far the start had come."""
-    cause, progress = frames_memory.failed_with(summary), summary.progress
+    cause, progress = failed_with(summary), summary.progress
     if not isinstance(cause, FailureFacts):
         st.markdown("The start-up succeeded; this ended the serving after it.")
         return
@@ -68,7 +67,7 @@ def _change(view: View) -> None:
 
 
 def _memory(view: View) -> None:
-    steps = frames_memory.failure_frame(view.summary)
+    steps = failure_frame(view.summary)
     if steps.empty:
         widgets.empty(
             "Memory at the failure",
@@ -85,7 +84,7 @@ def _memory(view: View) -> None:
 
 def _short(summary: RunSummary) -> str:
     """What was requested against what was free, in a sentence."""
-    cause = frames_memory.failed_with(summary)
+    cause = failed_with(summary)
     free, asked = (cause.free_bytes, cause.needed_bytes) if cause else (None, None)
     if free is None or asked is None:
         return "As far as it is stated."
@@ -96,7 +95,7 @@ def _short(summary: RunSummary) -> str:
 
 def _evidence(view: View) -> None:
     """The line of the error as it is, and the kept lines around it."""
-    cause = frames_memory.failed_with(view.summary)
+    cause = failed_with(view.summary)
     found = data.source(view.run)
     line = cause.line if cause is not None else None
     with widgets.card("Evidence", None if line is None else f"Line {line} of the log."):

@@ -6,8 +6,15 @@ import streamlit as st
 
 from dashboard import data, shown, widgets
 from dashboard.charts.buckets import bucket_text
-from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
-from dashboard.frames import memory as frames_memory
+from dashboard.charts.memory import (
+    BUDGET_HINTS,
+    budget_frame,
+    budget_waterfall,
+    capture_curve,
+    capture_points,
+    graph_shares,
+    reserved_used,
+)
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
 from warmup_insights.model.figures import BY_NAME
@@ -32,7 +39,7 @@ def show(view: View) -> None:
 
 
 def _waterfall(view: View) -> None:
-    steps = frames_memory.budget_frame(view.summary)
+    steps = budget_frame(view.summary)
     if steps.empty:
         widgets.empty("No budget", "No line divides the memory of the device.")
         return
@@ -42,7 +49,7 @@ def _waterfall(view: View) -> None:
         facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
     if memory.graph_reserved_fraction is not None:
         facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
-    hint = frames_memory.BUDGET_HINTS[bool(memory.parts)]
+    hint = BUDGET_HINTS[bool(memory.parts)]
     if facts:
         hint += f" Set with {markdown(' and '.join(facts))}."
     widgets.chart(
@@ -53,7 +60,7 @@ def _waterfall(view: View) -> None:
 
 
 def _reserved(view: View) -> None:
-    shares = frames_memory.graph_shares(view.summary)
+    shares = graph_shares(view.summary)
     if shares.empty:
         widgets.empty(
             "Graph memory is not in this log",
@@ -79,7 +86,7 @@ def _verdict(summary: RunSummary) -> str:
 
 def _curve(view: View) -> None:
     rows = data.folded(view.run).rows
-    points, is_warmup = frames_memory.capture_curve(rows)
+    points, is_warmup = capture_points(rows)
     if points.empty:
         return
     skipped = sum(row.skipped is True for row in rows)

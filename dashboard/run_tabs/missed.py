@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
-from dashboard.charts.buckets import bucket_text
-from dashboard.frames import run as frames
+from dashboard.charts.buckets import bucket_text, names_for
 from dashboard.run_tabs.view import View
 from warmup_insights.analysis.misses import Diagnosis, diagnose
 from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
@@ -96,7 +95,7 @@ def misses_frame(summary: RunSummary, found: list[Diagnosis]) -> pd.DataFrame:
                 "shape": bucket_text(item.shape),
                 "count": item.count,
                 "why": item.reason(
-                    frames.names_for(len(item.shape), summary.phase(item.phase))
+                    names_for(len(item.shape), summary.phase(item.phase))
                 ),
                 "nearest bucket": bucket_text(item.nearest) if item.nearest else "",
                 "ran in": bucket_text(item.fallback) if item.fallback else "",

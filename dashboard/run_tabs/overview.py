@@ -10,12 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, shown, widgets
 from dashboard.charts.base import bars_height
-from dashboard.charts.buckets import map_height
-from dashboard.charts.memory import budget_waterfall
-from dashboard.charts.steps import capture_bars, stage_bars, stages_frame
-from dashboard.charts.time import phase_bars
-from dashboard.frames import memory as frames_memory
-from dashboard.frames import run as frames
+from dashboard.charts.buckets import map_height, of_phase, phases_in_order
+from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
+from dashboard.charts.steps import capture_bars, capture_frame, stage_bars, stages_frame
+from dashboard.charts.time import phase_bars, phase_totals, phases_frame
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.coverage import coverage_chart
 from dashboard.run_tabs.view import View
@@ -58,8 +56,8 @@ def _cards(view: View) -> list[tuple[int, Callable[[View], None]]]:
     """The cards that have something to show, with the height of what is in them."""
     buckets = data.buckets(view.run)
     maps = [
-        (_map_height(frames.of_phase(buckets, phase)), _coverage(buckets, phase))
-        for phase in frames.phases_in_order(buckets)
+        (_map_height(of_phase(buckets, phase)), _coverage(buckets, phase))
+        for phase in phases_in_order(buckets)
     ]
     others: list[tuple[int, Callable[[View], None]]] = [
         (_steps_height(view), _memory),
@@ -100,12 +98,12 @@ def _map_height(rows: pd.DataFrame) -> int:
 
 
 def _steps_height(view: View) -> int:
-    steps = frames_memory.budget_frame(view.summary)
+    steps = budget_frame(view.summary)
     return bars_height(len(steps)) if len(steps) else 0
 
 
 def _captures_height(view: View) -> int:
-    captures = frames.capture_frame(view.summary)
+    captures = capture_frame(view.summary)
     return 100 + 86 * captures["phase"].nunique() if len(captures) else 0
 
 
@@ -115,7 +113,7 @@ def _stages_height(view: View) -> int:
 
 
 def _phases_height(view: View) -> int:
-    phases = frames.phases_frame(view.summary)
+    phases = phases_frame(view.summary)
     return bars_height(phases["name"].nunique()) if len(phases) else 0
 
 
@@ -151,17 +149,17 @@ def _lacks(view: View) -> None:
 
 
 def _memory(view: View) -> None:
-    steps = frames_memory.budget_frame(view.summary)
+    steps = budget_frame(view.summary)
     widgets.chart(
         budget_waterfall(steps, dark=view.dark), steps,
         key=view.key("budget"), title="Memory budget",
-        hint=frames_memory.BUDGET_HINTS[bool(view.summary.memory_or_none.parts)],
+        hint=BUDGET_HINTS[bool(view.summary.memory_or_none.parts)],
         simulated=view.simulated,
     )  # fmt: skip
 
 
 def _captures(view: View) -> None:
-    captures = frames.capture_frame(view.summary)
+    captures = capture_frame(view.summary)
     widgets.chart(
         capture_bars(captures, dark=view.dark),
         captures,
@@ -191,7 +189,7 @@ def _stages(view: View) -> None:
 
 
 def _time(view: View) -> None:
-    totals = frames.phase_totals(frames.phases_frame(view.summary))
+    totals = phase_totals(phases_frame(view.summary))
     widgets.chart(
         phase_bars(totals, dark=view.dark),
         totals,

@@ -6,9 +6,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
-from dashboard.charts.steps import defrag_runs, sampler_grid, threshold_bars
-from dashboard.frames.steps import defrag_runs as live_runs
-from dashboard.frames.steps import sampler_cells
+from dashboard.charts.steps import defrag_frame as live_runs
+from dashboard.charts.steps import (
+    defrag_runs,
+    sampler_cells,
+    sampler_grid,
+    threshold_bars,
+)
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
 from dashboard.widgets import Headline, figure

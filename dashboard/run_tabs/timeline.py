@@ -6,9 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, shown, widgets
-from dashboard.charts.time import rank_timeline, step_bars, timeline
-from dashboard.frames import run as frames
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.time import (
+    COSTLY_KINDS,
+    costly_steps,
+    phases_frame,
+    rank_phases,
+    rank_timeline,
+    step_bars,
+    timeline,
+)
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, figure
@@ -27,13 +33,13 @@ def has_content(summary: RunSummary) -> bool:
 def show(view: View) -> None:
     """Phases, ranks, gaps, steps."""
     _stated(view.summary)
-    phases = frames.phases_frame(view.summary)
+    phases = phases_frame(view.summary)
     widgets.chart(
         timeline(phases, dark=view.dark), phases,
         key=view.key("timeline"), title="Start-up", hint=_hint(view.summary),
         simulated=view.simulated,
     )  # fmt: skip
-    lanes = frames.rank_phases(view.summary)
+    lanes = rank_phases(view.summary)
     if len(lanes):
         widgets.chart(
             rank_timeline(lanes, view.summary.time.wall_s or 0.0, dark=view.dark), lanes,
@@ -86,8 +92,8 @@ def _hint(summary: RunSummary) -> str:
 
 
 def _steps(view: View) -> None:
-    events = data.events(view.run, *frames_steps.COSTLY_KINDS)
-    steps = frames_steps.costly_steps(events, COSTLIEST)
+    events = data.events(view.run, *COSTLY_KINDS)
+    steps = costly_steps(events, COSTLIEST)
     if steps.empty:
         widgets.empty(
             "No step has a duration", "The log states no time for single steps."

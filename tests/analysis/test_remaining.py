@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.frames.memory import memory_points
+from dashboard.charts.memory import memory_points
 from warmup_insights.analysis.remaining import remaining
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.model.events import (

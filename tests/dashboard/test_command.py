@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import dashboard.__main__ as program
 from dashboard import comparing, configurations, lab
-from dashboard.frames.run import buckets_frame
+from dashboard.charts.buckets import buckets_frame
 from dashboard.server import command, environment, options
 from dashboard.settings import read_settings
 from dashboard.text import sentence

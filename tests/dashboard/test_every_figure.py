@@ -10,7 +10,6 @@ from msgspec import structs
 from streamlit.testing.v1 import AppTest
 
 from dashboard import configurations, shown
-from dashboard.frames import run as frames
 from dashboard.run_tabs import TABS
 from tests.dashboard.builders import GIB, add_run, recorded_events
 from tests.dashboard.conftest import ROOT
@@ -200,7 +199,7 @@ def test_the_list_of_runs(monkeypatch, known):
         doubted = [n for n in FIGURES_OF_LISTS.values() if n in contradictory(summary)]
         doubtful = row.get("doubtful")
         written = doubtful if isinstance(doubtful, str) else None
-        assert written == frames.doubtful(doubted)
+        assert written == doubtful(doubted)
 
 
 def test_the_comparison(monkeypatch, known):

@@ -8,23 +8,46 @@ from msgspec import structs, to_builtins
 
 from dashboard import widgets
 from dashboard.charts.base import mark_synthetic
-from dashboard.charts.buckets import bucket_map, choose_axes
-from dashboard.charts.memory import budget_waterfall, capture_curve, reserved_used
+from dashboard.charts.buckets import (
+    bucket_map,
+    buckets_frame,
+    choose_axes,
+    filled_in,
+    of_phase,
+)
+from dashboard.charts.memory import (
+    budget_frame,
+    budget_waterfall,
+    capture_curve,
+    capture_points,
+    graph_shares,
+    reserved_used,
+)
+from dashboard.charts.runs import RUN_COLUMNS, runs_frame, runs_table, trend_frame
 from dashboard.charts.steps import (
     capture_bars,
+    capture_frame,
+    defrag_frame,
     defrag_runs,
+    graph_captures,
     graphs_by_size,
     lazy_timeline,
+    sampler_cells,
     sampler_grid,
     stage_bars,
     stages_frame,
     threshold_bars,
 )
-from dashboard.charts.time import phase_bars, rank_timeline, step_bars, timeline
-from dashboard.frames import memory as frames_memory
-from dashboard.frames import run as frames
-from dashboard.frames import runs as frames_runs
-from dashboard.frames import steps as frames_steps
+from dashboard.charts.time import (
+    costly_steps,
+    phase_bars,
+    phase_totals,
+    phases_frame,
+    rank_phases,
+    rank_timeline,
+    step_bars,
+    timeline,
+)
 from dashboard.palette import STATES
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
@@ -76,7 +99,7 @@ def bars(figure, number=0):
 
 
 def test_the_waterfall_ends_at_the_kv_cache(document):
-    steps = frames_memory.budget_frame(document[0])
+    steps = budget_frame(document[0])
     expected = {
         "Device total": 94.62, "Weights": 14.97, "Profiling run": 504 / 1024,
         "Free after profiling": 79.16, "Margin, never used": 39.58, "Usable": 39.58,
@@ -106,7 +129,7 @@ def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
         profile_bytes=5 * GIB, kv_cache_bytes=50 * GIB, gpu_memory_utilization=0.9,
     )  # fmt: skip
     graphs = GraphFacts(memory_bytes=GIB, estimated_bytes=GIB)
-    steps = frames_memory.budget_frame(summary_with(memory, graphs=graphs))
+    steps = budget_frame(summary_with(memory, graphs=graphs))
     assert list(zip(steps["step"], steps["bytes"] // GIB, steps["start_bytes"] // GIB,
                     strict=True)) == [
         ("Device total", 80, 0), ("Margin, never used", 8, 72), ("Usable", 72, 0),
@@ -117,7 +140,7 @@ def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
 
 def test_sizes_without_a_total_are_bars_of_their_own():
     memory = MemoryFacts(usable_bytes=10 * GIB, kv_cache_bytes=6 * GIB)
-    steps = frames_memory.budget_frame(summary_with(memory))
+    steps = budget_frame(summary_with(memory))
     assert list(steps["kind"]) == ["stated", "stated"]
     assert list(steps["start_bytes"]) == [0, 0]
     assert list(steps["text"]) == ["10 GiB", "6 GiB"]
@@ -125,13 +148,13 @@ def test_sizes_without_a_total_are_bars_of_their_own():
 
 def test_a_run_without_memory_lines_has_no_waterfall(recorded):
     bare = structs.replace(recorded.summary, memory=None, buckets=None, graphs=None)
-    assert frames_memory.budget_frame(bare).empty
+    assert budget_frame(bare).empty
 
 
 def test_figures_whose_evidence_contradicts_itself_are_marked(recorded):
     broken = Contradiction(law="a law", figures=["usable_bytes"], evidence=["a", "b"])
     doubted = structs.replace(recorded.summary, contradictions=[broken])
-    steps = frames_memory.budget_frame(doubted).set_index("step")["text"]
+    steps = budget_frame(doubted).set_index("step")["text"]
     assert steps["Usable"] == "70 GiB (contradictory)"
     assert steps["KV cache"] == "60 GiB"
     assert widgets.figure(doubted, "usable_bytes")[0].doubt == (
@@ -140,10 +163,10 @@ def test_figures_whose_evidence_contradicts_itself_are_marked(recorded):
 
 
 def test_the_map_counts_what_the_summary_counts(document):
-    summary, buckets = document[0], frames.buckets_frame(document[1])
+    summary, buckets = document[0], buckets_frame(document[1])
     for phase, size in (("prompt", 24), ("decode", 48)):
         section = summary.phase(phase)
-        rows = frames.filled_in(frames.of_phase(buckets, phase), section)
+        rows = filled_in(of_phase(buckets, phase), section)
         figure = bucket_map(rows, choose_axes(list(rows["bucket"]), ("bs", "seq")))
         states = [code for row in figure.data[0].z for code in row if code is not None]
         names = list(STATES)
@@ -155,8 +178,8 @@ def test_the_map_counts_what_the_summary_counts(document):
 
 
 def test_the_map_marks_shapes_that_ran_differently_and_misses(recorded):
-    rows = frames.buckets_frame(recorded.rows)
-    decode = frames.of_phase(rows, "decode")
+    rows = buckets_frame(recorded.rows)
+    decode = of_phase(rows, "decode")
     figure = bucket_map(decode, choose_axes(list(decode["bucket"]), ("bs", "q", "ctx")))
     heat = figure.data[0]
     signs = {
@@ -172,7 +195,7 @@ def test_the_map_marks_shapes_that_ran_differently_and_misses(recorded):
 
 
 def test_the_map_by_time_draws_the_seconds_of_each_bucket(recorded):
-    rows = frames.of_phase(frames.buckets_frame(recorded.rows), "prompt")
+    rows = of_phase(buckets_frame(recorded.rows), "prompt")
     rows = rows[rows["generated"] > 0]
     axes = choose_axes(list(rows["bucket"]), ("bs", "query", "ctx"))
     figure = bucket_map(rows, axes, by="duration_s")
@@ -201,7 +224,7 @@ def test_axes_leave_out_what_does_not_vary(buckets, expected):
 
 
 def test_the_timeline_adds_up_to_the_wall_time(document):
-    phases = frames.phases_frame(document[0])
+    phases = phases_frame(document[0])
     figure = timeline(phases)
     assert sum(figure.data[0].x) == pytest.approx(document[0].time.wall_s)
     ends = [b + x for b, x in zip(figure.data[0].base, figure.data[0].x, strict=True)]
@@ -213,9 +236,7 @@ def test_unlogged_time_is_hatched_and_names_its_lines(recorded):
               before="the <b>last</b>", after="the next")  # fmt: skip
     phase = TimePhase(name="load_model", start_s=0.0, duration_s=4.0)
     times = Times(wall_s=10.0, phases=[phase], gaps=[gap])
-    figure = timeline(
-        frames.phases_frame(structs.replace(recorded.summary, time=times))
-    )
+    figure = timeline(phases_frame(structs.replace(recorded.summary, time=times)))
     assert list(figure.data[0].marker.pattern.shape) == ["", "/"]
     hover = figure.data[0].customdata[1][0]
     assert "line 7" in hover
@@ -223,7 +244,7 @@ def test_unlogged_time_is_hatched_and_names_its_lines(recorded):
 
 
 def test_phase_bars_sum_each_name(document):
-    totals = frames.phase_totals(frames.phases_frame(document[0]))
+    totals = phase_totals(phases_frame(document[0]))
     drawn = bars(phase_bars(totals))
     assert drawn["capturing graphs of prompt buckets"] == pytest.approx(7.0)
     assert sum(drawn.values()) == pytest.approx(document[0].time.wall_s)
@@ -238,7 +259,7 @@ def test_each_rank_has_its_own_row():
         ServerReady(time=START + 10),
     ]
     summary = summarize(RunRecord(run_id="a"), events).summary
-    figure = rank_timeline(frames.rank_phases(summary))
+    figure = rank_timeline(rank_phases(summary))
     drawn = zip(figure.data[0].y, figure.data[0].base, figure.data[0].x, strict=True)
     assert ("rank 0", 0.0, 5.0) in list(drawn)
     drawn = zip(figure.data[0].y, figure.data[0].base, figure.data[0].x, strict=True)
@@ -246,7 +267,7 @@ def test_each_rank_has_its_own_row():
 
 
 def test_captures_rise_to_what_they_took(recorded):
-    points, is_warmup = frames_memory.capture_curve(recorded.rows)
+    points, is_warmup = capture_points(recorded.rows)
     figure = capture_curve(points, 10 * GIB)
     assert not is_warmup
     assert list(figure.data[0].y) == pytest.approx([2, 4, 6, 6.5, 7, 7.5])
@@ -254,21 +275,21 @@ def test_captures_rise_to_what_they_took(recorded):
 
 
 def test_captures_of_a_log_are_differences_of_free_memory(document):
-    points, is_warmup = frames_memory.capture_curve(document[1])
+    points, is_warmup = capture_points(document[1])
     assert not is_warmup
     last = points["cumulative_bytes"].iloc[-1] / GIB
     assert last == pytest.approx(55.43 - 43.03, abs=0.01)
 
 
 def test_reserved_and_used_are_those_of_the_table(recorded):
-    figure = reserved_used(frames_memory.graph_shares(recorded.summary))
+    figure = reserved_used(graph_shares(recorded.summary))
     assert bars(figure, 0) == {"all graphs": 7.5, "prompt": 6.0, "decode": 1.5}
     assert bars(figure, 1) == {"all graphs": 10.0, "prompt": 3.0, "decode": 7.0}
     assert list(figure.data[0].text) == ["7.5 GiB", "6 GiB", "1.5 GiB"]
 
 
 def drawn_shares(summary):
-    figure = capture_bars(frames.capture_frame(summary))
+    figure = capture_bars(capture_frame(summary))
     return {trace.name: bars(figure, n) for n, trace in enumerate(figure.data)}
 
 
@@ -276,7 +297,7 @@ def test_capture_shares_are_those_of_the_summary(document):
     drawn = drawn_shares(document[0])
     assert drawn["captured, supported by evidence"] == {"prompt": 62.5, "decode": 100.0}
     assert drawn["warmed"] == {"prompt": 100.0, "decode": 100.0}
-    texts = frames.capture_frame(document[0]).set_index(["phase", "what"])["text"]
+    texts = capture_frame(document[0]).set_index(["phase", "what"])["text"]
     assert texts["prompt", "captured"] == "15 of 24, 62.5 %"
 
 
@@ -290,7 +311,7 @@ def test_what_only_the_log_claims_is_drawn_apart(recorded):
 def test_sampler_and_defragmenter_times(recorded):
     figure = stage_bars(stages_frame(recorded.summary))
     assert bars(figure) == pytest.approx({"sampler": 0.06, "defragmenter": 0.75})
-    grid = sampler_grid(frames_steps.sampler_cells(recorded.summary.sampler))
+    grid = sampler_grid(sampler_cells(recorded.summary.sampler))
     assert grid.data[0].x == ("0", "1", "2")
     assert list(grid.data[0].z[0]) == pytest.approx([10.0, 20.0, 30.0])
     steps = pd.DataFrame([to_builtins(s) for s in recorded.summary.defrag.steps])
@@ -304,7 +325,7 @@ def test_a_sampler_log_without_times_shows_what_was_covered(sample_logs, tmp_pat
     with EventStore(tmp_path / "s.db") as store:
         log = sample_logs / "vllm-gaudi" / "sampler_doc.log"
         (run_id,) = ingest_path(store, str(log)).run_ids
-        cells = frames_steps.sampler_cells(store.summary(run_id).sampler)
+        cells = sampler_cells(store.summary(run_id).sampler)
     figure = sampler_grid(cells)
     assert figure.data[0].x == ("0", "1", "138")
     assert len(figure.data[0].y) == 12
@@ -312,7 +333,7 @@ def test_a_sampler_log_without_times_shows_what_was_covered(sample_logs, tmp_pat
 
 
 def test_live_defragmentations_are_drawn_since_ready(recorded):
-    figure = defrag_runs(frames_steps.defrag_runs(recorded.summary))
+    figure = defrag_runs(defrag_frame(recorded.summary))
     before = next(t for t in figure.data if t.name == "highest block before")
     assert list(before.x) == [0.0, 1.0, 2.0]
     assert list(before.y) == [90, 91, 92]
@@ -330,7 +351,7 @@ def test_cuda_graphs_by_size_keep_a_negative_size():
                     time=START + 6),
     ]  # fmt: skip
     summary = summarize(RunRecord(run_id="a"), events).summary
-    captures = frames_steps.graph_captures(summary)
+    captures = graph_captures(summary)
     memory = graphs_by_size(captures, by="memory_bytes")
     assert dict(zip(memory.data[0].x, memory.data[0].y, strict=True)) == {
         "1": 28.0, "512": -342.0,
@@ -342,7 +363,7 @@ def test_cuda_graphs_by_size_keep_a_negative_size():
 
 
 def test_the_mark_of_simulated_figures_is_in_the_picture(recorded):
-    figure = budget_waterfall(frames_memory.budget_frame(recorded.summary))
+    figure = budget_waterfall(budget_frame(recorded.summary))
     assert mark_synthetic(figure, "simulated device").layout.title.text == (
         "simulated device"
     )
@@ -350,11 +371,11 @@ def test_the_mark_of_simulated_figures_is_in_the_picture(recorded):
 
 def test_every_figure_names_its_units(recorded):
     figures = [
-        budget_waterfall(frames_memory.budget_frame(recorded.summary)),
-        timeline(frames.phases_frame(recorded.summary)),
-        capture_curve(frames_memory.capture_curve(recorded.rows)[0], 10 * GIB),
-        reserved_used(frames_memory.graph_shares(recorded.summary)),
-        capture_bars(frames.capture_frame(recorded.summary)),
+        budget_waterfall(budget_frame(recorded.summary)),
+        timeline(phases_frame(recorded.summary)),
+        capture_curve(capture_points(recorded.rows)[0], 10 * GIB),
+        reserved_used(graph_shares(recorded.summary)),
+        capture_bars(capture_frame(recorded.summary)),
         stage_bars(stages_frame(recorded.summary)),
     ]
     for figure in figures:
@@ -371,7 +392,7 @@ def test_steps_of_one_name_are_bars_of_their_own():
         ]
     ).assign(phase=None, batch_size=None, query_len=None, num_blocks=None,
              memory_bytes=None, rank=None)  # fmt: skip
-    steps = frames_steps.costly_steps(rows, 10)
+    steps = costly_steps(rows, 10)
     assert bars(step_bars(steps)) == {
         "compile, line 70": 50.0, "compile, line 71": 7.0, "warm-up": 1.0,
     }  # fmt: skip
@@ -379,10 +400,10 @@ def test_steps_of_one_name_are_bars_of_their_own():
 
 def test_a_trend_is_of_one_kind_of_start():
     kinds = ["cold", "warm", "cold", "warm", None]
-    rows = frames.runs_frame(
+    rows = runs_frame(
         [
             {
-                **dict.fromkeys(frames.RUN_COLUMNS), "run_id": f"r{n}", "model": "o/m",
+                **dict.fromkeys(RUN_COLUMNS), "run_id": f"r{n}", "model": "o/m",
                 "device_kind": "cuda", "status": "finished", "started_at": float(n),
                 "ready_s": 10.0 * n + 10, "start": kind, "source_kind": "log",
                 "synthetic": False, "created_at": 0.0,
@@ -390,12 +411,12 @@ def test_a_trend_is_of_one_kind_of_start():
             for n, kind in enumerate(kinds)
         ]
     )  # fmt: skip
-    trend = frames_runs.trend_frame(rows, "ready_s")
+    trend = trend_frame(rows, "ready_s")
     assert {name: list(part["run_id"]) for name, part in trend.groupby("series")} == {
         "m on CUDA GPU, cold start": ["r0", "r2"],
         "m on CUDA GPU, warm start": ["r1", "r3"],
     }
-    table = frames_runs.runs_table(rows, {})
+    table = runs_table(rows, {})
     changes = dict(zip(table["run_id"], table["change"], strict=True))
     assert (changes["r2"], changes["r3"]) == ("200 % slower", "100 % slower")
     assert pd.isna(changes["r4"])
