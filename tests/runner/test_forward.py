@@ -11,11 +11,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.runner.dense import dense_greedy, dense_logits
 from tests.runner.helpers import BLOCK, SHAPE, make_engine, weights_of
 from warmup_insights.rules.model_shape import RopeScaling
 from warmup_insights.runner.batch import Row
+from warmup_insights.runner.model import decode_attention
 
 TOLERANCE = 1e-4
 PROMPTS = [[5, 11, 90, 3, 3, 17, 60], [1], [42] * 12, list(range(20, 31))]
@@ -230,3 +232,27 @@ def test_llama3_scaling_keeps_short_and_stretches_long_wavelengths():
     plain = 2.5 * 2 * 3.141592653589793 / 8192
     expected = plain * (0.5 + 0.5 / 8)
     assert rotary_frequencies(middle).tolist()[1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_products_of_matrices_are_those_that_the_compiler_of_gaudi_takes():
+    """Of torch.compile there: `pass_remove_unnecessary_bmm_view` of the bridge 1.19.
+
+    It drops the views around a product of matrices and multiplies what they are views
+    of, where both have 4 or 5 dimensions: then the last two have to be the matrices.
+    """
+    cache = torch.randn(9, 8, 2, 8), torch.randn(9, 8, 2, 8)
+    blocks, groups = torch.tensor([1, 2, 3]), torch.tensor([0, 0, 1])
+    query, usage = torch.randn(2, 4, 8), torch.tensor([8, 3, 8])
+    traced = make_fx(decode_attention)(query, cache, blocks, groups, usage)
+    product = torch.ops.aten.bmm.default
+    found = [node for node in traced.graph.nodes if node.target == product]
+    views = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+    matrices = [
+        (node.meta["val"].shape[-2:], node.args[0].meta["val"].shape)
+        for product in found
+        for node in product.args
+        if node.target in views
+    ]
+    assert matrices
+    for matrix, viewed in matrices:
+        assert len(viewed) not in (4, 5) or viewed[-2:] == matrix

@@ -1,12 +1,17 @@
-"""The collector's time, and freezing."""
+"""The collector's time, freezing, and what it visits of ours."""
 
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 
+from warmup_insights.model.events import PhaseMarked, RecipeCompiled, WarmupStep
+from warmup_insights.recorder import Recorder
 from warmup_insights.vllm_plugin.collector import CollectorClock, Freeze
+from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.settings import Settings
 
 
 @pytest.fixture
@@ -56,3 +61,23 @@ def test_what_the_program_had_frozen_stays_frozen():
         assert gc.get_freeze_count() > 1000
     finally:
         gc.unfreeze()
+
+
+def test_what_waits_to_be_written_is_not_visited():
+    """Events and their places in the queue; buckets are numbers, too."""
+    spool = SimpleNamespace(append=lambda _: None, close=lambda _: None)
+    recorder = Recorder(spool, flush_interval_s=600)
+    session = Session(Settings("x", "r", is_first=False), lambda _: recorder)
+    session.emit(PhaseMarked, name="warmup", edge="start")
+    recorder.flush()
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(1000):
+        bucket = (number, 1, 8)
+        session.emit(WarmupStep, phase="decode", bucket=bucket, executed=bucket)
+        session.emit(RecipeCompiled, recipe=f"r_{number}", bucket=bucket)
+    gc.collect()
+    more = len(gc.get_objects()) - before
+    assert len(recorder._queue) == 2000
+    recorder.close()
+    assert more < 10

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list
+from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.model.events import Note
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import facts
@@ -126,3 +127,30 @@ def test_only_plain_values_are_taken():
     assert facts.plain([1, "a", None]) is None
     assert facts.plain((1, 2)) == [1, 2]
     assert facts.plain(object()) is None
+
+
+@pytest.mark.parametrize(
+    ("is_v2", "has_gaudi", "expected"),
+    [
+        (False, False, "V1"),
+        (True, False, "V2"),
+        (False, True, "V1"),
+        (True, True, None),  # vllm-gaudi has a runner of its own
+        (None, False, None),
+    ],
+)
+def test_the_model_runner_is_that_of_the_configuration(
+    monkeypatch, is_v2, has_gaudi, expected
+):
+    monkeypatch.setattr(facts, "is_installed", lambda name: has_gaudi)
+    config = config_of() if is_v2 is None else config_of(use_v2_model_runner=is_v2)
+    assert facts.configuration(config).get("model_runner") == expected
+
+
+def test_a_configuration_that_cannot_be_asked_for_its_runner_has_none():
+    class Config:
+        @property
+        def use_v2_model_runner(self):
+            return self.model_config.is_diffusion
+
+    assert facts.configuration(Config()) == {}

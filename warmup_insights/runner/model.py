@@ -92,14 +92,16 @@ def decode_attention(
     kv_heads = cache[0].shape[2]
     grouped = query.view(batch_size, kv_heads, heads // kv_heads, head_dim)
     keys, values = cache[0][block_list], cache[1][block_list]
-    scores = torch.einsum("nkgd,nskd->nkgs", grouped[block_groups], keys).float()
+    # No einsum: its products of 5 dimensions come out wrong of torch.compile on Gaudi
+    # (`dynamo/compile_backend/passes.py`, pass_remove_unnecessary_bmm_view, bridge 1.19).
+    scores = torch.matmul(grouped[block_groups], keys.permute(0, 2, 3, 1)).float()
     scores = scores * head_dim**-0.5
     places = torch.arange(keys.shape[1], device=query.device)
     unused = (places[None, :] >= block_usage[:, None])[:, None, None, :]
     scores = scores.masked_fill(unused, _MASKED)
     row_max = _max_per_row(scores.amax(dim=-1), block_groups, batch_size)
     weights = torch.exp(scores - row_max[block_groups].unsqueeze(-1))
-    parts = torch.einsum("nkgs,nskd->nkgd", weights.to(values.dtype), values).float()
+    parts = torch.matmul(weights.to(values.dtype), values.transpose(1, 2)).float()
     total = _sum_per_row(weights.sum(dim=-1), block_groups, batch_size)
     result = _sum_per_row(parts, block_groups, batch_size)
     # A row of padding has no block: without the bound it would divide 0 by 0, and what

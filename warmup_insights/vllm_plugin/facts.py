@@ -184,7 +184,21 @@ def configuration(config: Any) -> dict[str, Any]:
         value = plain(getattr(getattr(config, section, None), name, None))
         if value is not None:
             settings[_RENAMED.get(name, name)] = mask(name, value)
-    return {**settings, **_whole_sections(config)}
+    return {**settings, **_model_runner(config), **_whole_sections(config)}
+
+
+def _model_runner(config: Any) -> dict[str, str]:
+    """Which model runner of vLLM is used (`VllmConfig.use_v2_model_runner`).
+
+    vllm-gaudi has its own, whose calls are those of V1: there V2 would not be true.
+    """
+    try:
+        is_v2 = config.use_v2_model_runner
+    except _PRINTING_ERRORS:
+        return {}
+    if not isinstance(is_v2, bool) or (is_v2 and is_installed("vllm_gaudi")):
+        return {}
+    return {"model_runner": "V2" if is_v2 else "V1"}
 
 
 def _whole_sections(config: Any) -> dict[str, str]:

@@ -6,7 +6,6 @@ Rules taken over from the bridge 1.19: `backend/helpers/event_dispatcher.cpp`,
 
 from __future__ import annotations
 
-import enum
 import json
 import os
 import sys
@@ -16,6 +15,10 @@ from pathlib import Path
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.vllm_plugin.standin.base.habana_frameworks.torch.utils.event_dispatcher import (
+    EventDispatcher,
+    EventId,
+)
 from warmup_insights.devices import host
 from warmup_insights.devices.recorded import _Recorder
 
@@ -25,47 +28,6 @@ COMPILE_US = 1500
 LOOKED_AT = 1 << 20
 """Elements of a result from which on the end of the memory is noticed."""
 DEFAULT_STREAM = 0
-
-
-class EventId(enum.Enum):
-    GRAPH_COMPILATION = 0
-    MARK_STEP = 1
-    PROCESS_EXIT = 2
-    DEVICE_ACQUIRED = 3
-    CUSTOM_EVENT = 4
-    MEMORY_DEFRAGMENTATION = 5
-    CPU_FALLBACK = 6
-    CACHE_HIT = 7
-    CACHE_MISS = 8
-
-
-class EventDispatcher:
-    """One in a process; whoever subscribed is called at once, in order."""
-
-    _instance = None
-
-    def __init__(self):
-        self._subscribers = {}
-        self._next = 0
-
-    @staticmethod
-    def instance():
-        if EventDispatcher._instance is None:
-            EventDispatcher._instance = EventDispatcher()
-        return EventDispatcher._instance
-
-    def subscribe(self, topic, callback, /):
-        self._next += 1
-        self._subscribers.setdefault(EventId(topic), {})[self._next] = callback
-        return topic, self._next
-
-    def unsubscribe(self, handle, /):
-        topic, number = handle
-        self._subscribers[topic].pop(number)
-
-    def publish(self, topic, params, timestamp, /):
-        for callback in list(self._subscribers.get(topic, {}).values()):
-            callback(timestamp, params)
 
 
 def emit(topic, **params):

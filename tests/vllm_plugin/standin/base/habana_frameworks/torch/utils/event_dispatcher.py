@@ -1,4 +1,5 @@
-"""Stand-in for the dispatcher of the bridge: whoever subscribed is called at once.
+"""Stand-in for the dispatcher of the bridge (`backend/helpers/event_dispatcher.cpp`): one
+in a process; whoever subscribed is called at once, in order.
 
 An exception in a callback is raised in who published, as in the bridge, where that is
 a thread of the compiler.
