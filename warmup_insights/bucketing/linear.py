@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from warmup_insights.bucketing.ranges import (
+    PARAMETERS,
     PhaseParameters,
     Strategy,
     check_range,
@@ -52,15 +55,16 @@ def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
     budget = settings.max_num_batched_tokens
     prefill_seqs = settings.max_num_prefill_seqs
     block_size = settings.block_size
-    batch_size = _resolve(settings, "bs", 1, 1, prefill_seqs)
-    query_len = _resolve(settings, "query", block_size, block_size, budget)
+    resolve = partial(resolve_parameters, settings.overrides, "prompt")
+    batch_size = resolve("bs", 1, 1, prefill_seqs)
+    query_len = resolve("query", block_size, block_size, budget)
     max_ctx = (settings.max_model_len - query_len[0]) // block_size
     if not settings.merged_prefill:
-        num_blocks = _resolve(settings, "ctx", 0, 1, max_ctx)
+        num_blocks = resolve("ctx", 0, 1, max_ctx)
         return PhaseParameters(batch_size, query_len, num_blocks)
     # Merged prefill puts all sequences in one row, so context grows with their number.
     query_len = (query_len[0], query_len[1] * 4, budget)
-    num_blocks = _resolve(settings, "ctx", 0, 4, max_ctx * prefill_seqs)
+    num_blocks = resolve("ctx", 0, 4, max_ctx * prefill_seqs)
     return PhaseParameters((1, 1, 1), query_len, num_blocks)
 
 
@@ -73,15 +77,18 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     """
     cache_blocks = settings.num_kv_blocks
     block_size = settings.block_size
-    batch = {"min": 1, "step": 32, "max": settings.max_num_seqs}
-    batch_size = resolve_parameters(settings.overrides, "decode", "bs", batch)
+    overrides = settings.overrides
+    batch_size = resolve_parameters(
+        overrides, "decode", "bs", 1, 32, settings.max_num_seqs
+    )
     max_blocks = max(
         settings.max_model_len * settings.max_num_seqs // block_size, block_size
     )
     if settings.use_contiguous_pa:
         max_blocks = cache_blocks
-    blocks = {"min": 1, "step": block_size, "max": max_blocks}
-    num_blocks = resolve_parameters(settings.overrides, "decode", "block", blocks)
+    num_blocks = resolve_parameters(
+        overrides, "decode", "block", 1, block_size, max_blocks
+    )
     always_ends = settings.rules.linear_ends_at_cache
     notes: tuple[str, ...] = ()
     if not always_ends or num_blocks[2] > cache_blocks:
@@ -93,17 +100,10 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     return PhaseParameters(batch_size, (1, 1, 1), num_blocks, notes)
 
 
-def _resolve(
-    settings: BucketingSettings, dimension: str, smallest: int, step: int, largest: int
-) -> tuple[int, ...]:
-    defaults = {"min": smallest, "step": step, "max": largest}
-    return resolve_parameters(settings.overrides, "prompt", dimension, defaults)
-
-
 LINEAR = Strategy(
     name="lin",
     title="linear",
-    parameter_names=("min", "step", "max"),
+    parameter_names=PARAMETERS[:3],
     prompt=prompt_parameters,
     decode=decode_parameters,
     values=lambda _, parameters, name: linear_range(*parameters, name=name),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.base import Phase
+from functools import partial
+
 from warmup_insights.bucketing.ranges import (
+    PARAMETERS,
     PhaseParameters,
     Strategy,
     check_range,
@@ -14,6 +16,8 @@ from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
 
 MAX_PAD_PERCENT = 50
+PAD_PERCENT = 25
+"""Where none is set."""
 
 
 def padding_aware_range(
@@ -83,22 +87,21 @@ def prompt_parameters(settings: BucketingSettings) -> PhaseParameters:
     prefill_seqs = settings.max_num_prefill_seqs
     block_size = settings.block_size
     budget_blocks = -(-budget // block_size)
-    bs = _resolve(
-        settings, "prompt", "bs", (1, 1, prefill_seqs, _quarter(prefill_seqs))
-    )
-    query = _resolve(
-        settings, "prompt", "query", (block_size, block_size, budget, _quarter(budget))
+    resolve = partial(resolve_parameters, settings.overrides, "prompt")
+    bs = resolve("bs", 1, 1, prefill_seqs, _quarter(prefill_seqs), PAD_PERCENT)
+    query = resolve(
+        "query", block_size, block_size, budget, _quarter(budget), PAD_PERCENT
     )
     max_ctx = -(-(settings.max_model_len - query[0]) // block_size)
     if not settings.merged_prefill:
-        ctx = _resolve(settings, "prompt", "ctx", (0, 2, max_ctx, budget_blocks))
+        ctx = resolve("ctx", 0, 2, max_ctx, budget_blocks, PAD_PERCENT)
         return PhaseParameters(bs, query, ctx)
     # Merged prefill puts all sequences in one row, so context grows with their number.
-    all_ctx = (0, 4, max_ctx * prefill_seqs, budget_blocks)
+    all_ctx = (0, 4, max_ctx * prefill_seqs, budget_blocks, PAD_PERCENT)
     return PhaseParameters(
         (1, 1, 1, *bs[3:]),
         (query[0], query[1] * 4, budget, *query[3:]),
-        _resolve(settings, "prompt", "ctx", all_ctx),
+        resolve("ctx", *all_ctx),
     )
 
 
@@ -115,13 +118,12 @@ def decode_parameters(settings: BucketingSettings) -> PhaseParameters:
     max_blocks = max(-(-settings.max_model_len * num_seqs // block_size), block_size)
     if settings.use_contiguous_pa:
         max_blocks = cache_blocks
-    batch_size = _resolve(
-        settings, "decode", "bs", (1, 2, num_seqs, _quarter(num_seqs))
-    )
-    defaults = (block_size, block_size, max_blocks, _quarter(max_blocks))
+    resolve = partial(resolve_parameters, settings.overrides, "decode")
+    batch_size = resolve("bs", 1, 2, num_seqs, _quarter(num_seqs), PAD_PERCENT)
+    blocks = (block_size, block_size, max_blocks, _quarter(max_blocks), PAD_PERCENT)
     num_blocks, notes = fit_decode_blocks(
         settings,
-        _resolve(settings, "decode", "block", defaults),
+        resolve("block", *blocks),
         ends_at_cache=settings.use_contiguous_pa,
         most=cache_blocks,
     )
@@ -132,21 +134,10 @@ def _quarter(value: int) -> int:
     return -(-value // 4)
 
 
-def _resolve(
-    settings: BucketingSettings,
-    phase: Phase,
-    dimension: str,
-    defaults: tuple[int, int, int, int],
-) -> tuple[int, ...]:
-    names = ("min", "step", "max", "pad_max", "pad_percent")
-    named = dict(zip(names, (*defaults, 25), strict=True))
-    return resolve_parameters(settings.overrides, phase, dimension, named)
-
-
 PADDING_AWARE = Strategy(
     name="pad",
     title="padding-aware",
-    parameter_names=("min", "step", "max", "pad_max", "pad_percent"),
+    parameter_names=PARAMETERS,
     prompt=prompt_parameters,
     decode=decode_parameters,
     values=lambda _, parameters, name: padding_aware_range(*parameters, name=name),
