@@ -18,9 +18,9 @@ from parsers.engine.signals import (
     ShutdownLine,
     is_cause,
     is_foreign,
+    stamped,
 )
 from parsers.engine.stamps import Clock
-from parsers.engine.tracker import stamped
 from parsers.report import ParseReport
 from warmup_insights.model.events import Event, Failure, RunStarted, ServingFailure
 

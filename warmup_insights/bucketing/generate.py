@@ -28,8 +28,7 @@ from warmup_insights.bucketing.filters import (
     PhaseDraft,
     lower_to_model_len,
 )
-from warmup_insights.bucketing.linear import LINEAR, linear_range
-from warmup_insights.bucketing.padding_aware import PADDING_AWARE
+from warmup_insights.bucketing.linear import LINEAR, PADDING_AWARE, linear_range
 from warmup_insights.bucketing.ranges import (
     Strategy,
     override_notes,
