@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from parsers.engine.dispatch import Selector, make_selector, regex_selector  # noqa: E402
-from parsers.files import _dispatch_tables  # noqa: E402
+from parsers.files import dispatcher  # noqa: E402
 
 ACCESS = '(APIServer pid=1) INFO:     10.0.{}.{}:4{:04d} - "POST /v1/completions HTTP/1.1" 200 OK'
 STATISTICS = (
@@ -167,9 +167,9 @@ def ripgrep(path: Path, literals: Path) -> int:
 def benchmark_selection(folder: Path, size: int, runs: int) -> list[dict[str, object]]:
     """Candidate lines of each mix, and for each the whole way into a new database."""
     literals = folder / "literals.txt"
-    literals.write_text("\n".join(_dispatch_tables().literals) + "\n")
-    fast = make_selector(_dispatch_tables().literals)
-    plain = regex_selector(_dispatch_tables().literals)
+    literals.write_text("\n".join(dispatcher().literals) + "\n")
+    fast = make_selector(dispatcher().literals)
+    plain = regex_selector(dispatcher().literals)
     path, small = folder / "serving.log", folder / "small.log"
     rows: list[dict[str, object]] = []
     for kind in ("mixed", "access", "statistics", "traceback", "json"):

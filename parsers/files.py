@@ -41,13 +41,14 @@ BATCH = 5000
 
 
 @lru_cache(maxsize=1)
-def _dispatch_tables() -> Dispatcher:
+def dispatcher() -> Dispatcher:
+    """The rules of all dialects."""
     return Dispatcher(all_rules())
 
 
 @lru_cache(maxsize=1)
 def _selector() -> Selector:
-    return make_selector(_dispatch_tables().literals)
+    return make_selector(dispatcher().literals)
 
 
 @lru_cache(maxsize=1)
@@ -138,7 +139,7 @@ class LogReader:
 
     def _lines(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         parser = LineParser(
-            _dispatch_tables(),
+            dispatcher(),
             report=self.report,
             clock=self._clock,
             timezone=self._timezone,

@@ -102,10 +102,12 @@ class TextBlocks:
 
     def _chunks(self) -> Iterator[bytes]:
         decoder = None
-        for index, chunk in enumerate(self._raw()):
-            if index == 0 and chunk.startswith(_UTF16):
+        while chunk := self._read_block():
+            if self._unpacked == 0 and chunk.startswith(_UTF16):
                 decoder = codecs.getincrementaldecoder("utf-16")("replace")
-            if index == 0 and chunk.startswith(codecs.BOM_UTF8):
+            is_marked = self._unpacked == 0 and chunk.startswith(codecs.BOM_UTF8)
+            self._unpacked += len(chunk)
+            if is_marked:
                 chunk = chunk[3:]
             if decoder is not None:
                 chunk = decoder.decode(chunk).encode("utf-8")
@@ -114,11 +116,6 @@ class TextBlocks:
                 chunk = chunk.replace(b"\0", b"")
             if chunk:
                 yield chunk
-
-    def _raw(self) -> Iterator[bytes]:
-        while chunk := self._read_block():
-            self._unpacked += len(chunk)
-            yield chunk
             if self._packed is not None and self._is_bomb():
                 return
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
-from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine
+from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine, stamped
 from warmup_insights.model.events import (
     Event,
     Failure,
@@ -147,12 +147,7 @@ class Failures:
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = True
-        return [
-            ShutdownRequested(
-                message=made.message[:500],
-                time=origin.time, rank=origin.rank, line=origin.line,
-            )
-        ]  # fmt: skip
+        return [stamped(ShutdownRequested(message=made.message[:500]), origin)]
 
     def ready(self, *, is_server: bool) -> list[Event]:
         """The engine became ready: whatever was printed before did not stop it."""
@@ -165,12 +160,7 @@ class Failures:
         if cause is None or not certain:
             return []
         text = f"{cause.message[:300]} (and the start-up went on)"
-        return [
-            Note(
-                topic="error", text=mask_text(text), time=cause.origin.time,
-                rank=cause.origin.rank, line=cause.origin.line,
-            )
-        ]  # fmt: skip
+        return [stamped(Note(topic="error", text=mask_text(text)), cause.origin)]
 
     def went_on(self) -> None:
         """The start-up went on: what other programs printed did not stop it."""
@@ -186,16 +176,14 @@ class Failures:
             "failure": cause.kind,
             "message": mask_text(cause.message)[:2000],
             **figures_of(cause.message),
-            "time": cause.origin.time,
-            "rank": cause.origin.rank,
-            "line": cause.origin.line,
         }
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
         if self._is_ready and not self._failed_to_start():
-            return [ServingFailure(**fields)]
+            return [stamped(ServingFailure(**fields), cause.origin)]
         stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
-        return [Failure(phase=next(stated, cause.phase), **fields)]
+        failure = Failure(phase=next(stated, cause.phase), **fields)
+        return [stamped(failure, cause.origin)]
 
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""

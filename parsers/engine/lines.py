@@ -18,9 +18,9 @@ from parsers.engine.signals import (
     ShutdownLine,
     is_cause,
     is_foreign,
+    stamped,
 )
 from parsers.engine.stamps import Clock
-from parsers.engine.tracker import stamped
 from parsers.report import ParseReport
 from warmup_insights.model.events import Event, Failure, RunStarted, ServingFailure
 
@@ -173,8 +173,13 @@ class LineParser:
         line: int,
         owner: OpenRun | None = None,
     ) -> None:
-        """A line of a start-up."""
-        run = owner or self._run_for(rule, record, time, line, made)
+        """A line of a start-up: that of `owner`, the one that is open, or another one."""
+        run = owner or self._open
+        if owner is None and (run is None or not run.goes_on(rule, record, time)):
+            if run is None or run.is_left(rule, record, time, made):
+                run = self._begin(record, time, line)
+            run.note_opening(rule, record, made)
+        assert run is not None
         self._know(run, rule, record)
         run.evidence.see_line(record)
         run.ranks.see(record)
@@ -205,7 +210,7 @@ class LineParser:
         is_over = record.pid in self._now.over
         # A child that a process forks has its name: what it raises may be the cause.
         is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
-        return is_over or (is_stop and self._now.splitter.is_restarted(record))
+        return is_over or (is_stop and self._open.is_restarted(record))
 
     def _know(self, run: OpenRun, rule: LineRule, record: Record) -> None:
         """Note that a process belongs to a run."""
@@ -273,21 +278,8 @@ class LineParser:
         self.report.events += 1
         self._out.append(event)
 
-    def _run_for(
-        self,
-        rule: LineRule,
-        record: Record,
-        time: float | None,
-        line: int,
-        made: list[Made],
-    ) -> OpenRun:
-        """The run that a line belongs to, which may begin with it."""
-        current, splitter = self._open, self._now.splitter
-        if current is not None and splitter.goes_on(current, rule, record, time):
-            return current
-        is_new = splitter.begins_run(current, rule, record, time, made)
-        if current is not None and not is_new:
-            return current
+    def _begin(self, record: Record, time: float | None, line: int) -> OpenRun:
+        """Another start-up begins with a line, or with the lines before it."""
         for ended in self._now.set_aside():
             self._end(ended)
         run = ParsedRun(len(self.runs), line, record.message[:200])

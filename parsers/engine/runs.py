@@ -46,116 +46,6 @@ EARLIER_S = 30.0
 """Lines of one start are mixed up by less: its engine does not begin before them."""
 
 
-class RunSplitter:
-    """Decides for every matched line whether it opens another run."""
-
-    def __init__(self) -> None:
-        self._highest = 0
-        self._version: str | None = None
-        self._forget()
-
-    def goes_on(
-        self, run: OpenRun, rule: LineRule, record: Record, time: float | None
-    ) -> bool:
-        """Cheap answer for most lines: the same process, shortly after the last one."""
-        last = run.last_time
-        return (
-            not rule.starts
-            and not run.tracker.has_ended
-            and (record.pid or 0) == self._last_pid
-            and time is not None
-            and last is not None
-            and -EARLIER_S <= time - last <= LEAP_S
-        )
-
-    def begins_run(
-        self,
-        run: OpenRun | None,
-        rule: LineRule,
-        record: Record,
-        time: float | None,
-        made: list[Made],
-    ) -> bool:
-        """Whether the record of this rule belongs to another start-up than `run`."""
-        last = run.last_time if run is not None else None
-        is_ready = run is not None and run.is_ready
-        has_ended = run is not None and run.tracker.has_ended
-        is_end = bool(made) and all(map(is_foreign, made))
-        is_new = (
-            (has_ended and any(isinstance(item, ConfigRecorded) for item in made))
-            or self._repeats_opening(rule, record, is_ready)
-            or (not is_end and self.is_restarted(record))
-            or self._is_another_engine(rule, time, last, made)
-            or _leaps(time, last, made)
-        )
-        if is_new:
-            self._forget()
-        if rule.starts == ENGINE_CONFIG:
-            self._version = _version(made)
-        if rule.starts:
-            self._openings.add((rule.starts, record.process))
-            self._highest = max(self._highest, rule.starts)
-        self._last_pid = record.pid or 0
-        name, pid = record.process, record.pid
-        if not is_end and name and pid and _SINGLE.fullmatch(name):
-            self._pids[name] = pid
-        return is_new
-
-    def _forget(self) -> None:
-        self._last_pid = -1
-        self._openings: set[tuple[int, str | None]] = set()
-        self._highest = 0
-        self._version = None
-        self._pids: dict[str, int] = {}
-
-    def _repeats_opening(self, rule: LineRule, record: Record, is_ready: bool) -> bool:
-        if not rule.starts:
-            return False
-        key = (rule.starts, record.process)
-        has_engine = any(name.startswith("EngineCore") for name in self._pids)
-        return (
-            key in self._openings
-            or rule.starts < self._highest
-            or is_ready
-            or (rule.starts < ENGINE_CONFIG and has_engine)
-        )
-
-    def _is_another_engine(
-        self,
-        rule: LineRule,
-        time: float | None,
-        last: float | None,
-        made: Iterable[Made],
-    ) -> bool:
-        """An engine of another version, or one that began before the last line."""
-        if rule.starts != ENGINE_CONFIG or self._highest == 0:
-            return False
-        known = self._version
-        if known is not None and _version(made) not in (known, None):
-            return True
-        return time is not None and last is not None and last - time > EARLIER_S
-
-    def is_restarted(self, record: Record) -> bool:
-        """A process that exists once per engine appears with another pid."""
-        if record.process is None or record.pid is None:
-            return False
-        known = self._pids.get(record.process)
-        return known is not None and known != record.pid
-
-
-def _version(made: Iterable[Made]) -> str | None:
-    versions = (item.version for item in made if isinstance(item, ConfigRecorded))
-    return next((version for version in versions if version is not None), None)
-
-
-def _leaps(time: float | None, last: float | None, made: Iterable[Made]) -> bool:
-    if time is None or last is None:
-        return False
-    if -BACK_S <= time - last <= LEAP_S:
-        return False
-    return any(isinstance(item, _STARTUP) for item in made)
-
-
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
@@ -176,8 +66,14 @@ class ParsedRun:
     """Text of the first record: names the run however the file grows."""
 
 
+def _version(made: Iterable[Made]) -> str | None:
+    versions = (item.version for item in made if isinstance(item, ConfigRecorded))
+    return next((version for version in versions if version is not None), None)
+
+
 class OpenRun:
-    """What the engine keeps of the run that is being read."""
+    """What the engine keeps of the run that is being read, and what shows that a line
+    is of another one."""
 
     def __init__(self, run: ParsedRun) -> None:
         self.ordinal = run.ordinal
@@ -198,6 +94,82 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
+        self._openings: set[tuple[int, str | None]] = set()
+        """Lines that open a start-up, by their place and process."""
+        self._version: str | None = None
+        self._last_pid = 0
+        self._only_pids: dict[str, int] = {}
+        """Of processes that exist once per engine."""
+
+    def goes_on(self, rule: LineRule, record: Record, time: float | None) -> bool:
+        """Cheap answer for most lines: the same process, shortly after the last one."""
+        last = self.last_time
+        return (
+            not rule.starts
+            and not self.tracker.has_ended
+            and (record.pid or 0) == self._last_pid
+            and time is not None
+            and last is not None
+            and -EARLIER_S <= time - last <= LEAP_S
+        )
+
+    def is_left(
+        self, rule: LineRule, record: Record, time: float | None, made: list[Made]
+    ) -> bool:
+        """Whether the record of this rule belongs to another, later start-up."""
+        is_config = any(isinstance(item, ConfigRecorded) for item in made)
+        if self.tracker.has_ended and is_config:
+            return True
+        if rule.starts and self._repeats_opening(rule, record):
+            return True
+        is_end = bool(made) and all(map(is_foreign, made))
+        if not is_end and self.is_restarted(record):
+            return True
+        if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
+            return True
+        is_near = (
+            time is None
+            or self.last_time is None
+            or -BACK_S <= time - self.last_time <= LEAP_S
+        )
+        return not is_near and any(isinstance(item, _STARTUP) for item in made)
+
+    def note_opening(self, rule: LineRule, record: Record, made: list[Made]) -> None:
+        """Keep of a line what shows that another one is of another start-up."""
+        if rule.starts == ENGINE_CONFIG:
+            self._version = _version(made)
+        if rule.starts:
+            self._openings.add((rule.starts, record.process))
+        self._last_pid = record.pid or 0
+        name, pid = record.process, record.pid
+        is_end = bool(made) and all(map(is_foreign, made))
+        if not is_end and name and pid and _SINGLE.fullmatch(name):
+            self._only_pids[name] = pid
+
+    def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
+        has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
+        return (
+            (rule.starts, record.process) in self._openings
+            or any(rule.starts < place for place, _ in self._openings)
+            or self.is_ready
+            or (rule.starts < ENGINE_CONFIG and has_engine)
+        )
+
+    def _is_another_engine(self, time: float | None, made: Iterable[Made]) -> bool:
+        """An engine of another version, or one that began before the last line."""
+        known, last = self._version, self.last_time
+        if not self._openings:
+            return False
+        if known is not None and _version(made) not in (known, None):
+            return True
+        return time is not None and last is not None and last - time > EARLIER_S
+
+    def is_restarted(self, record: Record) -> bool:
+        """A process that exists once per engine appears with another pid."""
+        if record.process is None or record.pid is None:
+            return False
+        known = self._only_pids.get(record.process)
+        return known is not None and known != record.pid
 
     def wants_all(self, line: int) -> bool:
         """Whether lines without a literal matter here: those that bound the gaps of a
@@ -314,7 +286,6 @@ class Source:
         """Processes of starts that are over."""
         self.before = BeforeRun()
         self.traceback = Traceback()
-        self.splitter = RunSplitter()
         self.joiner = Joiner()
 
     def owner(

@@ -17,6 +17,7 @@ from parsers.engine.signals import (
     RequestLine,
     ResponseLine,
     StatisticsLine,
+    stamped,
 )
 from warmup_insights.model.events import BenchmarkResult, Event, Note, RequestServed
 
@@ -100,10 +101,7 @@ class Usage:
 def _served(
     what: str, origin: Origin, duration_s: float | None = None
 ) -> RequestServed:
-    return RequestServed(
-        what=what, duration_s=duration_s,
-        time=origin.time, rank=origin.rank, line=origin.line,
-    )  # fmt: skip
+    return stamped(RequestServed(what=what, duration_s=duration_s), origin)
 
 
 SERVE_ROWS: dict[str, str] = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
-from warmup_insights.model.events import Bucket
+from warmup_insights.model.events import Bucket, Event
 from warmup_insights.model.failure_text import kind_of_message
 
 
@@ -14,6 +16,15 @@ class Origin(msgspec.Struct, gc=False):
     time: float | None
     rank: int | None
     line: int
+
+
+_E = TypeVar("_E", bound=Event)
+_replace = msgspec.structs.replace
+
+
+def stamped(event: _E, origin: Origin) -> _E:
+    """The event with its origin filled in."""
+    return _replace(event, time=origin.time, rank=origin.rank, line=origin.line)
 
 
 class Signal(msgspec.Struct, frozen=True, gc=False):

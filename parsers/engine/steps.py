@@ -1,15 +1,17 @@
-"""Warm-up steps and stages: what begins in one line and ends in another, or in none.
+"""Warm-up steps, stages and bars: what begins in one line and ends in another, or in none.
 
-`RankState` holds what is pending for one rank: steps, bars, lists that wait for their end.
-
-vllm-gaudi and vllm-fork print the line of a bucket before it runs
-(`hpu_model_runner.py`, `log_warmup`).
+`RankState` holds what is pending for one rank. vllm-gaudi and vllm-fork print the line of a
+bucket before it runs (`hpu_model_runner.py`, `log_warmup`). Bars are drawn with tqdm; those
+over buckets are redrawn for each and carry their own clock, and their buckets run in
+reverse order of the list (`hpu_model_runner.py`, `warmup_graphs`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from parsers.engine.signals import (
     BarUpdate,
@@ -19,9 +21,11 @@ from parsers.engine.signals import (
     PaddingsBegun,
     PrecompileStarted,
     StepLine,
+    stamped,
 )
 from warmup_insights.model.events import (
     Bucket,
+    CaptureProgress,
     CompileFinished,
     EngineInitialized,
     Event,
@@ -32,125 +36,6 @@ from warmup_insights.model.events import (
     ServerReady,
     WarmupStep,
 )
-
-
-def end_step(
-    state: RankState,
-    end: Origin | None,
-    *,
-    following: StepLine | None = None,
-    is_finished: bool = True,
-) -> list[Event]:
-    """The pending step as an event, with what is known of its end."""
-    step = state.step
-    if step is None:
-        return []
-    state.step = None
-    made, origin = step.signal, step.origin
-    is_next = _is_next(made, following)
-    duration = step.bar_s
-    if duration is None and is_next and is_finished and end is not None:
-        duration = _between(origin.time, end.time)
-    free_after = following.free_bytes if following and is_next else None
-    return [
-        WarmupStep(
-            phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
-            total=made.total, duration_s=duration,
-            resolution_s=_resolution(step, end),
-            free_before_bytes=made.free_bytes,
-            free_after_bytes=free_after,
-            memory_bytes=_memory(state, made.free_bytes, free_after),
-            is_finished=is_finished, executed=step.executed,
-            time=origin.time, rank=origin.rank, line=origin.line,
-        )
-    ]  # fmt: skip
-
-
-def _is_next(made: StepLine, following: StepLine | None) -> bool:
-    """Whether nothing can lie between two step lines.
-
-    The index of graph captures has holes where a candidate was skipped.
-    """
-    if following is not None and following.index == made.index + 1:
-        return True
-    if following is None or following.phase != made.phase:
-        return made.index == made.total or made.mode == "graph"
-    return made.mode == following.mode == "graph"
-
-
-def _resolution(step: PendingStep, end: Origin | None) -> float | None:
-    """How far the time of a step can be off, where its two timestamps are not alike.
-
-    One of whole seconds beside one with a fraction can be off by a second.
-    """
-    if step.bar_s is not None or end is None:
-        return step.bar_error_s if step.bar_s is not None else None
-    stamps = (step.origin.time, end.time)
-    fine = [stamp % 1.0 != 0.0 for stamp in stamps if stamp is not None]
-    return 1.0 if len(set(fine)) > 1 else None
-
-
-def _between(start: float | None, end: float | None) -> float | None:
-    if start is None or end is None or end < start:
-        return None
-    return end - start
-
-
-def _memory(state: RankState, before: int | None, after: int | None) -> int | None:
-    """Difference of free memory; None for a first drop that is the KV cache itself."""
-    if before is None or after is None:
-        return None
-    taken = before - after
-    if not state.cache_booked and taken > 0:
-        state.cache_booked = True
-        if any(abs(taken - size) <= 0.005 * size for size in state.cache_bytes):
-            return None
-    return taken
-
-
-_WIDE_STAGES = frozenset({"import", "configure", "start_workers", "start_engine"})
-"""Stages with no line at their end: what fails in them is anything at all."""
-
-
-def follow_stage(state: RankState, event: Event) -> None:
-    """Keep the stage that has begun and not ended."""
-    match event:
-        case PhaseMarked(edge="start"):
-            state.stage = None if event.name in _WIDE_STAGES else event.name
-        case PhaseMarked() if event.name == state.stage:
-            state.stage = None
-        case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
-            state.stage = None
-        case CompileFinished(what="total") | EngineInitialized() | ServerReady():
-            state.stage = None
-
-
-def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[Event]:
-    """The end of kernel warm-ups that print none: where the capture of graphs began.
-
-    vLLM `gpu_worker.py compile_or_warm_up_model` runs one after the other.
-    """
-    if isinstance(event, PhaseMarked) and event.name == "kernel_warmup":
-        state.is_warming_kernels = event.edge == "start"
-        return []
-    if not state.is_warming_kernels:
-        return []
-    if isinstance(event, GraphsCaptured):
-        seconds = event.duration_s or 0.0
-    elif isinstance(event, EngineInitialized):
-        seconds = 0.0
-    else:
-        return []
-    state.is_warming_kernels = False
-    if event.time is None:
-        return []
-    return [
-        PhaseMarked(
-            name="kernel_warmup", edge="end", time=event.time - seconds,
-            rank=rank, line=event.line,
-        )
-    ]  # fmt: skip
-
 
 _NEW, _OLD = 0.3, 0.7
 SLACK_S = 1.0
@@ -253,3 +138,257 @@ class RankState:
     """What the innermost function of a traceback did, as far as it shows."""
     num_devices: int | None = None
     """Devices of the process, where it sums up over several."""
+
+
+def end_step(
+    state: RankState,
+    end: Origin | None,
+    *,
+    following: StepLine | None = None,
+    is_finished: bool = True,
+) -> list[Event]:
+    """The pending step as an event, with what is known of its end."""
+    step = state.step
+    if step is None:
+        return []
+    state.step = None
+    made, origin = step.signal, step.origin
+    is_next = _is_next(made, following)
+    duration = step.bar_s
+    began, ended = origin.time, end.time if end is not None else None
+    is_bounded = duration is None and is_next and is_finished
+    if is_bounded and began is not None and ended is not None and ended >= began:
+        duration = ended - began
+    free_after = following.free_bytes if following and is_next else None
+    return [
+        WarmupStep(
+            phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
+            total=made.total, duration_s=duration,
+            resolution_s=_resolution(step, end),
+            free_before_bytes=made.free_bytes,
+            free_after_bytes=free_after,
+            memory_bytes=_memory(state, made.free_bytes, free_after),
+            is_finished=is_finished, executed=step.executed,
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+    ]  # fmt: skip
+
+
+def _is_next(made: StepLine, following: StepLine | None) -> bool:
+    """Whether nothing can lie between two step lines.
+
+    The index of graph captures has holes where a candidate was skipped.
+    """
+    if following is not None and following.index == made.index + 1:
+        return True
+    if following is None or following.phase != made.phase:
+        return made.index == made.total or made.mode == "graph"
+    return made.mode == following.mode == "graph"
+
+
+def _resolution(step: PendingStep, end: Origin | None) -> float | None:
+    """How far the time of a step can be off, where its two timestamps are not alike.
+
+    One of whole seconds beside one with a fraction can be off by a second.
+    """
+    if step.bar_s is not None or end is None:
+        return step.bar_error_s if step.bar_s is not None else None
+    stamps = (step.origin.time, end.time)
+    fine = [stamp % 1.0 != 0.0 for stamp in stamps if stamp is not None]
+    return 1.0 if len(set(fine)) > 1 else None
+
+
+def _memory(state: RankState, before: int | None, after: int | None) -> int | None:
+    """Difference of free memory; None for a first drop that is the KV cache itself."""
+    if before is None or after is None:
+        return None
+    taken = before - after
+    if not state.cache_booked and taken > 0:
+        state.cache_booked = True
+        if any(abs(taken - size) <= 0.005 * size for size in state.cache_bytes):
+            return None
+    return taken
+
+
+_WIDE_STAGES = frozenset({"import", "configure", "start_workers", "start_engine"})
+"""Stages with no line at their end: what fails in them is anything at all."""
+
+
+def follow_stage(state: RankState, event: Event) -> None:
+    """Keep the stage that has begun and not ended."""
+    match event:
+        case PhaseMarked(edge="start"):
+            state.stage = None if event.name in _WIDE_STAGES else event.name
+        case PhaseMarked() if event.name == state.stage:
+            state.stage = None
+        case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
+            state.stage = None
+        case CompileFinished(what="total") | EngineInitialized() | ServerReady():
+            state.stage = None
+
+
+def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[Event]:
+    """The end of kernel warm-ups that print none: where the capture of graphs began.
+
+    vLLM `gpu_worker.py compile_or_warm_up_model` runs one after the other.
+    """
+    if isinstance(event, PhaseMarked) and event.name == "kernel_warmup":
+        state.is_warming_kernels = event.edge == "start"
+        return []
+    if not state.is_warming_kernels:
+        return []
+    if isinstance(event, GraphsCaptured):
+        seconds = event.duration_s or 0.0
+    elif isinstance(event, EngineInitialized):
+        seconds = 0.0
+    else:
+        return []
+    state.is_warming_kernels = False
+    if event.time is None:
+        return []
+    return [
+        PhaseMarked(
+            name="kernel_warmup", edge="end", time=event.time - seconds,
+            rank=rank, line=event.line,
+        )
+    ]  # fmt: skip
+
+
+STEP_BARS = {
+    "Prompt warmup processing": "prompt",
+    "Decode warmup processing": "decode",
+    "Unified Attention warmup": "unified",
+}
+_LIST_LIMIT = 5000
+_STATES_LIMIT = 1000
+
+
+def bar_phase(state: RankState) -> str | None:
+    """The phase whose bar has begun and not ended; None without one."""
+    for phase, clock in state.clocks.items():
+        if clock.done < clock.total:
+            return phase
+    if any(bar.done < bar.total for bar, _ in state.captures.values()):
+        return "graph_capture"
+    return None
+
+
+def warmup_bar(
+    state: RankState, phase: str, made: BarUpdate, origin: Origin
+) -> list[Event]:
+    """The steps that ended since the last state of a bar over buckets."""
+    clock = state.clocks.get(phase)
+    if clock is None or clock.total != made.total or made.done < clock.done:
+        clock = state.clocks[phase] = BarClock(total=made.total)
+        step = state.step
+        clock.has_lines = step is not None and step.signal.phase == phase
+        clock.average = Average() if made.done <= 1 else None
+    is_skipping = made.place is not None and made.place > made.done
+    if made.done <= clock.done or (made.place == made.done < made.total):
+        # Drawn again for the next item: the average is still that of the last update.
+        return []
+    items = made.done - clock.done
+    took, error = _took(clock, made, items)
+    first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
+    step = state.step
+    if step is not None and step.signal.phase == phase:
+        if step.signal.index == made.done and items == 1:
+            step.bar_s, step.bar_error_s = took, error
+        return []
+    if clock.has_lines or state.is_validating:
+        return []
+    buckets = [] if is_skipping else state.generated.get(phase, [])
+    listed = made.total if len(buckets) == made.total else 0
+    last = min(made.done, first + _LIST_LIMIT)
+    steps: list[Event] = [
+        WarmupStep(
+            phase=phase, bucket=buckets[-index] if index <= listed else None,
+            index=index, total=made.total, rank=origin.rank, line=origin.line,
+        )
+        for index in range(first, last + 1)
+    ]  # fmt: skip
+    steps[-1] = replace(
+        steps[-1],
+        duration_s=took if items == 1 else None,
+        group_size=items if items > 1 else None,
+        group_duration_s=took if items > 1 else None,
+        resolution_s=error,
+        time=origin.time if items == 1 else None,
+    )
+    return steps
+
+
+def _took(
+    clock: BarClock, made: BarUpdate, items: int
+) -> tuple[float | None, float | None]:
+    """Seconds of the items since the last update, and how far they can be off."""
+    whole = made.elapsed_s - clock.elapsed_s
+    if clock.average is None or made.item_s is None:
+        # A difference of two whole numbers of seconds, both cut off.
+        return (whole, 1.0) if items == 1 else (None, None)
+    found = clock.average.add(items, made.item_s, made.item_error_s, made.elapsed_s)
+    if found is None:
+        return None, None
+    took, error = found
+    # The last state may be the one drawn at the end, with the plain average.
+    return round(took, 4), round(1.0 if made.done == made.total else error, 4)
+
+
+def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
+    """The end of a stage whose bar is full; the bar has a clock of whole seconds."""
+    was_full, state.full_bar = state.full_bar, None
+    state.open_bar = None if made.done == made.total else (made, origin)
+    if state.open_bar is not None:
+        return []
+    state.full_bar = made.name
+    if was_full == made.name:
+        return []  # drawn once more when it is closed
+    took = made.elapsed_s or None
+    ended = PhaseMarked(name=_stage_of(made), edge="end", duration_s=took)
+    return [stamped(ended, origin)]
+
+
+def open_stage(state: RankState) -> list[Event]:
+    """How far the bar over a stage is that was not full when the lines were over."""
+    if state.open_bar is None:
+        return []
+    made, origin = state.open_bar
+    reached = PhaseMarked(
+        name=_stage_of(made), edge="start", done=made.done, total=made.total,
+        duration_s=made.elapsed_s or None,
+    )  # fmt: skip
+    return [stamped(reached, origin)]
+
+
+def _stage_of(bar: BarUpdate) -> str:
+    return "load_weights" if "oading " in bar.name else "kernel_warmup"
+
+
+def capture_bar(state: RankState, made: BarUpdate, origin: Origin) -> None:
+    """Keep the state of a bar over CUDA graphs: the last one, and how it came there."""
+    key = f"{made.name}/{made.total}"
+    state.captures[key] = (made, origin)
+    states = state.capture_states.setdefault(key, [])
+    if states and made.done < states[-1][0]:
+        states.clear()
+    if len(states) < _STATES_LIMIT and (not states or made.done > states[-1][0]):
+        states.append((made.done, made.elapsed_s))
+
+
+def captures_done(state: RankState) -> list[Event]:
+    """The last state of every capture bar."""
+    return [
+        CaptureProgress(
+            mode=_capture_mode(bar.name), captured=bar.done, total=bar.total,
+            duration_s=bar.elapsed_s, states=state.capture_states.get(key, []),
+            time=origin.time, rank=origin.rank, line=origin.line,
+        )
+        for key, (bar, origin) in state.captures.items()
+    ]  # fmt: skip
+
+
+def _capture_mode(name: str) -> str:
+    inside = name.partition("(")[2].rstrip(")")
+    if name.startswith(("Capturing prefill", "Capturing decode")):
+        return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
+    return inside or "graphs"

@@ -7,15 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from parsers.engine.bars import (
-    STEP_BARS,
-    bar_phase,
-    capture_bar,
-    captures_done,
-    open_stage,
-    stage_bar,
-    warmup_bar,
-)
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
@@ -50,13 +41,21 @@ from parsers.engine.signals import (
     StatisticsLine,
     StepLine,
     ValidationMarked,
+    stamped,
 )
 from parsers.engine.steps import (
+    STEP_BARS,
     PendingStep,
     RankState,
+    bar_phase,
+    capture_bar,
+    captures_done,
     end_kernel_warmup,
     end_step,
     follow_stage,
+    open_stage,
+    stage_bar,
+    warmup_bar,
 )
 from warmup_insights.model.events import (
     Bucket,
@@ -154,7 +153,7 @@ class RunTracker:
             return [*self._flush(state, origin), *end_step(state, origin), event]
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self._failures.is_ready:
-            event = _replace(event, time=self._routes_at)
+            event = msgspec.structs.replace(event, time=self._routes_at)
         events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += end_step(state, origin)
@@ -224,11 +223,8 @@ class RunTracker:
             case ValidationMarked():
                 state.is_validating = made.running
                 edge = "start" if made.running else "end"
-                marked = PhaseMarked(
-                    name="validation_warmup", edge=edge,
-                    time=origin.time, rank=origin.rank, line=origin.line,
-                )  # fmt: skip
-                return [*end_step(state, origin), marked]
+                marked = PhaseMarked(name="validation_warmup", edge=edge)
+                return [*end_step(state, origin), stamped(marked, origin)]
             case FailureLine():
                 phase = bar_phase(state) or state.stage
                 if state.frame and (state.frame, phase) != ("profile_run", "compile"):
@@ -304,16 +300,9 @@ class RunTracker:
         """Close a configuration dump or a list of omitted buckets."""
         events: list[Event] = []
         if state.settings:
-            name = state.settings.get("hw")
-            events.append(
-                ConfigRecorded(
-                    settings=state.settings,
-                    time=origin.time,
-                    rank=origin.rank,
-                    line=origin.line,
-                    device_name=name or None,
-                )
-            )
+            name = state.settings.get("hw") or None
+            dump = ConfigRecorded(settings=state.settings, device_name=name)
+            events.append(stamped(dump, origin))
             state.settings, state.section = {}, None
         if state.omitted:
             events += _omitted(state, origin)
@@ -343,10 +332,9 @@ def _padded(state: RankState, begun: PaddingsBegun, origin: Origin) -> list[Even
     listed = BucketsGenerated(
         phase=begun.phase, count=len(sizes), buckets=[(size,) for size in sizes],
         dimensions=[begun.dimension],
-        time=origin.time, rank=origin.rank, line=origin.line,
     )  # fmt: skip
     state.generated[begun.phase] = listed.buckets
-    return [listed]
+    return [stamped(listed, origin)]
 
 
 def _shape_step(state: RankState, made: ShapeBegun) -> StepLine:
@@ -361,13 +349,13 @@ def _shape_step(state: RankState, made: ShapeBegun) -> StepLine:
 
 def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> Event:
     started, state.precompile = state.precompile, None
-    return CompileFinished(
+    compiled = CompileFinished(
         what=started.graph if started is not None else "graph",
         detail=(started.shape or None) if started is not None else None,
         duration_s=made.duration_s,
         from_cache=None,
-        time=origin.time, rank=origin.rank, line=origin.line,
-    )  # fmt: skip
+    )
+    return stamped(compiled, origin)
 
 
 def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Event]:
@@ -376,14 +364,13 @@ def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Even
     if not count:
         return []
     usable = None if made.usable_bytes is None else made.usable_bytes // count
-    return [
-        MemoryBudgetSet(
-            total_bytes=made.total_bytes // count, usable_bytes=usable,
-            consumed_bytes=made.used_bytes // count,
-            kv_cache_bytes=made.available_bytes // count,
-            time=origin.time, rank=origin.rank, line=origin.line,
-        )
-    ]  # fmt: skip
+    budget = MemoryBudgetSet(
+        total_bytes=made.total_bytes // count,
+        usable_bytes=usable,
+        consumed_bytes=made.used_bytes // count,
+        kv_cache_bytes=made.available_bytes // count,
+    )
+    return [stamped(budget, origin)]
 
 
 def _lazy_done(
@@ -415,11 +402,3 @@ def _omitted(state: RankState, origin: Origin) -> list[Event]:
         )
         for reason, buckets in by_reason.items()
     ]  # fmt: skip
-
-
-_replace = msgspec.structs.replace
-
-
-def stamped(event: Event, origin: Origin) -> Event:
-    """The event with its origin filled in."""
-    return _replace(event, time=origin.time, rank=origin.rank, line=origin.line)

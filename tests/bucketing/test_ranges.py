@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmup_insights.bucketing.exponential import exponential_range
-from warmup_insights.bucketing.linear import linear_range
-from warmup_insights.bucketing.padding_aware import padding_aware_range
+from warmup_insights.bucketing.linear import linear_range, padding_aware_range
 from warmup_insights.errors import SettingError
 
 

@@ -99,9 +99,9 @@ def line_seconds(line: str) -> float:
 
 
 def _read_line(line: str) -> LineParser:
-    from parsers.files import _dispatch_tables
+    from parsers.files import dispatcher
 
-    parser = LineParser(_dispatch_tables(), clock=Clock(year=2026))
+    parser = LineParser(dispatcher(), clock=Clock(year=2026))
     parser.feed(line, 1)
     parser.close()
     return parser

@@ -96,7 +96,7 @@ def test_a_slow_line_is_a_fault(monkeypatch):
 
 
 def test_events_out_of_nothing_are_a_fault(monkeypatch):
-    monkeypatch.setattr("parsers.engine.bars._LIST_LIMIT", 10**6)
+    monkeypatch.setattr("parsers.engine.steps._LIST_LIMIT", 10**6)
     line = b"Prompt warmup processing:  99%|###| 90000/90001 [05:10<05:58, 6.77s/item]"
     assert "events out of nothing" in findings.broken("file", line)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.engine.dispatch import Lines, any_of, make_selector, regex_selector
-from parsers.files import _dispatch_tables
+from parsers.files import dispatcher
 from tests.helpers import ROOT
 
 words = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=8)
@@ -88,4 +88,4 @@ def test_noise_of_a_serving_log_holds_no_literal():
         "(APIServer pid=1) INFO 07-16 19:47:26 [logger.py:40] Received request cmpl-1: "
         "prompt: 'a', params: SamplingParams(n=1, temperature=0.0), lora_request: None.\n"
     )
-    assert [text for text in _dispatch_tables().literals if text in noise] == []
+    assert [text for text in dispatcher().literals if text in noise] == []

@@ -6,6 +6,7 @@ import gc
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -27,8 +28,7 @@ from warmup_insights.bucketing.filters import (
     PhaseDraft,
     lower_to_model_len,
 )
-from warmup_insights.bucketing.linear import LINEAR, linear_range
-from warmup_insights.bucketing.padding_aware import PADDING_AWARE
+from warmup_insights.bucketing.linear import LINEAR, PADDING_AWARE, linear_range
 from warmup_insights.bucketing.ranges import (
     Strategy,
     override_notes,
@@ -330,10 +330,9 @@ def _ranges(settings: BucketingSettings, phase: Phase) -> tuple[_Range, _Range]:
             (length, _exponential(settings, length, half_linear=is_prompt)),
         )
     dimension = "seq" if is_prompt else "block"
-    step = {"min": block_size, "step": block_size, "max": largest}
-    length = resolve_parameters(settings.overrides, phase, dimension, step)
-    bounds = {"min": 1, "step": 32, "max": most}
-    batch = resolve_parameters(settings.overrides, phase, "bs", bounds)
+    resolve = partial(resolve_parameters, settings.overrides, phase)
+    length = resolve(dimension, block_size, block_size, largest)
+    batch = resolve("bs", 1, 32, most)
     if is_prompt and settings.merged_prefill:
         budget = min(batch[2] * length[2], settings.max_num_batched_tokens)
         batch, length = (1, 1, 1), (*length[:2], budget)

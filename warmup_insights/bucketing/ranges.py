@@ -20,6 +20,8 @@ _NAME = re.compile(
 )
 _AT_LEAST_ONE = ("STEP", "LIMIT")
 
+PARAMETERS = ("min", "step", "max", "pad_max", "pad_percent")
+"""Of a range, as the ends of the names of their variables."""
 MAX_RANGE_VALUES = 1_000_000
 """A range with more values than this is refused: no engine could warm it up."""
 
@@ -73,18 +75,15 @@ def range_name(phase: Phase, dimension: str) -> str:
 
 
 def resolve_parameters(
-    overrides: Mapping[str, int],
-    phase: Phase,
-    dimension: str,
-    defaults: Mapping[str, int],
+    overrides: Mapping[str, int], phase: Phase, dimension: str, *defaults: int
 ) -> tuple[int, ...]:
     """The parameters of one dimension: the override where there is one, else the default.
 
-    The query length also accepts the older name with SEQ, which loses against QUERY.
+    Defaults are in the order of `PARAMETERS`, as many as the strategy has. The query length also accepts the older name with SEQ, which loses against QUERY.
     Source: `linear.py` and `padding_aware.py`, `read_bucket_settings`, of vllm-gaudi.
     """
     values = []
-    for parameter, default in defaults.items():
+    for parameter, default in zip(PARAMETERS, defaults, strict=False):
         value = overrides.get(variable_name(phase, dimension, parameter))
         if value is None and dimension == "query":
             value = overrides.get(variable_name(phase, "seq", parameter))
@@ -118,8 +117,8 @@ def check_range(parameters: tuple[int, ...], name: str) -> None:
 
 
 _READ: dict[str, tuple[str, ...]] = {
-    "lin": ("min", "step", "max"),
-    "pad": ("min", "step", "max", "pad_max", "pad_percent"),
+    "lin": PARAMETERS[:3],
+    "pad": PARAMETERS,
 }
 
 

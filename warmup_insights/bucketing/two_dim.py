@@ -87,9 +87,9 @@ def two_dim_settings(
     overrides = read_overrides(env)
 
     def resolve(phase: Phase, dimension: str, *defaults: int) -> tuple[int, int, int]:
-        named = dict(zip(("min", "step", "max"), defaults, strict=True))
-        smallest, step, largest = resolve_parameters(overrides, phase, dimension, named)
-        check_range((smallest, step, largest), range_name(phase, dimension))
+        found = resolve_parameters(overrides, phase, dimension, *defaults)
+        check_range(found, range_name(phase, dimension))
+        smallest, step, largest = found
         return smallest, step, largest
 
     most_prompts = min(num_seqs, _MAX_PROMPT_BATCH)

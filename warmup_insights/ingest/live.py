@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from parsers import all_rules
-from parsers.engine.dispatch import Dispatcher
 from parsers.engine.lines import LineParser
-from parsers.files import feed_block
+from parsers.files import dispatcher, feed_block
 from warmup_insights.analysis.summary.identity import ProgressFold
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
@@ -25,6 +23,8 @@ from warmup_insights.model.events import (
 from warmup_insights.model.summary import Progress
 
 MAX_LINE = 1 << 20
+_SHOWN = ("run", "status", "stage", "index", "total", "failure")
+"""A state is another one when one of these differs."""
 
 
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class LiveStart:
     """Takes the lines of one log as they come; gives a state when something changed."""
 
     def __init__(self) -> None:
-        self._parser = LineParser(Dispatcher(all_rules()))
+        self._parser = LineParser(dispatcher())
         self._number = 0
         self._rest = b""
         self._run = -1
@@ -120,9 +120,11 @@ class LiveStart:
                 self._take(event)
         if self._run < 0:
             return None
-        now = self._now()
-        self._state = now
-        return None if before is not None and _same(before, now) else now
+        now = self._state = self._now()
+        is_same = before is not None and all(
+            getattr(before, name) == getattr(now, name) for name in _SHOWN
+        )
+        return None if is_same else now
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted | ConfigRecorded):
@@ -168,11 +170,6 @@ class LiveStart:
         if progress.total is None:
             return None
         return (last - pace[2]) / (index - pace[1]) * max(0, progress.total - index)
-
-
-def _same(one: LiveState, other: LiveState) -> bool:
-    names = ("run", "status", "stage", "index", "total", "failure")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def follow(lines: Iterable[str]) -> Iterator[LiveState]:

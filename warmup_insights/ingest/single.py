@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -41,14 +41,6 @@ REMEMBERED = 64
 _SHORTER = "shorter_versions"
 
 
-def digests_in(source: SourceRecord) -> set[str]:
-    """Digests of the source and of the shorter versions of it that were stored before.
-
-    A copy of a file from before it grew adds nothing either.
-    """
-    return {source.digest, *source.report.get(_SHORTER, ())}
-
-
 class AlreadyStoredError(Exception):
     """Another process stored the same bytes while they were read."""
 
@@ -56,36 +48,34 @@ class AlreadyStoredError(Exception):
         self.source = source
 
 
-def write_log(
+def store_log(
     store: EventStore,
     parts: Iterator[Part],
-    name: str,
+    path: str,
     options: Options,
-    replaced: SourceRecord | None = None,
-) -> tuple[list[str], dict[str, Any]]:
-    """Store the parts of a log; the ids of its runs, and the stored report.
+    older: SourceRecord | None,
+) -> Outcome:
+    """Store the parts of a log in one transaction, which begins late.
 
-    Args:
-        store: where to.
-        parts: what, in one transaction that begins late.
-        name: of the source and its runs.
-        options: what else is known about the runs.
-        replaced: the stored source that this one continues; its runs keep their ids.
-
-    Raises AlreadyStoredError.
+    `older` is the stored source that this one continues; its runs keep their ids.
     """
-    with rare_collections():
-        first = _first_parts(parts)
-        with store.begin() as transaction:
-            writer = _Writer(transaction, name, options, replaced)
-            for part in chain(first, parts):
-                if isinstance(part, LogEnd):
-                    report = writer.finish(part)
-                else:
+    try:
+        with rare_collections():
+            first = _first_parts(parts)
+            with store.begin() as transaction:
+                writer = _Writer(transaction, source_name(path), options, older)
+                for part in chain(first, parts):
+                    if isinstance(part, LogEnd):
+                        report = writer.finish(part)
+                        break
                     for ordinal, events in part.batch:
                         run_id = writer.run_id(ordinal, part.digest)
                         transaction.append(run_id, events)
-        return writer.run_ids, report
+    except AlreadyStoredError as stored:
+        return unchanged(store, stored.source, path, options)
+    ids = writer.run_ids
+    state = "continued" if older else "new" if ids else "nothing"
+    return Outcome(path, ids, state, report)
 
 
 def _first_parts(parts: Iterator[Part]) -> list[Part]:
@@ -159,24 +149,21 @@ class _Writer:
         stored = self._transaction.source_with_digest(end.digest)
         if stored is not None:
             raise AlreadyStoredError(stored)
-        source = self._source(end)
-        self._transaction.add_source(source)
-        self._transaction.add_source_lines(source.source_id, end.kept_lines)
-        for ordinal, run in self._runs.items():
-            self._put_summary(run, source.source_id, end.runs[ordinal])
-        return dict(source.report)
-
-    def _source(self, end: LogEnd) -> SourceRecord:
         report = end.report
         if self._replaced is not None:
             shorter = self._replaced.report.get(_SHORTER, [])
             report[_SHORTER] = [*shorter, self._replaced.digest][-REMEMBERED:]
-        return SourceRecord(
+        source = SourceRecord(
             source_id=end.digest[:16], name=self._name, digest=end.digest,
             head_digest=end.head_digest, size_bytes=end.size, lines=report["lines"],
             dialects=tuple(report["dialects"]), report=report,
             timezone=self._options.timezone,
         )  # fmt: skip
+        self._transaction.add_source(source)
+        self._transaction.add_source_lines(source.source_id, end.kept_lines)
+        for ordinal, run in self._runs.items():
+            self._put_summary(run, source.source_id, end.runs[ordinal])
+        return dict(report)
 
     def _put_summary(self, run: RunRecord, source_id: str, folded: Folded) -> None:
         summary = msgspec.structs.replace(
@@ -193,14 +180,6 @@ def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-class Readable(Protocol):
-    """What gives bytes until its end."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes; empty at the end."""
-        ...
-
-
 def ingest_path(
     store: EventStore,
     path: str,
@@ -212,7 +191,8 @@ def ingest_path(
     Raises InputError when there is nothing to read at all.
     """
     if path == "-":
-        return ingest_stream(store, sys.stdin.buffer, options, progress)
+        with _spooled(sys.stdin.buffer) as copy:
+            return ingest_file(store, copy, "stdin", options, progress=progress)
     if is_spool(Path(path)):
         return _ingest_spool(store, Path(path))
     with open_path(Path(path)) as file:
@@ -255,24 +235,13 @@ def is_plain(path: str) -> bool:
     return not is_special and not is_spool(Path(path))
 
 
-def _spooled(stream: Readable) -> BinaryIO:
+def _spooled(stream: BinaryIO) -> BinaryIO:
     """A seekable copy of a stream, on disk once it is large."""
     spool = tempfile.SpooledTemporaryFile(max_size=8 << 20)  # noqa: SIM115 - returned
     while chunk := stream.read(1 << 20):
         spool.write(chunk)
     spool.seek(0)
     return spool  # type: ignore[return-value]
-
-
-def ingest_stream(
-    store: EventStore,
-    stream: Readable,
-    options: Options | None = None,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Read what cannot be read twice into the store, when it has come to its end."""
-    with _spooled(stream) as file:
-        return ingest_file(store, file, "stdin", options, progress=progress)
 
 
 def ingest_file(
@@ -293,22 +262,6 @@ def ingest_file(
     file.seek(0)
     parts = read_log(file, name, options, not_after=not_after, progress=progress)
     return store_log(store, parts, path, options, stored.source)
-
-
-def store_log(
-    store: EventStore,
-    parts: Iterator[Part],
-    path: str,
-    options: Options,
-    older: SourceRecord | None,
-) -> Outcome:
-    """Store the parts of a log that continues an older source or none."""
-    try:
-        ids, report = write_log(store, parts, source_name(path), options, older)
-    except AlreadyStoredError as stored:
-        return unchanged(store, stored.source, path, options)
-    state = "continued" if older else "new" if ids else "nothing"
-    return Outcome(path, ids, state, report)
 
 
 def unchanged(
@@ -345,7 +298,8 @@ def find_stored(store: EventStore, file: BinaryIO, name: str) -> Stored:
     file.seek(0)
     whole, parts = digests(file, name, sorted({size for size, _, _ in candidates}))
     for source in store.sources_naming(head, whole):
-        if whole in digests_in(source):
+        # A copy of a file from before it grew adds nothing either.
+        if whole in (source.digest, *source.report.get(_SHORTER, ())):
             return Stored(head, candidates, source, is_whole=True)
     for size, digest, source_id in candidates:
         if parts.get(size) == digest:

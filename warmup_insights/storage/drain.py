@@ -32,7 +32,6 @@ BATCH = 20_000
 HEARTBEAT_S = 1.0
 """A sign of life that is newer by less is not stored."""
 _LEARNED = ("engine", "version", "model", "device_kind", "device_name")
-_TELLING = frozenset({RunStarted, ConfigRecorded, ServerReady, Failure, RunFinished})
 _Line = tuple[float, int, SpoolFile, "AnyEvent | None"]
 
 
@@ -143,22 +142,16 @@ def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
     """What events state about the run itself: columns of `runs` and their values."""
     columns: dict[str, Any] = {}
     for event in events:
-        if type(event) in _TELLING:
-            columns |= _learned(event)
-    return columns
-
-
-def _learned(event: Event) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    if isinstance(event, RunStarted | ConfigRecorded):
-        known = {name: getattr(event, name) for name in _LEARNED}
-        columns = {name: value for name, value in known.items() if value is not None}
-    if isinstance(event, RunStarted):
-        columns["synthetic"] = event.synthetic
-    elif isinstance(event, ServerReady):
-        columns["status"] = "finished"
-    elif isinstance(event, Failure):
-        columns["status"] = "failed"
-    elif isinstance(event, RunFinished):
-        columns["status"] = event.status
+        match event:
+            case RunStarted() | ConfigRecorded():
+                known = {name: getattr(event, name) for name in _LEARNED}
+                columns |= {name: v for name, v in known.items() if v is not None}
+                if isinstance(event, RunStarted):
+                    columns["synthetic"] = event.synthetic
+            case ServerReady():
+                columns["status"] = "finished"
+            case Failure():
+                columns["status"] = "failed"
+            case RunFinished():
+                columns["status"] = event.status
     return columns

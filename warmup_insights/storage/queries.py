@@ -158,7 +158,11 @@ class Queries(ABC):
             if len(found) == 1:
                 return found[0]
             if found and text:
-                raise StoreError(_several_runs(text, [run.run_id for run in found]))
+                shown = ", ".join(run.run_id for run in found[:5])
+                shown += ", ..." if len(found) > 5 else ""
+                raise StoreError(
+                    f"{text[:60]!r} means several runs: {shown}; give one of these ids"
+                )
         raise StoreError(_no_run(text))
 
     def payloads(
@@ -173,7 +177,7 @@ class Queries(ABC):
         )
         if kinds is not None:
             query = query.where(events.c.kind.in_(list(kinds)))
-        return self._fetch(query, _triple)
+        return self._fetch(query, tuple)
 
     def event_table(
         self, run_id: str, kinds: Iterable[str], **equal: Any
@@ -279,7 +283,7 @@ class Queries(ABC):
             .where(sources.c.head_digest == head_digest)
             .order_by(sources.c.size_bytes.desc())
         )
-        return self._fetch(query, _triple)
+        return self._fetch(query, tuple)
 
     def sources_naming(self, head_digest: str, digest: str) -> list[SourceRecord]:
         """Sources that begin so and have, or name in their report, a digest."""
@@ -297,7 +301,7 @@ class Queries(ABC):
             .where(table.source_id == source_id)
             .order_by(table.line)
         )
-        return self._fetch(query, _triple)
+        return self._fetch(query, tuple)
 
     def size_bytes(self) -> int:
         """What the database takes on disk, its log not counted."""
@@ -332,17 +336,8 @@ def _no_run(text: str) -> str:
     return f"There is no run {text[:60]!r}; `warmup-insights runs` lists them"
 
 
-def _several_runs(text: str, run_ids: list[str]) -> str:
-    shown = ", ".join(run_ids[:5]) + (", ..." if len(run_ids) > 5 else "")
-    return f"{text[:60]!r} means several runs: {shown}; give one of these ids"
-
-
 def _first(row: Any) -> Any:
     return row[0]
-
-
-def _triple(row: Any) -> tuple[Any, Any, Any]:
-    return row[0], row[1], row[2]
 
 
 def _columns(row: Any) -> dict[str, Any]:

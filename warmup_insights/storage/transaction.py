@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from warmup_insights.storage.rows import (
     EVENT_COLUMNS,
     Row,
     careful_rows,
+    clean,
     clean_text,
     event_rows,
     to_json,
@@ -77,7 +77,7 @@ class Transaction(Queries):
     def ensure_run(self, run: RunRecord) -> bool:
         """Add a run unless there is one of that id; True when it was added."""
         now = time.time()
-        values = {name: _fit(value) for name, value in vars(run).items()}
+        values = {name: clean(value) for name, value in vars(run).items()}
         values["num_events"] = 0
         values["created_at"] = now if run.created_at is None else run.created_at
         values["updated_at"] = now
@@ -94,8 +94,8 @@ class Transaction(Queries):
 
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Change columns of a run; raises StoreError when there is no such run."""
-        _check_columns(columns, _RUN_COLUMNS)
-        values = {name: _fit(value) for name, value in columns.items()}
+        _check_columns(columns)
+        values = {name: clean(value) for name, value in columns.items()}
         changed = self._connection.execute(
             sa.update(runs)
             .where(runs.c.run_id == run_id)
@@ -117,13 +117,13 @@ class Transaction(Queries):
 
     def _reserve(self, run_id: str, count: int, columns: Mapping[str, Any]) -> int:
         """Take `count` sequence numbers; writers of one run wait for each other here."""
-        _check_columns(columns, _RUN_COLUMNS)
+        _check_columns(columns)
         values = {"updated_at": time.time(), **columns}
         settings = "".join(f', "{name}" = {self._mark}' for name in values)
         changed = self._connection.exec_driver_sql(
             f"UPDATE runs SET num_events = num_events + {self._mark}{settings} "
             f"WHERE run_id = {self._mark}",
-            (count, *map(_fit, values.values()), run_id),
+            (count, *map(clean, values.values()), run_id),
         )
         if changed.rowcount == 0:
             raise NoRunError(f"There is no run {run_id}; another process removed it")
@@ -169,7 +169,9 @@ class Transaction(Queries):
 
     def add_source(self, source: SourceRecord) -> None:
         """Add a source. Raises StoreError when its bytes are stored already."""
-        values = {name: _fit(value) for name, value in _source_values(source).items()}
+        texts = {"dialects": to_json(source.dialects), "report": to_json(source.report)}
+        columns = {**vars(source), **texts}
+        values = {name: clean(value) for name, value in columns.items()}
         if values["ingested_at"] is None:
             values["ingested_at"] = time.time()
         if not self._insert_new(sources, values):
@@ -256,18 +258,7 @@ def _repeated(insert: str, count: int) -> str:
     return insert + f", {values}" * (count - 1)
 
 
-def _source_values(source: SourceRecord) -> dict[str, Any]:
-    values = {f.name: getattr(source, f.name) for f in dataclasses.fields(source)}
-    values["dialects"] = to_json(list(source.dialects))
-    values["report"] = to_json(source.report)
-    return values
-
-
-def _fit(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
-def _check_columns(columns: Mapping[str, Any], known: frozenset[str]) -> None:
-    unknown = sorted(set(columns) - known)
+def _check_columns(columns: Mapping[str, Any]) -> None:
+    unknown = sorted(set(columns) - _RUN_COLUMNS)
     if unknown:
         raise TypeError(f"no such column: {', '.join(unknown)}")

@@ -87,7 +87,12 @@ def _change(
     gained, lost = _graphs(old[0], new[0], phase)
     common = sorted(before & after)
     both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
-    moved = _Moved(old[0], new[0], costs) if fit.times_are_comparable else None
+
+    def moved(index: int, unit: Unit, *, up: bool) -> tuple[CostChange, ...]:
+        if not fit.times_are_comparable:
+            return ()
+        return _moved(old[0], new[0], costs, both, index, unit, up=up)
+
     added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
     return BucketChange(
         run_id,
@@ -97,10 +102,10 @@ def _change(
         len(common),
         gained,
         lost,
-        moved.seconds(both, up=True) if moved else (),
-        moved.seconds(both, up=False) if moved else (),
-        moved.bytes(both, up=True) if moved else (),
-        moved.bytes(both, up=False) if moved else (),
+        moved(0, "s", up=True),
+        moved(0, "s", up=False),
+        moved(1, "bytes", up=True),
+        moved(1, "bytes", up=False),
         _total(costs[1], added),
         _total(costs[0], removed),
     )
@@ -135,40 +140,28 @@ def _total(costs: Mapping[Bucket, _Cost], buckets: Sequence[Bucket]) -> float | 
     return sum(known) if len(known) == len(seconds) else None
 
 
-class _Moved:
-    """The buckets whose cost is noticeably another."""
-
-    def __init__(
-        self, old: RunSummary, new: RunSummary, costs: Sequence[Mapping[Bucket, _Cost]]
-    ) -> None:
-        self._old, self._new = old, new
-        self._before, self._after = costs
-
-    def seconds(self, buckets: Sequence[Bucket], *, up: bool) -> tuple[CostChange, ...]:
-        return self._moved(buckets, 0, "s", up)
-
-    def bytes(self, buckets: Sequence[Bucket], *, up: bool) -> tuple[CostChange, ...]:
-        return self._moved(buckets, 1, "bytes", up)
-
-    def _moved(
-        self, buckets: Sequence[Bucket], index: int, unit: Unit, up: bool
-    ) -> tuple[CostChange, ...]:
-        found = []
-        for bucket in buckets:
-            before = self._before.get(bucket, (None, None))[index]
-            after = self._after.get(bucket, (None, None))[index]
-            if before is None or after is None:
-                continue
-            difference = after - before
-            step = max(
-                resolution(self._old, before, unit), resolution(self._new, after, unit)
-            )
-            is_noticeable = abs(difference) > max(step, NOTICEABLE * abs(before))
-            if is_noticeable and (difference > 0) is up:
-                found.append((abs(difference), bucket))
-        found.sort(key=lambda item: (-item[0], item[1]))
-        return tuple(self._entry(bucket) for _, bucket in found)
-
-    def _entry(self, bucket: Bucket) -> CostChange:
-        before, after = self._before[bucket], self._after[bucket]
-        return CostChange(bucket, (before[0], after[0]), (before[1], after[1]))
+def _moved(
+    old: RunSummary,
+    new: RunSummary,
+    costs: Sequence[Mapping[Bucket, _Cost]],
+    buckets: Sequence[Bucket],
+    index: int,
+    unit: Unit,
+    *,
+    up: bool,
+) -> tuple[CostChange, ...]:
+    """The buckets of which one of the costs is noticeably higher, or lower."""
+    found = []
+    for bucket in buckets:
+        first, second = (each.get(bucket, (None, None)) for each in costs)
+        before, after = first[index], second[index]
+        if before is None or after is None:
+            continue
+        difference = after - before
+        step = max(resolution(old, before, unit), resolution(new, after, unit))
+        is_noticeable = abs(difference) > max(step, NOTICEABLE * abs(before))
+        if is_noticeable and (difference > 0) is up:
+            pairs = (first[0], second[0]), (first[1], second[1])
+            found.append((abs(difference), CostChange(bucket, *pairs)))
+    found.sort(key=lambda item: (-item[0], item[1].bucket))
+    return tuple(change for _, change in found)
