@@ -253,8 +253,8 @@ def show(results: dict[str, dict[str, dict[str, float]]]) -> None:
 
 def warm_up(database: Path | None) -> tuple[float, float, float, int]:
     """Wall, process CPU and caller's CPU seconds of a CPU warm-up, and its events."""
+    from warmup_insights.cli.run import read_settings
     from warmup_insights.cli.run import run as command
-    from warmup_insights.cli.run_options import read_settings
     from warmup_insights.devices import open_device
     from warmup_insights.runner.session import Session
 

@@ -23,7 +23,7 @@ from dashboard.charts.buckets import (
     buckets_frame,
 )
 from dashboard.charts.runs import runs_frame
-from dashboard.settings import Settings, read_settings
+from dashboard.server import read_settings
 from warmup_insights import runs
 from warmup_insights.analysis.advice import Finding, RunFacts, advise
 from warmup_insights.analysis.plan.planning import Planner
@@ -41,14 +41,9 @@ MOST_LIVE = 12
 Filters = dict[str, Any]
 
 
-def settings() -> Settings:
-    """The settings of the `dashboard` command."""
-    return read_settings()
-
-
 def store() -> EventStore:
     """The store of this app. Raises StoreError when it cannot be used."""
-    database = settings().database
+    database = read_settings().database
     return _open(database, _identity(database))
 
 
@@ -73,7 +68,7 @@ def _open(database: str, identity: int) -> EventStore:
 
 
 def _place() -> tuple[str, int]:
-    database = settings().database
+    database = read_settings().database
     return database, _identity(database)
 
 

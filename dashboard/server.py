@@ -1,16 +1,39 @@
-"""How the server of the dashboard is started: its options and its look."""
+"""How the server of the dashboard is started: its settings, its options and its look.
+
+`python -m dashboard.server` is what the `dashboard` command runs.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-from dashboard.settings import ALLOW_PATHS
-from warmup_insights.storage.location import DATABASE_VARIABLE
+from warmup_insights.storage.location import DATABASE_VARIABLE, default_database
+
+ALLOW_PATHS = "WARMUP_INSIGHTS_ALLOW_PATHS"
+"""Set to `1` when visitors may name files of the server."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the runs are, and what visitors may do."""
+
+    database: str
+    allow_paths: bool = False
+
+
+def read_settings(env: Mapping[str, str] | None = None) -> Settings:
+    """The settings in an environment."""
+    env = os.environ if env is None else env
+    return Settings(default_database(None, env), env.get(ALLOW_PATHS) == "1")
+
 
 APP = Path(__file__).with_name("serving.py")
-
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Addresses and names of this machine alone."""
 _FIXED = {
@@ -89,7 +112,7 @@ def command(
     return [
         sys.executable,
         "-m",
-        "dashboard",
+        "dashboard.server",
         *(f"--{name}={value}" for name, value in chosen.items()),
         *(f"--server.allowedHosts={name}" for name in allowed_hosts(host, allow_hosts)),
     ]
@@ -106,3 +129,30 @@ def environment(
     }
     # Options of another Streamlit app in the environment do not concern this one.
     return {k: v for k, v in changed.items() if not k.startswith("STREAMLIT_")}
+
+
+HEAVY = ("pandas", "plotly.graph_objects", "warmup_insights.storage.store")
+"""Imported while the server starts, so that the first visitor does not wait for them."""
+
+
+def known(arguments: list[str]) -> list[str]:
+    """The options that this version of Streamlit has; the look may lose a detail."""
+    from streamlit.config import get_config_options
+
+    names = set(get_config_options())
+    return [a for a in arguments if a.removeprefix("--").split("=", 1)[0] in names]
+
+
+def main() -> None:
+    """Run the app with the options of the command line."""
+    from streamlit.web.cli import main as streamlit_main
+
+    sys.argv = ["streamlit", "run", str(APP), *known(sys.argv[1:])]
+    threading.Thread(
+        target=lambda: list(map(import_module, HEAVY)), name="preload", daemon=True
+    ).start()
+    streamlit_main()
+
+
+if __name__ == "__main__":
+    main()

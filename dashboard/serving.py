@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from dashboard.settings import read_settings
+from dashboard.server import read_settings
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.prometheus import prometheus_text

@@ -8,8 +8,9 @@ from typing import cast
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import data, lab, run_picker, widgets
+from dashboard import data, lab, widgets
 from dashboard.charts.buckets import names_for
+from dashboard.run_controls import asked_for, names
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
@@ -60,8 +61,8 @@ def _base() -> RunRecord | None:
     """A run whose limits fill the form."""
     if data.store().newest_change()[0] == 0:
         return None
-    known = run_picker.names(tuple(run_picker.asked_for()))
-    asked = run_picker.asked_for()
+    known = names(tuple(asked_for()))
+    asked = asked_for()
     chosen = st.selectbox(
         "Start from a run", list(known), format_func=known.__getitem__,
         index=list(known).index(asked[0]) if asked else None, placeholder="No run",

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from dashboard import comparing, data, run_actions, run_picker, shown, widgets
+from dashboard import comparing, data, shown, widgets
 from dashboard.charts.memory import BUDGET_HINTS, budget_frame
 from dashboard.palette import colour
+from dashboard.run_controls import choose_several, report_button
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
@@ -31,7 +32,7 @@ def render() -> None:
             "warmup-insights ingest a.log b.log\nwarmup-insights compare RUN RUN",
         )
         return
-    chosen = run_picker.choose_several(MOST)
+    chosen = choose_several(MOST)
     if len(chosen) < 2:
         widgets.empty(
             "Choose at least two runs",
@@ -205,9 +206,7 @@ def _markdown(result: Comparison) -> None:
             "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
             type="tertiary", icon=":material/download:", key="markdown",
         )  # fmt: skip
-        run_actions.report_button(
-            [data.store().run(r.run_id) for r in result.runs], "report"
-        )
+        report_button([data.store().run(r.run_id) for r in result.runs], "report")
 
 
 with widgets.guarded():

@@ -7,8 +7,10 @@ import time
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, follow_form, following, shown, widgets
+from dashboard import data, shown, widgets
 from dashboard.charts.memory import memory_line, memory_points
+from dashboard.logs import follow_form, read_followed
+from dashboard.server import read_settings
 from dashboard.text import markdown
 from dashboard.widgets import Headline
 from warmup_insights.analysis.remaining import remaining
@@ -27,15 +29,15 @@ SHORTEST_ALARM_S = 10.0
 def render() -> None:
     """Show the page."""
     st.title("Live", anchor=False)
-    if data.settings().allow_paths:
-        follow_form.show()
+    if read_settings().allow_paths:
+        follow_form()
     _refreshed()
 
 
 @st.fragment(run_every=EVERY_S)
 def _refreshed() -> None:
     with widgets.guarded():
-        for path, error in following.step(data.store()):
+        for path, error in read_followed(data.store()):
             if error is not None:
                 st.error(markdown(f"{path}: {error}", 600))
         runs = data.going_on()

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import configurations, data, run_picker, shown, widgets
+from dashboard import configurations, data, shown, widgets
 from dashboard.charts.runs import with_series
 from dashboard.configurations import configurations_figure as configurations_figure
+from dashboard.run_controls import names
 from dashboard.text import markdown, sentence, visible
 from warmup_insights.analysis.pareto import (
     GOALS,
@@ -124,7 +125,7 @@ def _runs(count: int) -> str:
 
 def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
     """Predictions from one run, where they were chosen."""
-    known = run_picker.names()
+    known = names()
     options = [i for i in rows["run_id"] if i in known]
     if st.session_state.get("plan-from") not in options:
         st.session_state.pop("plan-from", None)

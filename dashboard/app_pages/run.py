@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.run_tabs import TABS, header
+from dashboard.run_tabs import TABS
+from dashboard.run_tabs.overview import show_head
 from dashboard.run_tabs.view import View
 
 
@@ -22,9 +23,9 @@ def render() -> None:
     run = data.store().find_run(st.query_params.get("run", "latest"))
     summary = data.summary(run)
     view = View(run, summary, widgets.is_dark())
-    header.show(run, summary)
+    show_head(run, summary)
     tabs = [tab for tab in TABS if tab.has_content(summary)]
-    names = [tab.TITLE for tab in tabs]
+    names = [tab.title for tab in tabs]
     chosen = st.tabs(names, key="tab", on_change="rerun", bind="query-params")
     for tab, place in zip(tabs, chosen, strict=True):
         if place.open:

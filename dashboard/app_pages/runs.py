@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, run_actions, run_filters, shown, uploads, widgets
+from dashboard import data, logs, shown, widgets
 from dashboard.charts.runs import level_words, runs_table, trend_frame
 from dashboard.palette import STATUS_COLOURS
-from dashboard.text import markdown
+from dashboard.run_controls import delete, edit
+from dashboard.text import markdown, visible
 from warmup_insights.units import format_duration
 
 PAGE = 1_000
 MOST_COMPARED = 12
 MOST_PANELS = 6
+STATUSES = ("finished", "running", "failed", "skipped", "unknown")
 _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 
 
@@ -32,7 +35,7 @@ def render() -> None:
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
-    filters = run_filters.choose()
+    filters = _filters()
     view = filters.pop("view")
     rows = data.run_rows(data.store(), filters, PAGE, _page(int(total), filters))
     if rows.empty:
@@ -49,11 +52,50 @@ def render() -> None:
 
 def _drop() -> None:
     """Logs dropped here are read at once; the same log twice adds nothing."""
-    files = uploads.field()
+    files = logs.upload_field()
     with st.expander("How to read them"):
-        options = uploads.options()
-    for outcome in uploads.ingested(files, options):
-        uploads.show(outcome)
+        options = logs.upload_options()
+    for outcome in logs.ingested(files, options):
+        logs.show_outcome(outcome)
+
+
+def _filters() -> dict[str, Any]:
+    """The filters and the view a visitor chose; search and view are in the address."""
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"
+    ):
+        with st.container(
+            horizontal=True, vertical_alignment="bottom", gap="small", width="content"
+        ):
+            text = st.text_input(
+                "Search", placeholder="Search name, model, notes", key="q", width=260,
+                icon=":material/search:", label_visibility="collapsed",
+                bind="query-params",
+            )  # fmt: skip
+            chosen = {
+                "text": text.strip(),
+                "status": _choice("Any status", STATUSES, "status"),
+                "engine": _choice(
+                    "Any engine", data.store().distinct("engine"), "engine"
+                ),
+                "model": _choice("Any model", data.store().distinct("model"), "model"),
+                "device_kind": _choice(
+                    "Any device", data.store().distinct("device_kind"), "device"
+                ),
+            }
+        view = st.segmented_control(
+            "View", ["Table", "Trend"], default="Table", required=True, key="view",
+            label_visibility="collapsed", bind="query-params",
+        )  # fmt: skip
+    return {**chosen, "view": view}
+
+
+def _choice(words: str, options: Sequence[str], key: str) -> str | None:
+    chosen: str | None = st.selectbox(
+        words, options, index=None, placeholder=words, key=f"filter-{key}",
+        label_visibility="collapsed", width=150, format_func=visible,
+    )  # fmt: skip
+    return chosen
 
 
 def _page(total: int, filters: dict[str, Any]) -> int:
@@ -180,9 +222,9 @@ def _actions(shown_runs: int, ids: list[str], total: int) -> None:
     ):  # fmt: skip
         st.switch_page(widgets.COMPARE, query_params={"run": ids})
     if st.button("Label and notes", icon=":material/edit:", disabled=len(ids) != 1):
-        run_actions.edit(data.store().run(ids[0]))
+        edit(data.store().run(ids[0]))
     if st.button("Delete", icon=":material/delete:"):
-        run_actions.delete([data.store().run(run_id) for run_id in ids])
+        delete([data.store().run(run_id) for run_id in ids])
 
 
 def _trend(rows: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Every bucket: its state, cost, history; cost by dimension; padding while serving."""
+"""Every bucket: the map of a phase, state, cost, history; cost by dimension; padding while serving."""
 
 from __future__ import annotations
 
@@ -9,21 +9,115 @@ import streamlit as st
 
 from dashboard import data, shown, widgets
 from dashboard.charts.buckets import (
+    Axes,
+    bucket_map,
     bucket_text,
+    choose_axes,
+    filled_in,
+    names_for,
+    of_phase,
     padding_frame,
     phases_in_order,
     step_facts,
 )
 from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
-from dashboard.run_tabs.coverage import axes_of, coverage_chart, rows_of
 from dashboard.run_tabs.view import View
 from dashboard.text import visible
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
-TITLE = "Buckets"
+_HINTS = {
+    "state": "One cell per bucket. Pale cells were declared and nothing more; "
+    "signs mark what needs a look.",
+    "duration_s": "Time of each bucket, all its steps together. Empty cells have no time "
+    "in the log.",
+    "memory_bytes": "Memory that each bucket took. Empty cells have no size in the log.",
+}
+
+
+def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
+    """The buckets of a phase as the summary counts them."""
+    return filled_in(of_phase(buckets, phase), view.summary.phase(phase))
+
+
+def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
+    """Where the dimensions of a phase are drawn."""
+    size = len(rows["bucket"].iloc[0])
+    names = names_for(size, view.summary.phase(phase), phase)
+    return choose_axes(list(rows["bucket"]), names)
+
+
+def title_of(phase: str) -> str:
+    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
+    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
+    return f"{one.capitalize()} buckets"
+
+
+def coverage_chart(
+    view: View,
+    buckets: pd.DataFrame,
+    phase: str,
+    *,
+    by: str = "state",
+    key: str = "coverage",
+    selectable: bool = False,
+) -> Any:
+    """The map of a phase; a third dimension that varies has a slider.
+
+    Gives the selection of a selectable map.
+    """
+    rows = rows_of(view, buckets, phase)
+    if rows.empty:
+        return None
+    axes = axes_of(view, rows, phase)
+    shown = _panel(view, rows, axes, f"{key}-{phase}")
+    return view.chart(
+        bucket_map(shown, axes, by=by, dark=view.dark),
+        shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
+        key=f"{key}-{phase}",
+        title=title_of(phase),
+        hint=_hint(rows, shown, axes, by) + _proof(view, buckets, phase),
+        selectable=selectable,
+    )
+
+
+def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
+    """How buckets without a line of their own are known to be warmed."""
+    before = of_phase(buckets, phase)
+    filled = int((rows_of(view, buckets, phase)["state"] != before["state"]).sum())
+    if not filled:
+        return ""
+    return (
+        f" {filled} have no line of their own because lines were cut out of the log. "
+        f"They count as warmed: steps are numbered of {view.summary.phase(phase).generated},"
+        " and the last one, or the end of the warm-up, is in the log."
+    )
+
+
+def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
+    if axes.panel is None:
+        return _HINTS[by]
+    value = shown["bucket"].iloc[0][axes.panel]
+    return (
+        f"{_HINTS[by]} These are the {len(shown)} of {len(rows)} with "
+        f"{axes.names[axes.panel]} {value}."
+    )
+
+
+def _panel(view: View, rows: pd.DataFrame, axes: Axes, key: str) -> pd.DataFrame:
+    """The rows of one value of the third dimension."""
+    if axes.panel is None:
+        return rows
+    dimension = axes.panel
+    values = sorted({bucket[dimension] for bucket in rows["bucket"]})
+    chosen = st.select_slider(
+        axes.names[dimension].capitalize(), values, key=view.key(f"{key}-panel")
+    )
+    return rows[[bucket[dimension] == chosen for bucket in rows["bucket"]]]
+
+
 COSTLIEST = 10
 _BY = {"state": "State", "duration_s": "Time", "memory_bytes": "Memory"}
 
@@ -146,12 +240,11 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
                 "duration_s": list(top["duration_s"]),
             }
         )
-        widgets.chart(
+        view.chart(
             step_bars(costs, dark=view.dark), costs,
-            key=view.key(f"costly-{phase}"), title=f"The {len(costs)} costliest buckets",
+            key=f"costly-{phase}", title=f"The {len(costs)} costliest buckets",
             hint=f"{len(known)} of {len(rows)} {phase} buckets have a time."
             + _spikes_hint(known),
-            simulated=view.simulated,
         )  # fmt: skip
     with right:
         dimensions = [d for d in (axes.y, axes.x, axes.panel) if d is not None]
@@ -160,12 +253,11 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
         )  # fmt: skip
         costs = dimension_costs(rows, int(chosen))
-        widgets.chart(
+        view.chart(
             dimension_bars(costs, axes.names[int(chosen)], dark=view.dark), costs,
-            key=view.key(f"cost-{phase}-{chosen}"), title="What each value costs",
+            key=f"cost-{phase}-{chosen}", title="What each value costs",
             hint="Leaving one value out saves its bar."
             + (" A spike counts as its neighbours took." if known["spike_s"].notna().any() else ""),
-            simulated=view.simulated,
         )  # fmt: skip
 
 
@@ -195,8 +287,8 @@ def _recipes(view: View) -> None:
             for part in recipes.slowest
         ]
     )
-    widgets.table(
-        table, key=view.key("recipes"), title="The slowest recipes",
+    view.table(
+        table, key="recipes", title="The slowest recipes",
         hint=f"{shown.text(view.summary, 'recipes')} compiled before ready, "
         f"{shown.text(view.summary, 'recipe_s')} of the compiler's time; "
         f"{recipes.outside:,} of them outside of buckets. Recipes may be compiled side by "
@@ -204,7 +296,6 @@ def _recipes(view: View) -> None:
         columns={
             "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g")
         },
-        simulated=view.simulated,
     )  # fmt: skip
 
 
@@ -213,13 +304,12 @@ def _padding(view: View) -> None:
     padding = padding_frame(serving.uses if serving is not None else [])
     if padding.empty:
         return
-    widgets.table(
+    view.table(
         padding.assign(bucket=[bucket_text(b) for b in padding["bucket"]]),
-        key=view.key("padding"),
+        key="padding",
         title="Padding while serving",
         hint="What steps needed and what was executed, by bucket. Prompts count tokens, "
         "decode steps count sequences.",
-        simulated=view.simulated,
         columns={
             "count": st.column_config.NumberColumn("steps", format="%d"),
             "padding_ratio": st.column_config.ProgressColumn(

@@ -12,8 +12,6 @@ from dashboard.run_tabs.view import View
 from warmup_insights.analysis.misses import Diagnosis, diagnose
 from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
 
-TITLE = "Bucket misses"
-
 
 def has_content(summary: RunSummary) -> bool:
     """Whether there are any."""
@@ -26,7 +24,7 @@ def show(view: View) -> None:
         _misses(view)
     rows = late_compiles(view.summary)
     if rows:
-        widgets.table(
+        view.table(
             pd.DataFrame(
                 [
                     {
@@ -40,7 +38,7 @@ def show(view: View) -> None:
                     for row in rows
                 ]
             ),
-            key=view.key("late"), title="Compiled while serving",
+            key="late", title="Compiled while serving",
             hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
             "them before.",
             columns={
@@ -48,7 +46,6 @@ def show(view: View) -> None:
                 "after ready": st.column_config.NumberColumn(format="%.0f s"),
                 "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
             },
-            simulated=view.simulated,
         )  # fmt: skip
 
 
@@ -61,12 +58,11 @@ def _misses(view: View) -> None:
     """A table, the settings and the lines of a bucket file."""
     found = diagnose(view.summary)
     table = misses_frame(view.summary, found)
-    widgets.table(
-        table, key=view.key("misses"), title="Shapes without a bucket",
+    view.table(
+        table, key="misses", title="Shapes without a bucket",
         hint="Each compiles when it first comes, in the middle of a request. The nearest "
         "bucket, why it is too small, and what the shape ran in.",
         columns={"count": st.column_config.NumberColumn("times", format="%d")},
-        simulated=view.simulated,
     )  # fmt: skip
     left, right = st.columns(2)
     with left, widgets.card("Settings that cover them"):

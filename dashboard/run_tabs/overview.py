@@ -1,12 +1,13 @@
-"""The figures at a glance, and what stands out."""
+"""The head of the run page, the figures at a glance, and what stands out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, shown, widgets
 from dashboard.charts.base import bars_height
@@ -14,187 +15,189 @@ from dashboard.charts.buckets import map_height, of_phase, phases_in_order
 from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
 from dashboard.charts.steps import capture_bars, capture_frame, stage_bars, stages_frame
 from dashboard.charts.time import phase_bars, phase_totals, phases_frame
+from dashboard.run_controls import edit, report_button
 from dashboard.run_tabs import advice
-from dashboard.run_tabs.coverage import coverage_chart
+from dashboard.run_tabs.buckets import coverage_chart
 from dashboard.run_tabs.view import View
-from dashboard.text import markdown, sentence
+from dashboard.text import markdown, sentence, visible
+from dashboard.widgets import Headline, figure
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
+    pod_text,
     serving_sentences,
+    start_sentences,
 )
+from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_time
 
-TITLE = "Overview"
+
+def show_head(run: RunRecord, summary: RunSummary) -> None:
+    """Name, badges, the answer in a sentence or two, headline figures."""
+    engine, device = summary.engine, summary.device
+    badges = [
+        shown.engine_words(engine.name, engine.version),
+        shown.device_words(device.kind, device.name, summary.guessed),
+        f"{summary.ranks} ranks" if summary.ranks > 1 else None,
+        shown.provenance(summary),
+    ]
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            st.title(markdown(run.name, 80), anchor=False, width="content")
+            widgets.status_badge(run.status_at(time.time()))
+            for text in filter(None, badges):
+                st.badge(markdown(text, 60), color="gray")
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", width="content"
+        ):
+            if st.button("Label and notes", icon=":material/edit:", type="tertiary"):
+                edit(run)
+            report_button([run], f"{run.run_id}-report")
+            st.page_link(
+                widgets.COMPARE, label="Compare", icon=":material/compare_arrows:",
+                query_params={"run": run.run_id},
+            )  # fmt: skip
+    started = summary.time.started
+    zone = "UTC" if summary.time.timezone else "time zone unknown"
+    if "time.started_at" in summary.guessed:
+        zone += ", year taken from the date of the file"
+    facts = [
+        f"run {run.run_id}",
+        summary.model,
+        f"started {format_time(started)} ({zone})" if started is not None else None,
+        f"from {run.source_kind} {run.source_name or ''}".strip(),
+        pod_text(summary),
+    ]
+    st.caption(markdown("  \u00b7  ".join(filter(None, facts)), 300))
+    if run.notes:
+        st.text(visible(run.notes, 2000))
+    first, *rest = [markdown(text, 600) for text in start_sentences(summary)]
+    if summary.failure is not None:
+        st.error(first, icon=":material/error:")
+    else:
+        st.markdown(f"### {first}")
+    for text in rest:
+        st.markdown(text)
+    widgets.headline(headline_figures(summary))
 
 
-def has_content(summary: RunSummary) -> bool:
-    """Every run has one."""
-    return True
+def headline_figures(summary: RunSummary) -> list[Headline]:
+    """What matters first; unknown figures are left out."""
+    figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
+    for phase, part in (summary.buckets or {}).items():
+        has_share = part.capture_percent is not None
+        name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"
+        count = shown.text(summary, f"{phase}_captured") if has_share else ""
+        note = f"{count} of {shown.text(summary, f'{phase}_generated')}".strip()
+        figures += figure(summary, name, note=note)
+    if not summary.buckets:
+        figures += figure(summary, "graphs_captured")
+    cache = None
+    if summary.memory_or_none.kv_cache_bytes is not None:
+        cache = shown.text(summary, "kv_cache_bytes")
+    figures += (
+        figure(summary, "num_kv_blocks", note=cache)
+        or figure(summary, "kv_cache_tokens", note=cache)
+        or figure(summary, "kv_cache_bytes")
+    )
+    figures += figure(summary, "max_concurrency")
+    reserved = None
+    if summary.memory_or_none.graph_reserved_bytes is not None:
+        reserved = f"of {shown.text(summary, 'graph_reserved_bytes')} reserved"
+    figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
+        summary, "warmup_allocated_bytes"
+    )
+    return figures
 
 
 def show(view: View) -> None:
     """Contradictions, advice, then what the start did, then what serving did."""
-    _contradictions(view.summary)
-    if view.summary.failure is None:
+    summary = view.summary
+    if summary.contradictions:
+        found = [contradiction_sentence(broken) for broken in summary.contradictions]
+        lines = "\n".join(f"- {markdown(text, 600)}" for text in found)
+        st.warning(
+            "**Contradictory evidence.** Figures from it are marked, and no advice, "
+            f"plan or check is built on them.\n\n{lines}",
+            icon=":material/rule:",
+        )
+    if summary.failure is None:
         advice.first(view)
-    cards = _cards(view)
-    columns = _Columns()
-    for number, (height, draw) in enumerate(cards):
+    # Two columns that grow evenly: the next card goes into the shorter one.
+    places, heights = st.columns(2), [0, 0]
+    for number, (height, draw) in enumerate(_cards(view)):
         if number == 1 and widgets.comes_later("rest-of-overview"):
             return
-        with columns.next(FRAME_PX + height):
-            draw(view)
-    serving = serving_sentences(view.summary)
+        shorter = heights.index(min(heights))
+        heights[shorter] += FRAME_PX + height
+        with places[shorter]:
+            draw()
+    serving = serving_sentences(summary)
     if serving:
-        with widgets.card("After the start", simulated=view.simulated):
-            for text in serving:
-                st.markdown(markdown(text, 500))
-
-
-def _cards(view: View) -> list[tuple[int, Callable[[View], None]]]:
-    """The cards that have something to show, with the height of what is in them."""
-    buckets = data.buckets(view.run)
-    maps = [
-        (_map_height(of_phase(buckets, phase)), _coverage(buckets, phase))
-        for phase in phases_in_order(buckets)
-    ]
-    others: list[tuple[int, Callable[[View], None]]] = [
-        (_steps_height(view), _memory),
-        (_captures_height(view), _captures),
-        (_phases_height(view), _time),
-        (_stages_height(view), _stages),
-        (36 * len(_odd(view.summary)), _oddities),
-        (60 * len(lacks(view.summary)), _lacks),
-    ]
-    return [*maps, *(card for card in others if card[0])]
-
-
-def _coverage(buckets: pd.DataFrame, phase: str) -> Callable[[View], None]:
-    return lambda view: coverage_chart(view, buckets, phase)
-
-
-class _Columns:
-    """Two columns that grow evenly: the next card goes into the shorter one."""
-
-    def __init__(self) -> None:
-        self._places = st.columns(2)
-        self._heights = [0, 0]
-
-    def next(self, height: int) -> DeltaGenerator:
-        """Where a card of so many pixels goes."""
-        shorter = self._heights.index(min(self._heights))
-        self._heights[shorter] += height
-        return self._places[shorter]
+        _sentences(view, "After the start", [markdown(text, 500) for text in serving])
 
 
 FRAME_PX = 110
 """Title, hint and edges of a card."""
 
 
-def _map_height(rows: pd.DataFrame) -> int:
-    sizes = len({bucket[0] for bucket in rows["bucket"]})
-    return map_height(sizes)
-
-
-def _steps_height(view: View) -> int:
-    steps = budget_frame(view.summary)
-    return bars_height(len(steps)) if len(steps) else 0
-
-
-def _captures_height(view: View) -> int:
-    captures = capture_frame(view.summary)
-    return 100 + 86 * captures["phase"].nunique() if len(captures) else 0
-
-
-def _stages_height(view: View) -> int:
-    stages = stages_frame(view.summary)
-    return bars_height(len(stages)) if len(stages) else 0
-
-
-def _phases_height(view: View) -> int:
-    phases = phases_frame(view.summary)
-    return bars_height(phases["name"].nunique()) if len(phases) else 0
-
-
-def _contradictions(summary: RunSummary) -> None:
-    """Evidence that breaks a law of every run, before anything that is built on it."""
-    if summary.contradictions:
-        found = [contradiction_sentence(broken) for broken in summary.contradictions]
-        lines = "\n".join(f"- {markdown(sentence, 600)}" for sentence in found)
-        st.warning(
-            "**Contradictory evidence.** Figures from it are marked, and no advice, "
-            f"plan or check is built on them.\n\n{lines}",
-            icon=":material/rule:",
-        )
-
-
-def _odd(summary: RunSummary) -> list[str]:
-    """What a person should look at, without the contradictions."""
+def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
+    """What is in a card in pixels, and what draws it; none for what has nothing to show."""
+    summary, dark, buckets = view.summary, view.dark, data.buckets(view.run)
+    for phase in phases_in_order(buckets):
+        sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
+        yield map_height(len(sizes)), partial(coverage_chart, view, buckets, phase)
+    steps = budget_frame(summary)
+    if len(steps):
+        yield bars_height(len(steps)), lambda: view.chart(
+            budget_waterfall(steps, dark=dark), steps, key="budget",
+            title="Memory budget", hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
+        )  # fmt: skip
+    captures = capture_frame(summary)
+    if len(captures):
+        yield 100 + 86 * captures["phase"].nunique(), lambda: view.chart(
+            capture_bars(captures, dark=dark), captures, key="captures",
+            title="Warmed and captured", hint="Shares of the generated buckets. What a "
+            "log reports as captured can be more than its lines support.",
+        )  # fmt: skip
+    phases = phases_frame(summary)
+    if len(phases):
+        totals = phase_totals(phases)
+        yield bars_height(len(totals)), lambda: view.chart(
+            phase_bars(totals, dark=dark), totals, key="phases",
+            title="Where the time went",
+            hint=f"{shown.text(summary, 'wall_s')} in all; unlogged time is hatched.",
+        )  # fmt: skip
+    stages = stages_frame(summary)
+    if len(stages):
+        yield bars_height(len(stages)), lambda: view.chart(
+            stage_bars(stages, dark=dark), stages, key="stages",
+            title="Sampler and defragmenter warm-up", hint=_stages_hint(stages),
+        )  # fmt: skip
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
-    return [sentence for sentence in oddities(summary) if sentence not in known]
+    odd = [f"- {markdown(t, 500)}" for t in oddities(summary) if t not in known]
+    if odd:
+        yield 36 * len(odd), lambda: _sentences(view, "What stands out", odd)
+    lacking = [f"- {sentence(text, 500)}" for text in lacks(summary)]
+    if lacking:
+        yield 60 * len(lacking), lambda: _sentences(view, "Not in this log", lacking)
 
 
-def _oddities(view: View) -> None:
-    found = _odd(view.summary)
-    with widgets.card("What stands out", simulated=view.simulated):
-        for text in found:
-            st.markdown(f"- {markdown(text, 500)}")
-
-
-def _lacks(view: View) -> None:
-    with widgets.card("Not in this log", simulated=view.simulated):
-        for text in lacks(view.summary):
-            st.markdown(f"- {sentence(text, 500)}")
-
-
-def _memory(view: View) -> None:
-    steps = budget_frame(view.summary)
-    widgets.chart(
-        budget_waterfall(steps, dark=view.dark), steps,
-        key=view.key("budget"), title="Memory budget",
-        hint=BUDGET_HINTS[bool(view.summary.memory_or_none.parts)],
-        simulated=view.simulated,
-    )  # fmt: skip
-
-
-def _captures(view: View) -> None:
-    captures = capture_frame(view.summary)
-    widgets.chart(
-        capture_bars(captures, dark=view.dark),
-        captures,
-        key=view.key("captures"),
-        title="Warmed and captured",
-        hint="Shares of the generated buckets. What a log reports as captured can be "
-        "more than its lines support.",
-        simulated=view.simulated,
-    )
-
-
-def _stages(view: View) -> None:
-    stages = stages_frame(view.summary)
+def _stages_hint(stages: pd.DataFrame) -> str:
     words = [
         f"{row['stage']} {row['status']}"
         + ("" if row["duration_s"] is None else f" in {row['text']}")
         for row in stages.to_dict("records")
     ]
-    widgets.chart(
-        stage_bars(stages, dark=view.dark),
-        stages,
-        key=view.key("stages"),
-        title="Sampler and defragmenter warm-up",
-        hint=f"{'; '.join(words).capitalize()}. More on their tab.",
-        simulated=view.simulated,
-    )
+    return f"{'; '.join(words).capitalize()}. More on their tab."
 
 
-def _time(view: View) -> None:
-    totals = phase_totals(phases_frame(view.summary))
-    widgets.chart(
-        phase_bars(totals, dark=view.dark),
-        totals,
-        key=view.key("phases"),
-        title="Where the time went",
-        hint=f"{shown.text(view.summary, 'wall_s')} in all; unlogged time is hatched.",
-        simulated=view.simulated,
-    )
+def _sentences(view: View, title: str, lines: Sequence[str]) -> None:
+    with widgets.card(title, simulated=view.simulated):
+        for line in lines:
+            st.markdown(line)

@@ -16,14 +16,7 @@ from dashboard.charts.steps import (
 from dashboard.run_tabs.view import View
 from dashboard.text import markdown
 from dashboard.widgets import Headline, figure
-from warmup_insights.model.summary import DefragFacts, RunSummary
-
-TITLE = "Sampler and defragmenter"
-
-
-def has_content(summary: RunSummary) -> bool:
-    """Whether any line mentions one of the two."""
-    return bool(summary.sampler or summary.defrag)
+from warmup_insights.model.summary import DefragFacts
 
 
 def show(view: View) -> None:
@@ -53,12 +46,11 @@ def _sampler(view: View) -> None:
     if cells.empty:
         return
     is_timed = bool(cells["duration_s"].notna().any())
-    widgets.chart(
+    view.chart(
         sampler_grid(cells, dark=view.dark), cells,
-        key=view.key("sampler"), title="Sampler grid",
+        key="sampler", title="Sampler grid",
         hint="Batch size by configuration (temperature T, top-p, top-k). "
         + ("Colour is time." if is_timed else "The log states no time per cell."),
-        simulated=view.simulated,
     )  # fmt: skip
 
 
@@ -90,11 +82,10 @@ def _thresholds(view: View, section: DefragFacts) -> None:
         steps = steps.groupby("threshold", as_index=False).agg(
             duration_s=("duration_s", "sum")
         )
-        widgets.chart(
+        view.chart(
             threshold_bars(steps, dark=view.dark), steps,
-            key=view.key("thresholds"), title="Warm-up by swap size",
+            key="thresholds", title="Warm-up by swap size",
             hint="Each padded swap size compiles a graph of its own.",
-            simulated=view.simulated,
         )  # fmt: skip
     elif section.thresholds:
         sizes = ", ".join(str(value) for value in section.thresholds)
@@ -105,10 +96,9 @@ def _live(view: View) -> None:
     runs = live_runs(view.summary)
     if runs.empty:
         return
-    widgets.chart(
+    view.chart(
         defrag_runs(runs, dark=view.dark), runs,
-        key=view.key("defrag"), title="While serving",
+        key="defrag", title="While serving",
         hint=f"{len(runs)} defragmentations; each line goes from the highest block in "
         "use before to after.",
-        simulated=view.simulated,
     )  # fmt: skip

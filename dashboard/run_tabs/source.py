@@ -1,7 +1,11 @@
-"""The lines that the run was read from, and what became of them."""
+"""What the log holds besides the start-up: its lines, the settings, benchmark results."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
@@ -11,16 +15,10 @@ from dashboard.widgets import Headline
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
 
-TITLE = "Source"
 UNKNOWN = "not understood"
 
 
-def has_content(summary: RunSummary) -> bool:
-    """Whether there is a log."""
-    return summary.is_log
-
-
-def show(view: View) -> None:
+def show_lines(view: View) -> None:
     """Counts, then lines with numbers and rules; unknown ones first."""
     found = data.source(view.run)
     if found is None:
@@ -70,3 +68,77 @@ def show(view: View) -> None:
             "text": st.column_config.TextColumn("text", width=1000),
         },
     )  # fmt: skip
+
+
+def show_config(view: View) -> None:
+    """Identity, settings, notes, the summary to take away."""
+    config = config_frame(view.summary.config)
+    wanted = st.text_input(
+        "Search settings", key=view.key("search"), icon=":material/search:",
+        placeholder="Search settings", label_visibility="collapsed",
+    )  # fmt: skip
+    if wanted:
+        hits = config["setting"].str.contains(wanted, case=False, regex=False)
+        hits |= config["value"].str.contains(wanted, case=False, regex=False)
+        config = config[hits]
+    if config.empty:
+        st.caption("No setting is known." if not wanted else "No setting matches.")
+    else:
+        st.dataframe(config, hide_index=True, height="auto")
+    row = st.container(horizontal=True)
+    with row:
+        widgets.csv_button(config, view.key("config"))
+        st.download_button(
+            "Summary as JSON", summary_json(view.summary),
+            f"{view.run.run_id}.json", "application/json", on_click="ignore",
+            icon=":material/download:", type="tertiary", key=view.key("json"),
+        )  # fmt: skip
+    _notes(view.summary)
+
+
+def config_frame(config: dict[str, Any]) -> pd.DataFrame:
+    """Setting and value, as text that does nothing."""
+    rows = [(visible(name), visible(value, 4000)) for name, value in config.items()]
+    return pd.DataFrame(sorted(rows), columns=["setting", "value"])
+
+
+def summary_json(summary: RunSummary) -> str:
+    """The summary as `show_config RUN --json` prints it."""
+    return msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
+
+
+def _notes(summary: RunSummary) -> None:
+    notes = summary.notes
+    if not notes:
+        return
+    table = pd.DataFrame(
+        [(n.topic, n.count, visible(n.text, 600)) for n in notes],
+        columns=["topic", "times", "text"],
+    )
+    widgets.table(
+        table, key=f"{summary.run_id}-notes", title="Remarks in the log",
+        hint="Lines worth knowing that are no figure.",
+    )  # fmt: skip
+
+
+def show_benchmarks(view: View) -> None:
+    """One column per result."""
+    table = benchmarks_frame(view.summary)
+    st.caption("Keys are those of `vllm bench serve --save-result`.")
+    st.dataframe(table, height="content")
+    widgets.csv_button(table.reset_index(), view.key("benchmarks"))
+
+
+def benchmarks_frame(summary: RunSummary) -> pd.DataFrame:
+    """Figure by result; numbers as they are, everything else as text."""
+    columns = {
+        f"result {n}": {visible(k): _shown(v) for k, v in values.items()}
+        for n, values in enumerate(summary.benchmarks, 1)
+    }
+    return pd.DataFrame(columns).rename_axis("figure")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return visible(value, 120)

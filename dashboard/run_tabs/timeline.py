@@ -21,32 +21,24 @@ from dashboard.widgets import Headline, figure
 from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.summary import RunSummary
 
-TITLE = "Timeline"
 COSTLIEST = 15
-
-
-def has_content(summary: RunSummary) -> bool:
-    """Whether the lines had timestamps, or steps had durations."""
-    return summary.time.wall_s is not None
 
 
 def show(view: View) -> None:
     """Phases, ranks, gaps, steps."""
     _stated(view.summary)
     phases = phases_frame(view.summary)
-    widgets.chart(
+    view.chart(
         timeline(phases, dark=view.dark), phases,
-        key=view.key("timeline"), title="Start-up", hint=_hint(view.summary),
-        simulated=view.simulated,
+        key="timeline", title="Start-up", hint=_hint(view.summary),
     )  # fmt: skip
     lanes = rank_phases(view.summary)
     if len(lanes):
-        widgets.chart(
+        view.chart(
             rank_timeline(lanes, view.summary.time.wall_s or 0.0, dark=view.dark), lanes,
-            key=view.key("ranks"), title="Each rank",
+            key="ranks", title="Each rank",
             hint="The phases of each rank; ranks above 0 often print little. Colours "
             "are those of the phases above.",
-            simulated=view.simulated,
         )  # fmt: skip
     left, right = st.columns(2)
     with left:
@@ -99,11 +91,10 @@ def _steps(view: View) -> None:
             "No step has a duration", "The log states no time for single steps."
         )
         return
-    widgets.chart(
+    view.chart(
         step_bars(steps, dark=view.dark), steps,
-        key=view.key("steps"), title=f"The {len(steps)} costliest steps",
+        key="steps", title=f"The {len(steps)} costliest steps",
         hint="Single buckets, captures and compilations, the longest first.",
-        simulated=view.simulated,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tests.analysis.builders import (
 )
 from warmup_insights.analysis.check import check_run, parse_limit
 from warmup_insights.errors import InputError
-from warmup_insights.export.checks import check_markdown, junit_text
+from warmup_insights.export.findings import check_markdown, junit_text
 from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,

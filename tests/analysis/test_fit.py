@@ -30,7 +30,7 @@ from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.export.fits import bucket_file_text, fit_table
+from warmup_insights.export.buckets import bucket_file_text, fit_table
 
 EMPTY = count_shapes(np.zeros((0, 3)))
 

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from tests.helpers import public
 from tests.runner.parsing import read_log
 from warmup_insights.cli import cli
-from warmup_insights.cli.run import run
-from warmup_insights.cli.run_options import engine_environment
+from warmup_insights.cli.run import engine_environment, run
 from warmup_insights.errors import DeviceError, InputError, SettingError, StoreError
 from warmup_insights.model.events import BenchmarkResult, WarmupStep
 from warmup_insights.storage.store import EventStore

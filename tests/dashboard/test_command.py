@@ -7,11 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-import dashboard.__main__ as program
 from dashboard import comparing, configurations, lab
 from dashboard.charts.buckets import buckets_frame
-from dashboard.server import command, environment, options
-from dashboard.settings import read_settings
+from dashboard.server import command, environment, known, options, read_settings
 from dashboard.text import sentence
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
@@ -92,9 +90,9 @@ def test_streamlit_knows_every_option():
     chosen = options(host="127.0.0.1", port=1, max_upload_mb=1, open_browser=False)
     arguments = [f"--{name}={value}" for name, value in chosen.items()]
     # An older Streamlit may lack a detail of the look, never a setting of the server.
-    unknown = set(arguments) - set(program.known(arguments))
+    unknown = set(arguments) - set(known(arguments))
     assert all(argument.startswith("--theme.padding") for argument in unknown)
-    assert program.known(["--theme.colourOfTheMoon=red"]) == []
+    assert known(["--theme.colourOfTheMoon=red"]) == []
 
 
 def test_options_of_other_apps_are_left_out():
@@ -104,7 +102,7 @@ def test_options_of_other_apps_are_left_out():
     assert "STREAMLIT_SERVER_PORT" not in env
     assert env["A"] == "b"
     assert command(host="h", port=7, max_upload_mb=1, open_browser=True)[1:3] == [
-        "-m", "dashboard",
+        "-m", "dashboard.server",
     ]  # fmt: skip
 
 

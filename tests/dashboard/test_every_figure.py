@@ -171,10 +171,10 @@ def test_every_tab_of_every_run(monkeypatch, known):
     count = 0
     for run_id, summary in summaries.items():
         for tab in TABS:
-            if tab.TITLE in CHECKS and tab.has_content(summary):
-                show_tab(app, run_id, tab.TITLE)
+            if tab.title in CHECKS and tab.has_content(summary):
+                show_tab(app, run_id, tab.title)
                 count += check_headlines(app, summary)
-                check = CHECKS[tab.TITLE]
+                check = CHECKS[tab.title]
                 if check is not None:
                     check(app, summary)
     assert count > 5 * len(summaries)

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from dashboard import following
+from dashboard import logs
 from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
@@ -94,7 +94,7 @@ def test_a_growing_log_is_read_again_and_again(monkeypatch, empty_database, tmp_
     lines = LOG.read_bytes().splitlines(keepends=True)
     log = tmp_path / "growing.log"
     log.write_bytes(b"".join(lines[:12]))
-    monkeypatch.setattr(following, "SHARE", 0.0)
+    monkeypatch.setattr(logs, "SHARE", 0.0)
     monkeypatch.setenv("WARMUP_INSIGHTS_ALLOW_PATHS", "1")
     app = open_page(monkeypatch, empty_database, "live")
     app.text_input[0].set_value(str(log))

@@ -90,7 +90,7 @@ def test_every_tab_is_shown_for_every_kind_of_run(monkeypatch, full_database):
     app = open_page(monkeypatch, full_database, "run", run=runs[0].run_id)
     for run in runs:
         summary = summaries[run.run_id]
-        tabs = tuple(tab.TITLE for tab in TABS if tab.has_content(summary))
+        tabs = tuple(tab.title for tab in TABS if tab.has_content(summary))
         kind = (tabs, run.engine, run.status, summary.memory is None)
         if kind in seen:
             continue

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from dashboard import data, uploads
+from dashboard import data
+from dashboard.logs import ingested
 from tests.ingest.test_bundles import ARCHIVES, FILES, POD, zip_of
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.storage import EventStore
@@ -27,7 +28,7 @@ def dropped(name, content):
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_the_logs_of_an_archive_are_read(store, name):
-    found = uploads.ingested([dropped(name, ARCHIVES[name])], Options(label="mine"))
+    found = ingested([dropped(name, ARCHIVES[name])], Options(label="mine"))
     states = {outcome.path: outcome.state for outcome in found}
     assert states == {f"{name}/{POD}": "new", f"{name}/../../outside.log": "nothing"}
     (run,) = store.runs()
@@ -37,6 +38,6 @@ def test_the_logs_of_an_archive_are_read(store, name):
 def test_a_log_and_an_archive_without_one(store):
     log = dropped("server.log", FILES[POD])
     empty = dropped("b.zip", zip_of({"notes.md": b"x"}))
-    good, bad = uploads.ingested([log, empty], Options())
+    good, bad = ingested([log, empty], Options())
     assert (good.state, bad.state) == ("new", "failed")
     assert "none of them named like a log" in bad.error

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import sqlite3
 
 import pytest
 from click.testing import CliRunner
-from rich.table import Table
-from rich.text import Text
 
 from tests.dashboard.test_pages import open_page
 from tests.helpers import ROOT
@@ -22,9 +19,9 @@ from tests.safety.hostile import (
     run_script,
 )
 from warmup_insights.cli import cli
-from warmup_insights.cli.console import _Console
-from warmup_insights.cli.printing import print_notes
+from warmup_insights.cli.printing import print_notes, print_tables
 from warmup_insights.errors import StoreError, WarmupInsightsError
+from warmup_insights.export.tables import make_table
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.engine import MAX_VALUE
 
@@ -156,15 +153,11 @@ def test_there_are_the_columns_that_are_poisoned(database):
 
 
 def test_a_name_does_not_steer_the_terminal(capsys):
-    """Colours still reach a terminal; what names hold does not."""
-    buffer = io.StringIO()
-    console = _Console(file=buffer, force_terminal=True, width=80)
-    table = Table("run")
-    table.add_row("\x1b[2Jmodel\x07\r\u202eenil\x9b31m")
-    console.print(table, Text("red \x1b]0;title\x07", style="red"))
-    printed = buffer.getvalue()
-    assert "\x1b[31m" in printed
-    assert "model" in printed
+    """Neither in a cell, a head, a title nor in the note of a table."""
+    acting = "\x1b[2Jmodel\x07\r\u202eenil\x9b31m\x1b]0;title\x07"
+    print_tables([make_table(acting, (acting,), [(acting,)], note=acting)])
+    printed = capsys.readouterr().out
+    assert printed.count("model") == 4
     assert [part for part in ("\x1b[2J", "\x07", "\r", "\u202e", "\x9b", "\x1b]") if part in printed] == []  # fmt: skip
     print_notes(["\x1b[2Jnote"])
     assert capsys.readouterr().out == "Note: \ufffd[2Jnote\n"

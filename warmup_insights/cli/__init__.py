@@ -71,8 +71,7 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except WarmupInsightsError as error:
-        # Only an error needs the console, and with it rich.
-        from warmup_insights.cli.console import printable
+        from warmup_insights.cli.printing import printable
 
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(1)

@@ -27,7 +27,6 @@ from warmup_insights.bucketing.two_dim import (
     two_dim_settings,
 )
 from warmup_insights.bucketing.versions import rules_name
-from warmup_insights.cli import bucket_tables as tables
 from warmup_insights.cli.bucket_options import (
     Request,
     length_options,
@@ -45,6 +44,19 @@ from warmup_insights.cli.printing import (
     write_result,
 )
 from warmup_insights.errors import InputError
+from warmup_insights.export.buckets import (
+    compare_payload,
+    compare_table,
+    generated_2d_payload,
+    generated_2d_table,
+    generated_payload,
+    generated_tables,
+    lookup_payload,
+    lookup_table,
+    padding_table,
+    problems_table,
+    walk_table,
+)
 from warmup_insights.export.tables import TextTable
 
 Scheme = Literal["3d", "2d"]
@@ -111,10 +123,10 @@ def generate_command(
         if output_file == "-":
             return
     print_notes(generated.notes, err=True)
-    shown = tables.generated_tables(generated, show_all=show_all)
+    shown = generated_tables(generated, show_all=show_all)
     if padding is not None:
-        shown.append(tables.padding_table(padding, lengths))
-    payload = tables.generated_payload(generated, lookups, padding)
+        shown.append(padding_table(padding, lengths))
+    payload = generated_payload(generated, lookups, padding)
     lines = [
         f"{lookup.phase} {tuple(lookup.shape)} -> {tuple(lookup.bucket)}"
         for lookup in lookups
@@ -185,10 +197,10 @@ def lookup_command(
         if num_tokens
         else []
     )
-    shown = [tables.lookup_table(lookup, padding)]
+    shown = [lookup_table(lookup, padding)]
     if walk:
-        shown.append(tables.walk_table(walk))
-    payload = tables.lookup_payload(lookup, padding, walk)
+        shown.append(walk_table(walk))
+    payload = lookup_payload(lookup, padding, walk)
     _print(as_json, settings, payload, shown)
 
 
@@ -222,7 +234,7 @@ def lint_command(
         "problems": [problem._asdict() for problem in problems],
     }
     counts = f"{len(parsed.prompt)} prompt and {len(parsed.decode)} decode buckets"
-    shown = [tables.problems_table(problems)] if problems else []
+    shown = [problems_table(problems)] if problems else []
     _print(as_json, settings, payload, shown, [f"{file}: {counts}"])
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
@@ -248,8 +260,8 @@ def compare_command(
         variants.append(settings)
     trials = [try_settings(variant, lengths) for variant in variants]
     lines = [f"{trial.title}: {trial.problem}" for trial in trials if trial.problem]
-    payload = tables.compare_payload(trials, lengths)
-    _print(as_json, settings, payload, [tables.compare_table(trials, lengths)], lines)
+    payload = compare_payload(trials, lengths)
+    _print(as_json, settings, payload, [compare_table(trials, lengths)], lines)
 
 
 def _print(
@@ -277,9 +289,9 @@ def _generate_2d(request: Request, as_json: bool) -> None:
     generated = generate_two_dim(settings)
     print_notes(generated.notes, err=True)
     if as_json:
-        print_json(tables.generated_2d_payload(settings, generated))
+        print_json(generated_2d_payload(settings, generated))
     else:
-        print_tables([tables.generated_2d_table(settings, generated)])
+        print_tables([generated_2d_table(settings, generated)])
 
 
 def _check_2d(request: Request) -> None:

@@ -32,7 +32,7 @@ from warmup_insights.cli.printing import (
     write_result,
 )
 from warmup_insights.errors import InputError, cannot_read
-from warmup_insights.export.fits import bucket_file_text, bucket_tables, fit_table
+from warmup_insights.export.buckets import bucket_file_text, bucket_tables, fit_table
 from warmup_insights.units import (
     parse_bytes,
     parse_duration,

@@ -28,7 +28,7 @@ from warmup_insights.cli.options import (
 from warmup_insights.cli.printing import print_json, print_tables, write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
-from warmup_insights.export.checks import (
+from warmup_insights.export.findings import (
     check_markdown,
     check_table,
     end_sentence,

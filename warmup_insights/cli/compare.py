@@ -14,7 +14,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError
 from warmup_insights.export.comparison import comparison_markdown, comparison_tables
-from warmup_insights.export.sweeps import pick_json, pick_table
+from warmup_insights.export.plans import pick_json, pick_table
 from warmup_insights.export.tables import plain
 from warmup_insights.model.summary import RunSummary
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from warmup_insights.analysis.pareto import differing, pick, planned_rows
+from warmup_insights.analysis.pareto import (
+    GOALS,
+    TOLERANCE,
+    differing,
+    pick,
+    planned_rows,
+)
 from warmup_insights.analysis.plan.cache import (
     KV_CACHE_DTYPES,
     CachePlanner,
@@ -17,7 +23,6 @@ from warmup_insights.analysis.plan.recommend import Recommendation, recommend
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
-from warmup_insights.cli.goal import goal_options
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     Command,
@@ -30,7 +35,7 @@ from warmup_insights.cli.options import (
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
-from warmup_insights.export.sweeps import pick_json, pick_table
+from warmup_insights.export.plans import pick_json, pick_table
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runner.settings import VARIABLES, RunSettings
@@ -78,6 +83,19 @@ def _settings_to_plan(command: Command) -> Command:
             help=meaning(BucketingSettings, name, {}),
         )(command)
     return command
+
+
+def goal_options(command: Command) -> Command:
+    """Add what a configuration is chosen for, and which differences count."""
+    command = click.option(
+        "--tolerance", type=click.FloatRange(0, 100), default=100 * TOLERANCE,
+        show_default=True, metavar="PERCENT",
+        help="Differences of up to this much do not count.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--goal", type=click.Choice(list(GOALS)), default="balanced", show_default=True,
+        help="What to choose a configuration for.",
+    )(command)  # fmt: skip
 
 
 @click.command()

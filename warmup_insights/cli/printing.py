@@ -1,11 +1,10 @@
-"""What commands print or write to files: tables, notes, JSON, results.
-
-The only place that loads rich for them, when there is something to print.
-"""
+"""What commands print or write to files: tables, notes, JSON, results."""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,23 +14,37 @@ import click
 from warmup_insights.errors import InputError, cannot_write
 from warmup_insights.export.tables import TextTable, rich_table
 
+PLAIN_WIDTH = 130
+"""Columns when the output goes to a file or a pipe."""
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Characters that a terminal obeys instead of showing them; names may hold some."""
+
+
+def printable(text: str) -> str:
+    """The text with a mark in place of each character that would steer a terminal."""
+    return _ACTING.sub("\ufffd", text)
+
 
 def print_tables(tables: Iterable[TextTable]) -> None:
-    """Each table with its title and its note, a blank line after each."""
-    from warmup_insights.cli.console import printable, stdout_console
+    """Each table with its title and its note, a blank line after each.
 
-    console = stdout_console()
+    Nothing in a `TextTable` steers a terminal.
+    """
+    from rich.console import Console  # no command without a table needs it
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    console = Console(file=sys.stdout, highlight=False, width=width)
     for table in tables:
         console.print(rich_table(table))
         if table.note:
-            click.echo(printable(table.note))
+            click.echo(table.note)
         console.print()
 
 
 def print_notes(notes: Iterable[str], *, err: bool = False) -> None:
     """Each note on a line of its own."""
-    from warmup_insights.cli.console import printable
-
     for note in notes:
         click.echo(f"Note: {printable(note)}", err=err)
 

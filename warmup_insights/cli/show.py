@@ -1,16 +1,36 @@
-"""`show`: everything about one run."""
+"""`show`: everything about one run; a headline, then tables, time and memory with bars."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import click
 from msgspec import to_builtins
 
+from warmup_insights.analysis.oddities import lacks, oddities
+from warmup_insights.analysis.sentences import (
+    SHORTEST_S,
+    cache_text,
+    failure_sentence,
+    first_request_sentences,
+    pod_text,
+    start_sentences,
+)
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.cli.show_text import buckets_table, print_summary
+from warmup_insights.export.tables import TextTable, make_table, plain
 from warmup_insights.model.events import encode
+from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.runs import current
+from warmup_insights.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+    format_time,
+)
 
 
 @click.command()
@@ -38,3 +58,341 @@ def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
     print_summary(folded.summary)
     if buckets:
         print_tables([buckets_table(folded.rows)])
+
+
+BAR = 46
+"""Columns of the bar of a whole."""
+_STATUS = {
+    "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
+    "interrupted": "red",
+}  # fmt: skip
+
+
+def figure(summary: RunSummary, name: str) -> str:
+    """A figure of the table as text, marked where its evidence contradicts itself."""
+    text = BY_NAME[name].text(summary)
+    return f"{text} (contradictory)" if name in contradictory(summary) else text
+
+
+def print_summary(summary: RunSummary) -> None:
+    """The whole summary, the answer first."""
+    click.echo(plain(" ".join(start_sentences(summary))))
+    _print_head(summary)
+    sections = (
+        _time, _memory, _buckets, _graphs, _steps, _misses, _first_requests, _graph_uses,
+        _late_compiles,        _sleeps, _benchmarks, _oddities, _lacks,
+    )  # fmt: skip
+    tables = (section(summary) for section in sections)
+    print_tables(table for table in tables if table is not None)
+
+
+def _print_head(summary: RunSummary) -> None:
+    engine, device = summary.engine, summary.device
+    click.secho(summary.status, fg=_STATUS.get(summary.status), bold=True, nl=False)
+    made = "simulated" if device.kind == "simulated" else "synthetic"
+    figures = f"{made} figures" if summary.synthetic else None
+    parts = [f"run {summary.run_id}", summary.label, figures]
+    click.echo("".join(f"   {plain(part)}" for part in parts if part))
+    facts = [
+        f"{engine.name or 'unknown engine'} {engine.version or ''}",
+        f"on {device_text(summary)}",
+        f"{summary.ranks} rank" + ("s" if summary.ranks != 1 else ""),
+        summary.model or "unknown model",
+        f"from {summary.source.kind} {summary.source.name or ''}",
+    ]
+    click.echo("  ·  ".join(map(plain, facts)))
+    doubts = []
+    if summary.time.timezone is None:
+        doubts.append("time zone unknown, read as UTC")
+    if "time.started_at" in summary.guessed:
+        doubts.append("year taken from the date of the file")
+    if summary.time.is_excerpt:
+        doubts.append("or before: the log begins later")
+    doubt = f" ({', '.join(doubts)})" if doubts else ""
+    click.echo(f"started {format_time(summary.time.started)}{doubt}")
+    pod = pod_text(summary)
+    if pod is not None:
+        click.echo(plain(pod))
+    if summary.failure is not None:
+        click.secho(plain(failure_sentence(summary.failure)), fg="red")
+    end = summary.serving.end if summary.serving is not None else None
+    if end is not None:
+        what = "stopped" if summary.status == "unknown" else "serving ended"
+        text = f"{what}: {end.kind.replace('_', ' ')}: {end.message}"
+        click.secho(plain(text), fg="yellow")
+    click.echo()
+
+
+def device_text(summary: RunSummary) -> str:
+    """Kind and name of the device, the kind once."""
+    kind, name = summary.device.kind or "an unknown device", summary.device.name or ""
+    text = name if name.startswith(kind) else f"{kind} {name}".rstrip()
+    return f"{text} (guessed)" if "device.kind" in summary.guessed else text
+
+
+def _bar(part: float, whole: float) -> str:
+    return "█" * max(1, round(part / whole * BAR))
+
+
+def _time(summary: RunSummary) -> TextTable | None:
+    times, wall = summary.time, summary.time.wall_s
+    if not wall or (summary.is_log and wall < SHORTEST_S):
+        notes = [(note,) for note in _time_notes(summary, 0.0)]
+        return make_table("Time: as far as stated", ("",), notes) if notes else None
+    phases = sorted(times.seconds_by_phase().items(), key=lambda item: -item[1])
+    if times.unlogged_s:
+        phases.append(("unlogged time", times.unlogged_s))
+    rows = [
+        (name.replace("_", " "), format_duration(seconds),
+         format_percent(100 * seconds / wall), _bar(seconds, wall))
+        for name, seconds in phases
+    ]  # fmt: skip
+    title = f"Where the time went: {figure(summary, 'wall_s')} in all"
+    note = "\n".join(_time_notes(summary, wall))
+    return make_table(title, ("", "", "", ""), rows, right=(1, 2), note=note)
+
+
+def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
+    if summary.compile is not None:
+        yield f"compilation {figure(summary, 'compile_s')}"
+    if summary.recipes is not None:
+        yield (
+            f"{figure(summary, 'recipes')} recipes compiled before ready, "
+            f"{figure(summary, 'recipe_s')} of the compiler's time"
+        )
+    caches = cache_text(summary)
+    if caches is not None:
+        yield f"from earlier starts: {caches}"
+    if summary.time.engine_init_s is not None:
+        yield f"engine initialisation {figure(summary, 'engine_init_s')}"
+    if summary.time.warmup_s is not None:
+        yield f"warm-up {figure(summary, 'warmup_s')}, as the engine states it"
+    if summary.gc is not None:
+        text = (
+            f"garbage collection {figure(summary, 'gc_s')} of "
+            f"{format_duration(summary.gc.steps_s)} of bucket steps "
+            f"({figure(summary, 'gc_percent')})"
+        )
+        if summary.gc.frozen:
+            text += f"; frozen before warm-up, in {figure(summary, 'gc_freeze_s')}"
+        yield text
+    gaps = [gap for gap in summary.time.gaps if gap.unlogged_s >= 0.02 * wall]
+    for gap in gaps[:5]:
+        yield (
+            f"{format_duration(gap.unlogged_s)} between line {gap.line} "
+            f"“{gap.before[:50]}” and line {gap.next_line} “{gap.after[:50]}”"
+        )
+
+
+def _memory(summary: RunSummary) -> TextTable | None:
+    memory = summary.memory
+    if memory is None:
+        return None
+    total = memory.total_bytes
+    if memory.parts and total:
+        rows = [
+            (part.label, format_bytes(part.bytes),
+             format_percent(100 * part.bytes / total), _bar(part.bytes, total))
+            for part in memory.parts
+        ]  # fmt: skip
+    else:
+        rows = [
+            (one.title, figure(summary, name), "", "")
+            for name, one in BY_NAME.items()
+            if one.group == "memory" and one.read(summary) is not None
+        ]
+    facts = [
+        f"{figure(summary, name)} {words}"
+        for name, words in (
+            ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
+            ("max_concurrency", "requests at full length"),
+        )
+        if BY_NAME[name].read(summary) is not None
+    ]  # fmt: skip
+    if memory.gpu_memory_utilization is not None:
+        facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
+    if memory.graph_reserved_fraction is not None:
+        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
+    whole = f": {figure(summary, 'total_bytes')} on the device" if total else ""
+    return make_table(
+        f"Memory{whole}", ("", "", "", ""), rows, right=(1, 2), note="  ·  ".join(facts)
+    )
+
+
+_COLUMNS = {
+    "generated": "generated", "omitted": "omitted", "warmed": "warmed",
+    "captured": "captured", "capture_percent": "share",
+    "graph_budget_bytes": "graph budget", "graph_used_bytes": "graph memory",
+    "missed": "missed", "steps_s": "steps", "gc_s": "collector", "compiled": "compiled",
+    "reused": "compiled nothing",
+}  # fmt: skip
+_ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled", "reused")
+
+
+def _buckets(summary: RunSummary) -> TextTable | None:
+    phases = summary.buckets
+    if not phases:
+        return None
+    shown = [
+        name
+        for name in _COLUMNS
+        if name not in _ONLY_IF_KNOWN
+        or any(getattr(part, name) is not None for part in phases.values())
+    ]
+    rows = []
+    for phase, part in phases.items():
+        cells = {name: figure(summary, f"{phase}_{name}") for name in shown}
+        if part.captured is None and part.captured_reported is not None:
+            cells["captured"] = f"? (log: {part.captured_reported})"
+        rows.append((phase, *cells.values()))
+    header = ("phase", *(_COLUMNS[name] for name in shown))
+    return make_table("Buckets", header, rows, right=range(1, len(header)))
+
+
+def _graphs(summary: RunSummary) -> TextTable | None:
+    graphs = summary.graphs
+    if graphs is None:
+        return None
+    is_cuda = summary.device.kind in (None, "cuda")
+    rows = [
+        (
+            f"{figure(summary, 'graphs_captured')} captured at start",
+            figure(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
+            f"{figure(summary, 'graph_estimated_bytes')} estimated",
+        )
+    ]  # fmt: skip
+    if graphs.lazy:
+        seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
+        size = sum(row.memory_bytes or 0 for row in graphs.lazy)
+        text = f"{len(graphs.lazy)} captured while serving"
+        rows.append((text, format_duration(seconds), format_bytes(size), ""))
+    title = "CUDA graphs" if is_cuda else "Graph capture"
+    return make_table(title, ("", "", "", ""), rows, right=(1, 2))
+
+
+def _steps(summary: RunSummary) -> TextTable | None:
+    """The other steps of a warm-up: sampler and defragmenter."""
+    rows, sampler, defrag = [], summary.sampler, summary.defrag
+    if sampler is not None:
+        text = (
+            f"{sampler.status}, batch sizes {sampler.batch_sizes or '?'}, "
+            f"{format_count(sampler.configs)} configurations"
+        )
+        rows.append(("sampler", figure(summary, "sampler_s"), text))
+    if defrag is not None:
+        text = f"{defrag.status or '?'}, thresholds {defrag.thresholds or '?'}"
+        if defrag.reason:
+            text += f" ({defrag.reason})"
+        if defrag.runs:
+            swapped = sum(row.swapped or 0 for row in defrag.runs)
+            text += f"; ran {len(defrag.runs)} times while serving, {swapped} blocks swapped"
+        rows.append(("defragmenter", figure(summary, "defrag_s"), text))
+    if not rows:
+        return None
+    return make_table("Other warm-up", ("", "", ""), rows, right=[1])
+
+
+def _misses(summary: RunSummary) -> TextTable | None:
+    if not summary.misses:
+        return None
+    misses = sorted(summary.misses, key=lambda row: -row.count)[:10]
+    rows = [
+        (miss.phase, str(miss.shape), f"{miss.count} x",
+         f"ran as {miss.fallback}" if miss.fallback else "")
+        for miss in misses
+    ]  # fmt: skip
+    title = f"Bucket misses: {figure(summary, 'misses')} distinct shapes"
+    return make_table(title, ("", "", "", ""), rows)
+
+
+def _first_requests(summary: RunSummary) -> TextTable | None:
+    rows = [(text,) for text in first_request_sentences(summary.serving)]
+    return make_table("First requests", ("",), rows) if rows else None
+
+
+def _graph_uses(summary: RunSummary) -> TextTable | None:
+    """Steps while serving by the size of the graph that they ran in."""
+    found = summary.serving.graph_uses if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [
+        (format_count(use.num_tokens), format_count(use.padded_tokens), use.mode,
+         format_count(use.count))
+        for use in found[:10]
+    ]  # fmt: skip
+    title = (
+        f"Steps while serving: {figure(summary, 'graph_steps_percent')} in CUDA graphs, "
+        f"{figure(summary, 'graph_padding_percent')} of their tokens padding"
+    )
+    header = ("tokens", "ran as", "graph", "steps")
+    return make_table(title, header, rows, right=(0, 1, 3))
+
+
+def _late_compiles(summary: RunSummary) -> TextTable | None:
+    """Kernels and recipes that were compiled while a request waited."""
+    found = summary.serving.jit if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [
+        (row.kernel, f"{row.count} x", format_duration(row.after_ready_s),
+         "" if row.duration_s is None else format_duration(row.duration_s),
+         row.detail or "")
+        for row in found[:10]
+    ]  # fmt: skip
+    title = f"Kernels and recipes compiled while serving: {len(found)}"
+    return make_table(title, ("", "", "after ready", "took", ""), rows, right=[1, 2, 3])
+
+
+def _sleeps(summary: RunSummary) -> TextTable | None:
+    found = summary.serving.sleeps if summary.serving is not None else []
+    if not found:
+        return None
+    rows = [
+        (row.action.replace("_", " "), format_duration(row.duration_s),
+         format_bytes(row.freed_bytes), ", ".join(row.tags))
+        for row in found[:10]
+    ]  # fmt: skip
+    header = ("", "took", "freed", "what")
+    return make_table("Sleep mode", header, rows, right=(1, 2))
+
+
+def _benchmarks(summary: RunSummary) -> TextTable | None:
+    rows = summary.benchmarks
+    if not rows:
+        return None
+    texts = [
+        (", ".join(f"{name} {value}" for name, value in list(row.items())[:6]),)
+        for row in rows[:6]
+    ]
+    return make_table(f"Benchmark results: {len(rows)}", ("",), texts)
+
+
+def _oddities(summary: RunSummary) -> TextTable | None:
+    found = oddities(summary)
+    if not found:
+        return None
+    return make_table("Worth a look", ("",), [(f"• {text}",) for text in found])
+
+
+def _lacks(summary: RunSummary) -> TextTable | None:
+    rows = [(f"• {text}",) for text in lacks(summary)]
+    return make_table("Not in this log", ("",), rows) if rows else None
+
+
+def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
+    """Every bucket and what became of it."""
+    header = (
+        "phase", "bucket", "state", "time", "memory", "missed", "collector", "compiled",
+    )  # fmt: skip
+    cells = [
+        (
+            row.phase, str(row.bucket),
+            (f"{row.state} ran as {row.executed}" if row.executed else row.state)
+            + (", spike" if row.is_spike else ""),
+            format_duration(row.duration_s),
+            format_bytes(row.memory_bytes),
+            str(row.missed), format_duration(row.gc_s), format_count(row.compiled),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return make_table("", header, cells, right=range(3, 8))

@@ -15,7 +15,6 @@ from warmup_insights.analysis.sweep import (
     make_experiment,
     time_left_s,
 )
-from warmup_insights.cli.goal import goal_options
 from warmup_insights.cli.options import (
     Command,
     db_option,
@@ -23,6 +22,7 @@ from warmup_insights.cli.options import (
     meaning,
     read_assignments,
 )
+from warmup_insights.cli.plan import goal_options
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.cli.sweep_runs import (
     PointOutcome,
@@ -33,7 +33,7 @@ from warmup_insights.cli.sweep_runs import (
 )
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import SettingError
-from warmup_insights.export.sweeps import pick_json, pick_table, sweep_table
+from warmup_insights.export.plans import pick_json, pick_table, sweep_table
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_duration
 

@@ -1,12 +1,19 @@
-"""The results of `buckets`: tables, and plain objects for JSON (named tuples are arrays)."""
+"""Buckets as tables, as a bucket file, and for JSON, where named tuples are arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+from warmup_insights.analysis.fit.cost import Usage
+from warmup_insights.analysis.fit.report import (
+    FitReport,
+    StrategyResult,
+    bucket_lines,
+)
 from warmup_insights.bucketing.base import Bucket, DroppedBucket, GeneratedBuckets
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.lint import Problem
@@ -19,7 +26,13 @@ from warmup_insights.bucketing.padding import (
     Trial,
 )
 from warmup_insights.bucketing.two_dim import GeneratedBuckets2D, TwoDimSettings
-from warmup_insights.export.tables import TextTable, make_table
+from warmup_insights.export.tables import TextTable, make_table, plain
+from warmup_insights.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+)
 
 MOST_VALUES = 24
 """Values of a dimension that are shown; of more the middle is left out."""
@@ -79,8 +92,9 @@ def _dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> TextT
     if show_all:
         rows = [(drop.phase, drop.condition, _drop_text(drop)) for drop in dropped]
     else:
-        ordered = sorted(dropped, key=lambda drop: (*_reason(drop), drop.bucket))
-        for (phase, condition), group in groupby(ordered, key=_reason):
+        ordered = sorted(dropped, key=attrgetter("phase", "condition", "bucket"))
+        groups = groupby(ordered, key=attrgetter("phase", "condition"))
+        for (phase, condition), group in groups:
             texts = [_drop_text(drop) for drop in group]
             more = ", ..." if len(texts) > 3 else ""
             rows.append(
@@ -88,10 +102,6 @@ def _dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> TextT
             )
     title = f"{len(dropped)} candidates dropped or replaced"
     return make_table(title, ("phase", "condition not met", "buckets"), rows)
-
-
-def _reason(drop: DroppedBucket) -> tuple[str, str]:
-    return drop.phase, drop.condition
 
 
 def _drop_text(drop: DroppedBucket) -> str:
@@ -201,13 +211,10 @@ def compare_table(trials: Sequence[Trial], lengths: LengthDistribution) -> TextT
 
 def shorten(values: Sequence[int], most: int = MOST_VALUES) -> str:
     """Numbers with blanks between them; the middle is left out of a long list."""
-    if len(values) <= most:
-        return " ".join(map(str, values))
-    head, tail = values[: most - 4], values[-3:]
-    left_out = len(values) - len(head) - len(tail)
-    return (
-        f"{' '.join(map(str, head))} ...({left_out} more)... {' '.join(map(str, tail))}"
-    )
+    texts = list(map(str, values))
+    if len(texts) > most:
+        texts[most - 4 : -3] = [f"...({len(texts) - most + 1} more)..."]
+    return " ".join(texts)
 
 
 def percent(share: float) -> str:
@@ -238,7 +245,7 @@ def generated_payload(
         "dropped": [drop._asdict() for drop in generated.dropped],
         "fallback_max_ctx": generated.fallback_max_ctx,
         "lookups": [lookup.bucket for lookup in lookups],
-        "padding": None if padding is None else padding_payload(padding),
+        "padding": padding_payload(padding),
         "notes": generated.notes,
     }
 
@@ -260,9 +267,9 @@ def generated_2d_payload(
     }
 
 
-def padding_payload(padding: PaddingReport) -> dict[str, Any]:
+def padding_payload(padding: PaddingReport | None) -> dict[str, Any] | None:
     """A padding report; a phase that no length reaches is null."""
-    return {
+    return padding and {
         name: None if summary is None else asdict(summary)
         for name, summary in padding._asdict().items()
     }
@@ -290,9 +297,7 @@ def compare_payload(
             "prompt_buckets": None if made is None else len(made.prompt),
             "decode_buckets": None if made is None else len(made.decode),
             "dropped": None if made is None else len(made.dropped),
-            "padding": None
-            if trial.padding is None
-            else padding_payload(trial.padding),
+            "padding": padding_payload(trial.padding),
             "error": trial.problem,
         }
         for trial in trials
@@ -303,3 +308,91 @@ def compare_payload(
         "is_assumed": lengths.is_assumed,
         "strategies": strategies,
     }
+
+
+def fit_table(report: FitReport) -> TextTable:
+    """The fit first, then each strategy."""
+    fit = report.fit
+    number = str(fit.usage.num_buckets)
+    ratio = _ratio(fit.waste_ratio)
+    rows: list[tuple[str, ...]] = [
+        ("this fit", number, number, ratio, "0", *_usage(fit.usage), "yes")
+    ]
+    rows += [_strategy(result) for result in report.strategies]
+    if fit.is_exact:
+        note = "No set of buckets within the limit wastes less."
+    else:
+        note = (
+            f"The best possible set would execute at most {fit.gap_percent:.2g} % less "
+            "than this fit."
+        )
+    note += (
+        " Padding is the share of executed tokens that no request needed; a padded block "
+        f"counts as {report.block_weight}."
+    )
+    header = (
+        "buckets from", "number", "used", "padding", "steps without", "warm-up", "graphs",
+        "within limit",
+    )  # fmt: skip
+    title = "Buckets for this traffic"
+    return make_table(title, header, rows, right=range(1, 7), note=note)
+
+
+def _strategy(result: StrategyResult) -> tuple[str, ...]:
+    if result.usage is None:
+        return (result.name, "none", "", "", "", "", "", result.error or "")
+    return (
+        result.name,
+        format_count(result.num_buckets),
+        format_count(result.num_used),
+        _ratio(result.waste_ratio),
+        format_count(result.uncovered),
+        *_usage(result.usage),
+        "yes" if result.keeps_limits else "no",
+    )
+
+
+def _usage(usage: Usage) -> tuple[str, str]:
+    return format_duration(usage.warmup_s), format_bytes(usage.graph_bytes)
+
+
+def _ratio(ratio: float | None) -> str:
+    return format_percent(None if ratio is None else 100 * ratio)
+
+
+def bucket_tables(report: FitReport) -> list[TextTable]:
+    """The buckets of each phase, ten to a line."""
+    tables = []
+    for phase, buckets in report.fit.buckets.items():
+        title = f"{len(buckets)} {phase} buckets"
+        rows = [(str(tuple(bucket)),) for bucket in buckets[:200]]
+        more = len(buckets) - len(rows)
+        note = f"and {more} more" if more > 0 else ""
+        header = ("batch_size, query_len, num_blocks",)
+        tables.append(make_table(title, header, rows, note=note))
+    return tables
+
+
+def bucket_file_text(report: FitReport, limit: str) -> str:
+    """The file with comments that state what it was made for."""
+    fit = report.fit
+    comments = [
+        f"Buckets for the traffic of {plain(report.traffic)}: "
+        f"{report.num_prompt_steps} prompt and {report.num_decode_steps} decode steps.",
+        f"Limit: {limit}. Padding: {_ratio(fit.waste_ratio)} of what is executed.",
+    ]
+    comments += [
+        f"The {result.name} strategy has {result.num_buckets} buckets and "
+        f"{_ratio(result.waste_ratio)} padding on the same traffic."
+        for result in report.strategies
+        if result.waste_ratio is not None
+    ]
+    comments += [plain(note) for note in report.notes]
+    for phase in ("prompt", "decode"):
+        if not fit.buckets.get(phase):
+            comments.append(
+                f"No {phase} step occurred; one bucket stands in, as the engine needs one."
+            )
+    comments.append("Use it with VLLM_BUCKETING_FROM_FILE=<this file>.")
+    head = "".join(f"# {line}\n" for line in comments)
+    return head + bucket_lines(fit)

@@ -1,8 +1,15 @@
-"""Logs that a visitor drops onto a page: read into the store, with what became of them."""
+"""Logs of visitors: dropped onto a page and read at once, or growing on this server.
+
+A growing log is read whenever its page refreshes, which takes at most a tenth of the time;
+the list of them belongs to the session of its visitor.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
@@ -16,6 +23,8 @@ from warmup_insights.ingest.bundles import is_bundle, unpack
 from warmup_insights.ingest.outcome import Options, Outcome
 from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.ingest.worker import temporary_folder
+from warmup_insights.runs import refresh
+from warmup_insights.storage import EventStore
 
 STATES = {
     "new": "stored",
@@ -30,7 +39,7 @@ MAX_FILES = 100
 """Uploads at once; all of them lie in the memory of the server."""
 
 
-def field() -> list[Any]:
+def upload_field() -> list[Any]:
     """The field that logs are dropped onto; the logs, or none when there are too many."""
     files = st.file_uploader(
         "Drop start-up logs of vLLM here: text, .gz, .zst, notebook, JSON, .zip or .tar; one "
@@ -46,7 +55,7 @@ def field() -> list[Any]:
     return list(files)
 
 
-def options() -> Options:
+def upload_options() -> Options:
     """How the logs are to be read, as chosen in the form."""
     left, middle, right = st.columns(3)
     year = left.text_input(
@@ -115,7 +124,7 @@ def _ingested(file: Any, options: Options) -> Outcome:
         bar.empty()
 
 
-def show(outcome: Outcome) -> None:
+def show_outcome(outcome: Outcome) -> None:
     """What became of a log, the answer about its runs, and lines not understood."""
     report = outcome.report
     with st.container(gap="xsmall"):
@@ -164,3 +173,71 @@ def _unknown(report: dict[str, Any]) -> None:
                 },
                 hide_index=True,
             )
+
+
+SHARE = 10.0
+"""Pause after a reading: so many times what it took."""
+
+
+@dataclass
+class Followed:
+    """One log, as it was when it was last read."""
+
+    size: int = -1
+    next_at: float = 0.0
+    run_ids: list[str] = field(default_factory=list)
+
+
+def _followed() -> dict[str, Followed]:
+    found: dict[str, Followed] = st.session_state.setdefault("followed", {})
+    return found
+
+
+def read_followed(store: EventStore) -> list[tuple[str, str | None]]:
+    """Read what has grown; every log with what went wrong, if anything did."""
+    return [(path, _read(store, path, entry)) for path, entry in _followed().items()]
+
+
+def _read(store: EventStore, path: str, entry: Followed) -> str | None:
+    now = time.monotonic()
+    if now < entry.next_at:
+        return None
+    try:
+        size = os.path.getsize(path)
+        if size == entry.size:
+            return None
+        outcome = ingest_path(store, path, Options(is_growing=True))
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except WarmupInsightsError as error:
+        return str(error)
+    entry.size = size
+    entry.run_ids = outcome.run_ids
+    entry.next_at = now + SHARE * (time.monotonic() - now)
+    return None
+
+
+def follow_form() -> None:
+    """The form that names a growing log on this server, and the logs that are followed.
+
+    Only for servers whose owner lets visitors name files (`--allow-paths`).
+    """
+    with st.form("follow", border=False):
+        row = st.container(horizontal=True, vertical_alignment="bottom")
+        path = row.text_input(
+            "Growing log on this server", placeholder="/var/log/vllm/server.log",
+            max_chars=4096,
+        ).strip()  # fmt: skip
+        if row.form_submit_button("Follow", icon=":material/visibility:") and path:
+            if Path(path).is_file():
+                _followed().setdefault(path, Followed())
+            else:
+                st.error(markdown(f"There is no file {path} on this server.", 300))
+    for path, entry in list(_followed().items()):
+        row = st.container(horizontal=True, vertical_alignment="center")
+        row.caption(f"Following {markdown(path, 120)}", width="content")
+        if row.button("Stop", key=f"stop-{path}"):
+            del _followed()[path]
+            for run_id in entry.run_ids:  # one that did not finish is unknown again
+                refresh(data.store(), run_id)
+            st.rerun()
