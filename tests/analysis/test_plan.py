@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import msgspec
 import pytest
 
 from tests.analysis.builders import (
@@ -40,6 +43,7 @@ from warmup_insights.model.events import (
     GraphBudgetSet,
     GraphCaptured,
     MemoryBudgetSet,
+    WarmupStep,
 )
 from warmup_insights.units import GIB, MIB, format_bytes
 
@@ -169,6 +173,27 @@ def test_the_time_of_the_run_itself_comes_out_whole(seed_run):
     assert 0 < plan.time.rest_s < 0.01 * run_s
     parts = plan.time.eager_s + plan.time.capture_s + plan.time.rest_s
     assert parts == pytest.approx(plan.time.warmup_s)
+
+
+def test_a_warm_up_may_take_longer_by_what_collections_took_in_their_slowest_stretch():
+    """And less by the quickest: of 72 buckets, 8 in a stretch, the first ones are slow."""
+    _, events = simulate()
+    planned = {}
+    for slow_s in (0.1, 0.7):
+        seconds = itertools.chain([slow_s] * 8, [0.1] * 64, itertools.repeat(None))
+        timed = [
+            msgspec.structs.replace(event, gc_s=next(seconds))
+            if isinstance(event, WarmupStep)
+            else event
+            for event in events
+        ]
+        planned[slow_s] = planner_of(timed).plan(PlanSettings()).time
+    same, slow = planned.values()
+    assert same.warmup_s == slow.warmup_s
+    usual_s = (8 * 0.7 + 64 * 0.1) / 72
+    low, high = slow.warmup_range_s
+    assert high == pytest.approx(slow.warmup_s + 72 * (0.7 - usual_s))
+    assert low == min(same.warmup_range_s[0], slow.warmup_s - 72 * (usual_s - 0.1))
 
 
 def test_a_share_that_is_none_is_refused(seed_run):

@@ -102,14 +102,48 @@ def test_the_mode_of_the_bridge_is_named(monkeypatch, is_lazy):
     assert (found.result, found.figure) == (OK, "lazy" if is_lazy else "compile")
 
 
-def test_a_child_that_the_device_ends_is_reported_with_its_last_line(monkeypatch):
+def printed():
+    """By a process that gets as far as the check of out of memory."""
+    going_on = {"name": "out of memory", "result": checks.GOING_ON}
+    named = {"name": "device", "result": OK, "figure": "GAUDI2"}
+    lines = [f"{checks.PREFIX}{json.dumps(each)}" for each in (named, going_on)]
+    return "\n".join(["a library prints, too", *lines])
+
+
+def test_a_check_that_the_device_ends_the_process_in_has_its_last_line(monkeypatch):
+    """What was found before stays; stdout has lines of libraries as well."""
     text = "PT_DEVMEM Allocation failed for size::268435456 (256)MB\n"
-    done = subprocess.CompletedProcess([], -6, stdout="", stderr=text)
+    done = subprocess.CompletedProcess([], -6, stdout=printed(), stderr=text)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    found = checks.check_out_of_memory("hpu")
-    assert found.result == WRONG
-    assert "ended with -6" in found.figure
-    assert "268435456" in found.figure
+    device, memory = checks.checks_of("hpu")
+    assert (device.result, device.figure) == (OK, "GAUDI2")
+    assert memory.result == WRONG
+    assert "ended with -6" in memory.figure
+    assert "268435456" in memory.figure
+
+
+def test_a_device_that_hangs_is_given_up(monkeypatch):
+    def hang(command, **_):
+        raise subprocess.TimeoutExpired(command, 300, output=printed().encode())
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    device, memory = checks.checks_of("hpu")
+    assert (device.result, memory.result) == (OK, WRONG)
+    assert "did not end within 300 s" in memory.figure
+
+
+def test_a_process_that_ends_before_the_first_check_is_a_wrong_device(monkeypatch):
+    done = subprocess.CompletedProcess([], 1, stdout="", stderr="no module torch\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    (device,) = checks.checks_of("hpu")
+    assert (device.name, device.result) == ("device", WRONG)
+    assert device.figure == "the process ended with 1: no module torch"
+
+
+def test_an_error_in_a_check_is_its_result():
+    found = checks.tried("graph", lambda: 1 / 0)
+    assert (found.name, found.result) == ("graph", WRONG)
+    assert found.figure == "ZeroDivisionError: division by zero"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,17 +16,16 @@ import click
 
 from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import print_tables, refuse_existing, write_result
-from warmup_insights.devices import DEVICE_CHOICES, Device, open_device
+from warmup_insights.devices import DEVICE_CHOICES
 from warmup_insights.devices.checks import (
     NOT_APPLICABLE,
     OK,
     WRONG,
     Check,
-    check_out_of_memory,
-    device_checks,
+    checks_of,
     present_device,
+    tried,
 )
-from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import make_table
 from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.model.run import RunRecord
@@ -73,46 +72,20 @@ def doctor(
     """
     refuse_existing(output_file, force=force)
     choice = device or present_device()
-    checks = [_tried(name, check) for name, check in _checks(choice, db)]
-    rows = [(c.name, c.result, c.figure, c.advice) for c in checks]
+    checks = list(_checks(choice, db))
+    rows = [(c.name, c.result, mask_text(c.figure), c.advice) for c in checks]
     header = ("check", "result", "figure", "what to do")
     print_tables([make_table(f"Checks on {choice}", header, rows)])
     write_result(output_file, _as_json(choice, checks), force=force)
     ctx.exit(any(check.result == WRONG for check in checks))
 
 
-def _checks(choice: str, db: str) -> Iterator[tuple[str, Callable[[], Check]]]:
-    yield "versions", check_versions
-    yield "hooks", check_hooks
-    try:
-        opened = open_device(choice)
-    except WarmupInsightsError as error:
-        text = str(error)
-        yield "device", lambda: Check("device", WRONG, text, "See the message")
-    else:
-        yield "device", lambda: _named(opened)
-        yield from device_checks(opened)
-        yield "out of memory", lambda: check_out_of_memory(choice)
-        opened.close()
-    yield "recorder", check_recorder
-    yield "database folder", lambda: check_folder(db)
-
-
-def _tried(name: str, check: Callable[[], Check]) -> Check:
-    """The check; an error in it is a result, too."""
-    try:
-        return check()
-    except Exception as error:  # whatever a library of the device raises
-        text = mask_text(f"{type(error).__name__}: {error}")
-        return Check(name, WRONG, text, "Attach the file to an issue")
-
-
-def _named(device: Device) -> Check:
-    synthetic = "; simulated: nothing is measured" if device.is_synthetic else ""
-    return Check(
-        "device", OK, f"{device.name}{synthetic}",
-        values={"kind": device.kind, **device.settings()},
-    )  # fmt: skip
+def _checks(choice: str, db: str) -> Iterator[Check]:
+    yield tried("versions", check_versions)
+    yield tried("hooks", check_hooks)
+    yield from checks_of(choice)
+    yield tried("recorder", check_recorder)
+    yield tried("database folder", lambda: check_folder(db))
 
 
 def check_versions() -> Check:

@@ -1,11 +1,12 @@
 """Checks of a device: whether what is read of it is right, against known amounts.
 
-`python -m warmup_insights.devices.checks DEVICE` asks for more memory than there is, in
-a process of its own, because some devices end the process then.
+`python -m warmup_insights.devices.checks DEVICE` makes them all and prints them, each as a
+line of JSON behind a prefix.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import statistics
@@ -18,11 +19,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from warmup_insights.devices import Device, DeviceOutOfMemory, open_device
+from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.units import MIB, format_bytes, format_duration
 
 OK = "ok"
 WRONG = "wrong"
 NOT_APPLICABLE = "not applicable here"
+GOING_ON = "going on"
 
 KNOWN_BYTES = 256 * MIB
 """What is allocated to see whether the reading follows."""
@@ -36,6 +39,9 @@ COARSE_S = 1e-3
 CHILD_S = 300.0
 BEYOND_ANY = 1 << 60
 """Bytes that no machine has; a host lends more than it has."""
+PREFIX = "warmup-insights check: "
+MAX_TEXT = 4000
+NOT_KNOWN = "Attach the file: this error is not known"
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ def device_checks(device: Device) -> Iterator[tuple[str, Callable[[], Check]]]:
         ("graph", check_graph),
         ("clock", check_clock),
     ):
-        yield name, lambda name=name, check=check: check(name, device)  # type: ignore[misc]
+        yield name, functools.partial(check, name, device)
 
 
 def check_mode(name: str, device: Device) -> Check:
@@ -185,46 +191,12 @@ def check_clock(name: str, device: Device) -> Check:
     )
 
 
-def check_out_of_memory(choice: str) -> Check:
-    """Allocate more than there is, in a child process: which error it gives, and that the device works afterwards."""
-    name = "out of memory"
-    command = [sys.executable, "-m", "warmup_insights.devices.checks", choice]
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=CHILD_S,
-        check=False,
-    )  # fmt: skip
-    try:
-        values = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
-        return Check(
-            name,
-            WRONG,
-            f"the process ended with {done.returncode}: {last}",
-            "Attach the file: this error is not known as one of memory",
-            {"exit_status": done.returncode, "stderr": done.stderr[-4000:]},
-        )
-    is_right = values["is_known"] and values["works_after"]
-    return Check(
-        name,
-        OK if is_right else WRONG,
-        f"{format_bytes(values['asked_bytes'])} asked for, "
-        f"{format_bytes(values['needed_bytes'])} named, "
-        f"{format_bytes(values['free_bytes'])} free; "
-        f"{'works' if values['works_after'] else 'does not work'} afterwards",
-        "" if is_right else "Attach the file: this error is not known as one of memory",
-        values,
-    )
-
-
-def provoke(choice: str) -> dict[str, Any]:
-    """Ask a device for more than it has; what the error states, and whether it works."""
-    device = open_device(choice)
-    asked = device.memory().total_bytes * 2
-    if device.kind == "cpu":
-        asked = BEYOND_ANY
+def check_out_of_memory(name: str, device: Device) -> Check:
+    """Allocate more than there is: which error it gives, and that the device works afterwards."""
+    asked = BEYOND_ANY if device.kind == "cpu" else device.memory().total_bytes * 2
     needed = free = None
     is_known = False
+    error_text = ""
     try:
         with device.guard():
             _allocate(device, asked)
@@ -232,16 +204,111 @@ def provoke(choice: str) -> dict[str, Any]:
         is_known = True
         needed, free = error.needed_bytes, error.free_bytes
     except (RuntimeError, MemoryError) as error:
-        sys.stderr.write(f"{error}\n")
+        error_text = str(error)[:MAX_TEXT]
     held = _allocate(device, MIB)
-    return {
-        "asked_bytes": asked,
-        "needed_bytes": needed,
-        "free_bytes": free,
-        "is_known": is_known,
-        "works_after": device.torch_name is None or bool(held[0] == 1),
+    works = device.torch_name is None or bool(held[0] == 1)
+    return Check(
+        name,
+        OK if is_known and works else WRONG,
+        f"{format_bytes(asked)} asked for, {format_bytes(needed)} named, "
+        f"{format_bytes(free)} free; {'works' if works else 'does not work'} afterwards",
+        "" if is_known and works else NOT_KNOWN,
+        {
+            "asked_bytes": asked,
+            "needed_bytes": needed,
+            "free_bytes": free,
+            "is_known": is_known,
+            "works_after": works,
+            "error": error_text,
+        },
+    )
+
+
+def tried(name: str, check: Callable[[], Check]) -> Check:
+    """The check; an error in it is a result, too."""
+    try:
+        return check()
+    except Exception as error:  # whatever a library of the device raises
+        text = f"{type(error).__name__}: {error}"
+        return Check(name, WRONG, text, "Attach the file to an issue")
+
+
+def checks_of(choice: str) -> list[Check]:
+    """Every check of a device, made in a process of its own.
+
+    A Gaudi belongs to one process until that ends, and some devices end the process that
+    asks for too much memory: then the check that was going on is wrong.
+    """
+    command = [sys.executable, "-m", "warmup_insights.devices.checks", choice]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=CHILD_S,
+            check=False,
+        )  # fmt: skip
+        printed, ending = done.stdout, f"the process ended with {done.returncode}"
+        errors = done.stderr
+    except subprocess.TimeoutExpired as error:
+        printed, errors = _text(error.stdout), _text(error.stderr)
+        ending = f"the process did not end within {CHILD_S:.0f} s"
+    found = {check.name: check for check in _printed(printed)} or {
+        "device": Check("device", GOING_ON)
     }
+    last = (errors.strip().splitlines() or ["no word of it"])[-1]
+    return [
+        Check(
+            name, WRONG, f"{ending}: {last}", NOT_KNOWN, {"stderr": errors[-MAX_TEXT:]}
+        )
+        if check.result == GOING_ON
+        else check
+        for name, check in found.items()
+    ]
+
+
+def _text(output: str | bytes | None) -> str:
+    return (
+        output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    )
+
+
+def _printed(text: str) -> Iterator[Check]:
+    """The checks among what a process printed; libraries print there as well."""
+    for line in text.splitlines():
+        if line.startswith(PREFIX):
+            yield Check(**json.loads(line.removeprefix(PREFIX)))
+
+
+def main(choice: str) -> None:
+    """Print each check of a device when it begins, and when it is done."""
+
+    def put(check: Check) -> Check:
+        sys.stdout.write(f"\n{PREFIX}{json.dumps(vars(check))}\n")
+        sys.stdout.flush()
+        return check
+
+    put(Check("device", GOING_ON))
+    try:
+        device = open_device(choice)
+    except WarmupInsightsError as error:
+        put(Check("device", WRONG, str(error), "See the message"))
+        return
+    put(_named(device))
+    last = "out of memory"
+    for name, check in (
+        *device_checks(device),
+        (last, lambda: check_out_of_memory(last, device)),
+    ):
+        put(Check(name, GOING_ON))
+        put(tried(name, check))
+    device.close()
+
+
+def _named(device: Device) -> Check:
+    synthetic = "; simulated: nothing is measured" if device.is_synthetic else ""
+    return Check(
+        "device", OK, f"{device.name}{synthetic}",
+        values={"kind": device.kind, **device.settings()},
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(provoke(sys.argv[1])) + "\n")
+    main(sys.argv[1])

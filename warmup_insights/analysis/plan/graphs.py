@@ -8,16 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import mean
 
 from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
 
 SPREAD = 2.0
 """Standard deviations that the range of a time covers on each side."""
 RUN_TO_RUN = 0.1
 """Share by which starts of the same settings differ, taken as the least range."""
+MIN_COLLECTIONS = 9
+"""Buckets with a collector's time from which on stretches of them are compared."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +191,9 @@ class TimePlan:
     `rest_s` is what the run spent on neither buckets nor graphs (sampler, defragmenter,
     gaps); it is taken over as it is. `error_percent` is the median error of the fitted
     durations, `source` is whether they are per bucket or an average. `warmup_range_s` is
-    where the warm-up lies if buckets scatter as they did in the run, and starts of the
-    same settings by a tenth; None where single buckets have no time.
+    where the warm-up lies if buckets scatter as they did in the run, the garbage collector
+    is as quick or slow as in the quickest or slowest stretch of it, and starts of the same
+    settings differ by a tenth; None where single buckets have no time.
     """
 
     warmup_s: float | None
@@ -202,7 +206,7 @@ class TimePlan:
 
 
 def plan_time(
-    summary: RunSummary,
+    evidence: Evidence,
     costs: Mapping[str, PhaseCosts],
     lists: Mapping[str, list[Bucket]],
     graphs: Collection[PlannedGraph],
@@ -213,6 +217,7 @@ def plan_time(
     `own_graphs` are those of the run's own settings: what they and the run's buckets
     take is subtracted from the warm-up that was measured, and the rest is kept.
     """
+    summary = evidence.summary
     measured = summary.time.warmup_s
     own_lists = {phase: list(summary.phase(phase).buckets) for phase in lists}
     parts = _split(costs, lists, graphs)
@@ -233,11 +238,34 @@ def plan_time(
     total = sum(parts) + rest
     reach = None
     if source == "per bucket":
-        away = max(
-            RUN_TO_RUN * total, SPREAD * math.sqrt(_variance(costs, lists, graphs))
-        )
-        reach = (max(0.0, total - away), total + away)
+        scatter = SPREAD * math.sqrt(_variance(costs, lists, graphs))
+        quiet, busy = (_count(lists) * s for s in _collector_reach(evidence.rows))
+        least = max(RUN_TO_RUN * total, scatter)
+        reach = (max(0.0, total - max(least, quiet)), total + max(least, busy))
     return TimePlan(total, reach, *parts, rest, _error(costs), source)
+
+
+def _collector_reach(rows: Iterable[BucketRow]) -> tuple[float, float]:
+    """Seconds of a bucket by which collections may be quicker, and slower, than in the run.
+
+    A collection visits the same objects for every bucket, so what it takes differs by
+    what else the host does, and that lasts: neighbours are alike, and other starts find
+    the host as quiet, or as busy, as single stretches of this one did.
+    """
+    timed = [
+        ((row.run or row.capture).position, row.gc_s)  # type: ignore[union-attr]
+        for row in rows
+        if row.gc_s is not None and (row.run or row.capture) is not None
+    ]
+    if len(timed) < MIN_COLLECTIONS:
+        return 0.0, 0.0
+    seconds = [gc_s for _, gc_s in sorted(timed)]
+    size = math.isqrt(len(seconds))
+    means = [
+        mean(seconds[i : i + size]) for i in range(0, len(seconds) - size + 1, size)
+    ]
+    usual = mean(seconds)
+    return max(0.0, usual - min(means)), max(0.0, max(means) - usual)
 
 
 def _variance(

@@ -288,7 +288,7 @@ class Planner:
             phases=graphs.phases(buckets.lists),
             order=tuple(graphs.order),
             time=plan_time(
-                summary,
+                self._evidence,
                 self.costs,
                 buckets.lists,
                 graphs.order,
