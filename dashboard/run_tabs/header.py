@@ -56,7 +56,7 @@ def _facts(run: RunRecord, summary: RunSummary) -> str:
     started = summary.time.started
     zone = "UTC" if summary.time.timezone else "time zone unknown"
     if "time.started_at" in summary.guessed:
-        zone += ", year taken from the date of the file"
+        zone += ", year guessed from the version and the date of the file"
     known = [
         f"run {run.run_id}",
         summary.model or "",
