@@ -14,6 +14,7 @@ from parsers.engine.dispatch import Dispatcher, Lines, Selector, make_selector
 from parsers.engine.lines import LineParser
 from parsers.engine.runs import ParsedRun
 from parsers.engine.stamps import Clock
+from parsers.engine.wrapping import unwrapped, width_of
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
@@ -108,7 +109,8 @@ class LogReader:
             self.report.add_problem(f"{self._name} is empty")
             return
         whole = chain([first], blocks)
-        self._clock.look_at(first.decode("utf-8", "replace"))
+        text = first.decode("utf-8", "replace")
+        self._clock.look_at(text)
         if looks_like_events(first):
             yield from self._profile(whole)
         elif looks_like_spans(first):
@@ -126,7 +128,8 @@ class LogReader:
             for _ in whole:
                 pass
         else:
-            yield from self._lines(whole)
+            width = width_of(text)
+            yield from self._lines(whole if width is None else unwrapped(whole, width))
         self._finish(first)
 
     def _hashed(self, blocks: Iterable[bytes]) -> Iterator[bytes]:

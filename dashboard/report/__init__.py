@@ -81,7 +81,7 @@ def _head(summary: RunSummary) -> dict[str, object]:
     engine, device = summary.engine, summary.device
     zone = "UTC" if summary.time.timezone else "time zone unknown"
     if "time.started_at" in summary.guessed:
-        zone += ", year taken from the date of the file"
+        zone += ", year guessed from the version and the date of the file"
     started = summary.time.started
     facts = [
         f"run {summary.run_id}",

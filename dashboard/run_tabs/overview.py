@@ -65,7 +65,7 @@ def show_head(run: RunRecord, summary: RunSummary) -> None:
     started = summary.time.started
     zone = "UTC" if summary.time.timezone else "time zone unknown"
     if "time.started_at" in summary.guessed:
-        zone += ", year taken from the date of the file"
+        zone += ", year guessed from the version and the date of the file"
     facts = [
         f"run {run.run_id}",
         summary.model,

@@ -20,6 +20,18 @@ _OUTER = re.compile(
 _DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d")
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
+_VERSION = re.compile(
+    r"(?:LLM engine \(v|API server version |[█▀ ] version )0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
+)
+_RELEASED = {
+    2: (2023, 9, 28), 3: (2024, 1, 31), 4: (2024, 3, 30), 5: (2024, 6, 11),
+    6: (2024, 9, 4), 7: (2025, 1, 27), 8: (2025, 3, 18), 9: (2025, 5, 27),
+    10: (2025, 7, 24), 11: (2025, 10, 2), 12: (2025, 12, 3), 13: (2025, 12, 18),
+    14: (2026, 1, 20), 15: (2026, 1, 29),
+}  # fmt: skip
+"""Minor releases of vLLM on the package index; later ones are not older than the last."""
+NEAR_S = 30 * 86400.0
+"""A file that was written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
@@ -101,7 +113,8 @@ def year_in(text: str) -> tuple[int, str] | None:
     """The year of the first timestamp without one, and what in the text shows it.
 
     `log`: a full stamp of another logger or collector, at most a day away. `build`: the
-    date of the build in the engine's version; the log is not older than that.
+    date of the build in the engine's version; the log is not older than that. `release`:
+    the first time after the release of that version, which is a guess.
     """
     first = _ENGINE_STAMP.search(text)
     day = _day_of_year(first[1], first[2]) if first is not None else None
@@ -112,10 +125,24 @@ def year_in(text: str) -> tuple[int, str] | None:
         if other is not None and abs(other - day) <= 1:
             return int(match[1]), "log"
     built = _BUILD.search(text)
-    if built is None:
+    if built is not None:
+        is_later = (first[1], first[2]) >= (built[2], built[3])
+        return int(built[1]) + (not is_later), "build"
+    release = _release_in(text)
+    if release is None:
         return None
-    is_later = (first[1], first[2]) >= (built[2], built[3])
-    return int(built[1]) + (not is_later), "build"
+    is_later = (int(first[1]), int(first[2])) >= release[1:]
+    return release[0] + (not is_later), "release"
+
+
+def _release_in(text: str) -> tuple[int, int, int] | None:
+    """A day before which nobody had the version of vLLM that a text states."""
+    version = _VERSION.search(text)
+    if version is None:
+        return None
+    # A version between releases is older than the one that it is named after.
+    minor = int(version[1]) - (version[2] == "0" and version[3] is not None)
+    return _RELEASED.get(min(minor, max(_RELEASED)))
 
 
 def _day_of_year(month: str, day: str) -> int | None:
@@ -125,6 +152,8 @@ def _day_of_year(month: str, day: str) -> int | None:
         return None
 
 
+BACK_S = 60.0
+"""Lines of several processes come that much out of order."""
 LATE_S = 2.0
 """A collector's stamp that is so close to the engine's is the finer one of the two."""
 
@@ -151,14 +180,15 @@ class Clock:
         self._month = 0
         self._known: dict[str, float] = {}
         self._shift: float | None = None
+        self._latest = 0.0
+        """The latest time of the engine's own in a line with a shipper's too."""
         self._offset: float | None = None
         """What the engine's clock lacks to that of a collector with a zone."""
 
     @property
     def year_from(self) -> str | None:
-        """What the year of timestamps without one follows from: `log`, `build` or `file`.
-
-        None when it was given, or when no stamp lacked one.
+        """What the year of timestamps without one follows from: `log`, `build`, `release`
+        or `file`. None when it was given, or when no stamp lacked one.
         """
         return self._source if self._month else None
 
@@ -171,8 +201,24 @@ class Clock:
         found = year_in(text)
         if found is None or found[0] == self._year:
             return
+        if found[1] == "release" and self._is_near(text, not_before=found[0]):
+            return
         if self._year is None or found[1] == "log":
             self._year, self._source = found
+
+    def _is_near(self, text: str, *, not_before: int) -> bool:
+        """Whether the file was last written soon after the first stamp in its text."""
+        first = _ENGINE_STAMP.search(text)
+        if first is None or self._not_after is None:
+            return False
+        month, day = int(first[1]), int(first[2])
+        year = self._first_year(month, day)
+        begun = self._stamp(year, month, day, 0, 0, 0)
+        return (
+            begun is not None
+            and year >= not_before
+            and self._not_after - begun < NEAR_S
+        )
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's timestamp; None when it is not a time."""
@@ -198,7 +244,10 @@ class Clock:
         if outer.has_zone:
             return outer.seconds if inner is None else self._timely(outer, inner)
         if inner is None:
-            return self._outer(outer)
+            found = self._outer(outer)
+            # A shipper that goes back behind what the engine printed has another clock.
+            return None if found < self._latest - BACK_S else found
+        self._latest = max(self._latest, inner)
         if self._shift is None:
             # How far a collector without a zone is from the engine's clock.
             self._shift = round((inner - outer.seconds) / 900.0) * 900.0

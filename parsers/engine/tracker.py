@@ -278,7 +278,9 @@ class RunTracker:
 
     def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
         phase = STEP_BARS.get(made.name)
-        if origin.rank is None and self._is_redraw(made, phase):
+        if origin.rank is None and (rank := self._drawn_by(made)) is not None:
+            state, origin = self._ranks[rank], Origin(origin.time, rank, origin.line)
+        elif origin.rank is None and self._is_redraw(made, phase):
             return []
         if phase is not None:
             return warmup_bar(state, phase, made, origin)
@@ -286,6 +288,22 @@ class RunTracker:
             capture_bar(state, made, origin)
             return []
         return stage_bar(state, made, origin)
+
+    def _drawn_by(self, made: BarUpdate) -> int | None:
+        """The only rank whose bar over graphs this goes on from, its name having been
+        pushed off the line by another process; None when it is nobody's or several's.
+        """
+        key = f"{made.name}/{made.total}"
+        drawn = {
+            rank: state.captures[key][0]
+            for rank, state in self._ranks.items()
+            if rank is not None and key in state.captures
+        }
+        if len(drawn) != 1:
+            return None
+        ((rank, bar),) = drawn.items()
+        goes_on = bar.done < made.done and bar.elapsed_s <= made.elapsed_s
+        return rank if goes_on else None
 
     def _is_redraw(self, made: BarUpdate, phase: str | None) -> bool:
         """A bar without an owner, where others draw it with their name."""

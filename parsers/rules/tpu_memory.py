@@ -64,7 +64,14 @@ def _weights_file(match: re.Match[str]) -> list[Made]:
 
     Source: tpu-inference `models/jax/utils/weight_utils.py`.
     """
-    return [PhaseMarked(name="download", edge="end")] if match["first"] else []
+    number = int(match["number"] or 0)
+    is_only = match["name"] is not None and not number and not match["rest"]
+    if number != 1 and not is_only:
+        return []
+    return [
+        PhaseMarked(name="download", edge="end"),
+        PhaseMarked(name="load_weights", edge="start"),
+    ]
 
 
 MEMORY_RULES: tuple[LineRule, ...] = (
@@ -152,14 +159,18 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_weights_file",
         "Loading weights from ",
-        r"Loading weights from /\S{1,400}?(?:/(?P<first>model(?:-0{0,8}1-of-\d{1,9})?))?"
-        r"\.safetensors$",
+        r"Loading weights from \S{1,400}?/(?P<name>model)?"
+        r"(?:-(?P<number>\d{1,8})-of-\d{1,8})?(?P<rest>[\w.-]{0,80})\.safetensors$",
         build=_weights_file,
         samples=(
             Sample(
                 "INFO 10-21 20:57:13 [weight_utils.py:122] Loading weights from "
                 "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
                 {"name": "download", "edge": "end"},
+            ),
+            Sample(
+                "INFO 08-08 22:59:21 [weight_utils.py:106] Loading weights from "
+                "o/m/model-00002-of-00004.safetensors",
             ),
         ),
     ),

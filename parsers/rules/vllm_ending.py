@@ -61,7 +61,19 @@ def _shutdown(match: re.Match[str]) -> Made:
     return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
 
 
-_ERROR = r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.exc\.\w{1,60})"
+_ERROR = (
+    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
+    r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+)
+"""Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
+subprocess, concurrent.futures, triton, torch._dynamo and ray."""
+_NAMES = (
+    "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
+    "BrokenProcessPool: ", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+)  # fmt: skip
+_SILENT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
+"""Errors that are raised without a text."""
 
 END_RULES: tuple[LineRule, ...] = (
     LineRule(
@@ -168,8 +180,8 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_raised",
-        ("Error: ", "Exception: ", "AssertionError"),
-        rf"{_ERROR}: .{{1,1500}}|AssertionError\s*$",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
         build=_failure(None),
         levels=("ERROR", "CRITICAL"),
         samples=(
@@ -185,8 +197,8 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_raised_bare",
-        ("Error: ", "Exception: "),
-        rf"{_ERROR}: .{{1,1500}}",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
         build=_failure(None, bare=True),
         levels=(NO_LEVEL,),
         samples=(
@@ -194,6 +206,15 @@ END_RULES: tuple[LineRule, ...] = (
                 "(EngineCore pid=7) RuntimeError: could not find the compiler",
                 {"message": "RuntimeError: could not find the compiler"},
             ),
+            Sample(
+                "(APIServer pid=7) requests.exceptions.ReadTimeout: (ReadTimeoutError("
+                "\"HTTPSConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')",
+                {
+                    "message": 'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPS'
+                    "ConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')"
+                },
+            ),
+            Sample("(EngineCore pid=7) AssertionError", {"message": "AssertionError"}),
         ),
     ),
     LineRule(

@@ -47,6 +47,32 @@ TEXTS = [
     ("RuntimeError: Error 803: system has unsupported display driver / cuda driver "
      "combination", "driver_mismatch", "newer driver", {}),
     ("RuntimeError: Failed to infer device type", "device_unreachable", "--gpus all", {}),
+    ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: "
+     "open(/dev/vfio/4): 16: Device or resource busy; Couldn't open iommu group /dev/vfio/4",
+     "device_unreachable", "end the process that holds it", {}),
+    ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: No TPU "
+     "devices found after filtering", "device_unreachable", "TPU_VISIBLE_CHIPS", {}),
+    ("RuntimeError: JAX compilation occurred but was forbidden in this context.",
+     "setting_refused", "VLLM_XLA_CHECK_RECOMPILATION=0",
+     {"VLLM_XLA_CHECK_RECOMPILATION": "0"}),
+    ("ValueError: Failed to find a kernel that can implement the ScaledMM linear layer. "
+     "Reasons: ", "device_unsupported", "for each kernel", {}),
+    ("ModuleNotFoundError: No module named 'compressed_tensors.compressors.pack_quantized'",
+     "missing_tool", "the version of compressed_tensors", {}),
+    ("ModuleNotFoundError: No module named 'tblib'", "missing_tool", "install tblib", {}),
+    ("ValueError: Following weights were not initialized from checkpoint: "
+     "{'visual.blocks.23.norm1.weight', 'visual.blocks.15.norm2.bias'}", "model_unsupported",
+     "--language-model-only", {}),
+    ("requests.exceptions.ReadTimeout: (ReadTimeoutError(\"HTTPSConnectionPool(host="
+     "'huggingface.co', port=443): Read timed out.\"), '(Request ID: 1)')", "model_access",
+     "the same start again", {}),
+    ("httpx.ConnectTimeout: timed out", "model_access", "HF_ENDPOINT", {}),
+    ("RuntimeError: create_config:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:148 HCCL "
+     "function error: hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config, "
+     "&(comm->hcclComm_)), error code is 1", "ranks_not_connected", "npu-smi info", {}),
+    ("RuntimeError: Initialize:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:245 NPU "
+     "function error: aclrtSetDevice, error code is 507033", "device_unreachable",
+     "/dev/davinci_manager", {}),
     ("ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
      "device_unreachable", "--gpus all", {}),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import REAL_LOGS, events, of, read
-from warmup_insights.model.events import PhaseMarked, WarmupStep
+from warmup_insights.model.events import CaptureProgress, PhaseMarked, WarmupStep
 
 BAR = "Decode warmup processing: {:3d}%|####| {}/{} [{:02d}:{:02d}<00:10, {}, {}/{}]"
 UPDATE_S = 0.1
@@ -123,3 +123,21 @@ def test_times_from_the_bar_are_those_of_probes_in_the_real_plugin():
     assert len(differences) == 43
     assert statistics.median(differences) < 0.03
     assert max(differences) < 0.15
+
+
+GRAPHS = "Capturing CUDA graph shapes: {:3d}%|####| {}/67 [01:{:02d}<00:01,  1.0it/s]"
+
+
+def test_a_bar_whose_owner_was_pushed_off_the_line_is_still_the_first_ranks():
+    states = "\r".join(GRAPHS.format(n, n, n % 60) for n in range(10, 66, 5))
+    found = read(
+        "INFO 08-16 01:43:40 [core.py:71] Initializing a V1 LLM engine (v0.10.0) with "
+        "config: model='a/b', tensor_parallel_size=8, device_config=cuda\n"
+        f"(VllmWorker rank=0 pid=1) \r{states}(VllmWorker rank=7 pid=8) INFO 08-16 01:51:15 "
+        "[custom_all_reduce.py:196] Registering 8643 cuda graph addresses\n"
+        f"\r{GRAPHS.format(99, 66, 8)}\r{GRAPHS.format(100, 67, 9)}\n"
+        "(VllmWorker rank=0 pid=1) INFO 08-16 01:51:18 [gpu_model_runner.py:2485] Graph "
+        "capturing finished in 83 secs, took 1.17 GiB\n"
+    )[0][0]
+    (bar,) = of(CaptureProgress, found)
+    assert (bar.captured, bar.total, bar.rank) == (67, 67, 0)

@@ -9,7 +9,12 @@ import pytest
 from parsers.engine.stamps import Clock, full_stamp, outer_stamp, zone_of
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.errors import SettingError
-from warmup_insights.model.events import GapSeen, MemoryMeasured, RunStarted
+from warmup_insights.model.events import (
+    CaptureProgress,
+    GapSeen,
+    MemoryMeasured,
+    RunStarted,
+)
 
 
 def utc(*parts: int) -> float:
@@ -150,6 +155,42 @@ def test_a_log_is_not_older_than_the_build_of_the_engine():
     )
     run = started(build, not_after=LATER)
     assert (year_of(run), run.year_from) == (2025, "build")
+
+
+VERSION = "INFO {} 09:51:16 [core.py:1] Initializing a V1 LLM engine (v{}) with config: model='a/b'\n"
+
+
+@pytest.mark.parametrize(
+    ("day", "version", "year"),
+    [
+        ("08-16", "0.10.0", 2025),
+        ("06-16", "0.10.2", 2026),
+        ("06-19", "0.4.2", 2024),
+        ("10-14", "0.11.1rc6.dev113+g0976711f3", 2025),
+        ("01-04", "0.14.0rc1.dev5+gabc", 2026),
+        ("01-10", "0.19.0", 2027),
+    ],
+)
+def test_a_log_is_not_older_than_the_release_of_the_engine(day, version, year):
+    run = started(VERSION.format(day, version), not_after=LATER)
+    assert (year_of(run), run.year_from) == (year, "release")
+
+
+def test_a_file_written_soon_after_its_first_line_shows_the_year():
+    run = started(VERSION.format("11-02", "0.10.0"), not_after=LATER)
+    assert (year_of(run), run.year_from) == (2026, "file")
+
+
+def test_a_viewer_whose_clock_goes_back_gives_a_bare_line_no_time():
+    found = events(
+        "2026-03-02 19:00:03.078 | INFO 03-02 09:00:04 [core.py:116] Initializing a V1 LLM "
+        "engine (v0.26.0) with config: model='a/b'\n"
+        "2026-03-02 19:00:12.078 | INFO 03-02 09:00:37 [gpu_worker.py:415] Available KV cache "
+        "memory: 62.1 GiB\n"
+        "2026-03-02 11:05:00.100 | Capturing CUDA graphs (decode, FULL): 100%|##| 2/2 "
+        "[00:01<00:00,  1.56it/s]\n"
+    )
+    assert {event.time for event in of(CaptureProgress, found)} == {None}
 
 
 def test_a_year_that_was_given_is_no_guess():

@@ -105,7 +105,7 @@ def _print_head(summary: RunSummary) -> None:
     if summary.time.timezone is None:
         doubts.append("time zone unknown, read as UTC")
     if "time.started_at" in summary.guessed:
-        doubts.append("year taken from the date of the file")
+        doubts.append("year guessed from the version and the date of the file")
     if summary.time.is_excerpt:
         doubts.append("or before: the log begins later")
     doubt = f" ({', '.join(doubts)})" if doubts else ""

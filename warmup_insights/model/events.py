@@ -60,8 +60,9 @@ class RunStarted(Event):
     """Zone in which time stamps were read; None when unknown and taken as UTC."""
     year_from: str | None = None
     """What the year of stamps without one follows from: `log` (a full date in it),
-    `build` (the date in the engine's version: the log is not older) or `file` (when the
-    file was last written: a guess). None when stamps have a year or it was given."""
+    `build` (the date in the engine's version: the log is not older), `release` (the first
+    such day since the engine's version was released: a guess) or `file` (when the file
+    was last written: a guess). None when stamps have a year or it was given."""
     synthetic: bool = False
     """True when the figures come from a simulation or made-up log."""
 

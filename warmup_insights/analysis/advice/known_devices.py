@@ -58,6 +58,14 @@ ROWS: tuple[KnownError, ...] = (
          r"toolchain|ptxas fatal",
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
+        (r"Failed to find a kernel that can implement the (\w{1,40})",
+         "No kernel of this build does what the quantisation needs on this device",
+         (Way("what the lines under the error name for each kernel: a setting, or the "
+              "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
+              "one is forced"),
+          _OTHER_BUILD,
+          Way("another build of the model: 16 bits, or a quantisation of this device",
+              "another checkpoint"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -144,11 +152,23 @@ ROWS: tuple[KnownError, ...] = (
          "The lock of the TPU belongs to another process, or to one that ended",
          (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`); with "
               "none left, remove /tmp/libtpu_lockfile", "none"),)),
+        (r"No TPU devices found|TPU initialization failed: (?!open)",
+         "The process has no TPU",
+         (Way("TPU_VISIBLE_CHIPS of chips that the host has (`ls /dev/vfio /dev/accel*`), and "
+              "JAX_PLATFORMS unset; one engine for each group of chips", "none"),
+          Way("the device files in the container (--privileged, or --device of each)",
+              "none"))),
+        (r"NoSuchDevice|aclrtSetDevice|rtSetDevice|npu_?[Gg]et_?[Ss]oc|get_soc_version",
+         "The process does not reach the Ascend device",
+         (Way("`npu-smi info` in the container: --device /dev/davinciN, /dev/davinci_manager, "
+              "/dev/devmm_svm and /dev/hisi_hdc, the driver of the host mounted, "
+              "ASCEND_RT_VISIBLE_DEVICES of devices that are there", "none"),
+          Way("CANN and torch_npu of the driver's release", "another image"))),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
-         r"TPU is already in use",
+         r"TPU is already in use|open\(/dev/vfio\S{0,20}\): 16|iommu group",
          "Another process holds the device, or it is in a bad state",
-         (Way("end the process that holds it (hl-smi, nvidia-smi, `fuser -v` of the device "
-              "files), then start again", "none"),
+         (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
+              "device files), then start again", "none"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"))),
         (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|"

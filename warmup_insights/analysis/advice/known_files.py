@@ -135,6 +135,11 @@ ROWS: tuple[KnownError, ...] = (
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
               "driver's release, in the environment of the engine", "another image"),)),
+        (r"No module named '?(?!vllm[._'])(\w{1,60})\.[\w.]{1,80}",
+         "A package is there, of another version",
+         (Way("the version of {1} that this vLLM was made with (`pip check`, the requirements "
+              "of the release): the module is not in the one installed", "another image"),
+          _SAME_RELEASE)),
         (r"No module named '?(?!vllm[._'])([\w.-]{1,80})",
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
@@ -174,7 +179,7 @@ ROWS: tuple[KnownError, ...] = (
          (_HF_TOKEN, Way("HF_HOME on a volume that all starts share", "disk"))),
         (r"\b50[0234] Server Error|Gateway Time-?out|CAS service error|Read timed out|"
          r"IncompleteRead|Connection (?:broken|aborted)|RemoteDisconnected|Consistency check "
-         r"failed",
+         r"failed|ReadTimeout|ReadError|read operation timed out",
          "The hub or the way to it broke off the download",
          (Way("the same start again: what was downloaded is kept where HF_HOME outlives it",
               "the rest of the download"), _LOCAL_COPY,
@@ -182,7 +187,7 @@ ROWS: tuple[KnownError, ...] = (
               "a slower download", {"HF_HUB_DISABLE_XET": "1"}))),
         (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
          r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
-         r"Network is unreachable|ConnectTimeout|SSLError|SSLCertVerification|"
+         r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|SSLCertVerification|"
          r"Failed to establish a new connection",
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
@@ -231,6 +236,11 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no --quantization: the engine reads it from the checkpoint", "none"),
           Way("a smaller --tensor-parallel-size, where a size is not divisible",
               "each device holds more of the weights"))),
+        (r"not initialized from checkpoint: \{'(?:model\.)?(?:visual|vision|audio)\w{0,20}\.",
+         "The checkpoint has no weights for images or sound, which the architecture has",
+         (Way("--language-model-only, where this version has it and only text is wanted",
+              "requests with images or sound are refused"),
+          Way("a checkpoint of the whole model", "another download"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size",
          "The checkpoint and the engine disagree about the weights",

@@ -62,6 +62,15 @@ ROWS: tuple[KnownError, ...] = (
          "Another rank ended first",
          (Way("the log of the rank that ended first: its error is the cause",
               "the log does not hold it unless all ranks are in it"),)),
+        (r"torch_npu|(?:HCCL|hccl) function error|\bE[IJRZ]\d{4,5}\b|ERR0\d{4}|Hccl[A-Z]",
+         "The library between the Ascend devices failed",
+         (Way("`npu-smi info` and `hccn_tool -i N -link -g` of each device: links up, health OK, "
+              "no process of an earlier start", "none"),
+          Way("HCCL_IF_IP or HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME of the network that the "
+              "ranks share, HCCL_CONNECT_TIMEOUT=1800 where ranks come late", "none; a "
+              "start that hangs is found later"),
+          Way("~/ascend/log/debug/plog of the rank that failed first",
+              "the log does not hold more than the code"))),
         (r"HCCL|hccl[A-Z]\w{0,40}|hcl\w{0,20}",
          "The library between the Gaudi devices failed",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the last lines before the error name the "

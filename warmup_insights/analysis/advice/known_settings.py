@@ -314,6 +314,13 @@ ROWS: tuple[KnownError, ...] = (
          "This version does not know an argument",
          (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
               "none"),)),
+        (r"JAX compilation occurred but was forbidden",
+         "A shape came that no warm-up had compiled, and compilation was forbidden",
+         (Way("VLLM_XLA_CHECK_RECOMPILATION=0, the default: the shape is compiled when it comes",
+              "the first request of each such shape waits for its compilation",
+              {"VLLM_XLA_CHECK_RECOMPILATION": "0"}),
+          Way("requests as the warm-up foresees them (the frames above the line name the part: "
+              "log-probabilities, samplers), or a newer tpu-inference", "what they do"))),
         (r"provide the model as a positional argument",
          "The name of the model is not where this version reads it",
          (Way("`vllm serve NAME ...`, the name first and no --model", "none"),)),

@@ -145,4 +145,6 @@ def weights_bytes(summary: RunSummary) -> float | None:
     if summary.checkpoint is not None:
         return summary.checkpoint.size_bytes
     each = BY_NAME["weights_bytes"].trusted(summary)
+    if summary.device.kind == "tpu":
+        return None  # one process has many devices, and each holds a part
     return each * summary.ranks if each else None

@@ -109,7 +109,7 @@ class Identity:
     def guessed(self) -> list[str]:
         """Figures and facts that rest on a guess."""
         guesses = {
-            "time.started_at": self._year_from == "file",
+            "time.started_at": self._year_from in ("file", "release"),
             "device.kind": self._is_device_guessed,
         }
         return [name for name, is_guess in guesses.items() if is_guess]

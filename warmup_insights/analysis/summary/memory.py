@@ -325,8 +325,11 @@ def divides_total(memory: MemoryFacts) -> bool:
     share = memory.gpu_memory_utilization
     if memory.graph_reserved_bytes is not None or not total:
         return False  # only the HPU engines set memory aside for graphs
-    if usable is None or share is None:
+    if usable is None:
         return False
+    if share is None:
+        # tpu-inference states both sums, and the share only where a user gave one.
+        return memory.consumed_bytes is not None and usable <= total
     return abs(usable - total * share) < 2 * TOLERANCE * total
 
 

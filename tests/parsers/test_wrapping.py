@@ -1,0 +1,70 @@
+"""A copy of a terminal has rows instead of lines: they are read as the lines they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.engine.wrapping import unwrapped, width_of
+from tests.helpers import of, read
+from warmup_insights.model.events import ConfigRecorded, Failure
+
+LOG = """\
+(APIServer pid=1) INFO 06-07 13:18:43 [api_utils.py:345] vLLM API server version 0.26.0
+(APIServer pid=1) INFO 06-07 13:18:43 [utils.py:233] non-default args: {'model_tag': \
+'google/gemma-4-26B-A4B-it', 'host': '0.0.0.0', 'max_model_len': 8192}
+(APIServer pid=1) WARNING 06-07 13:18:49 [cuda.py:233] Forcing --disable_chunked_mm_input for \
+models with multimodal-bidirectional attention.
+(APIServer pid=1) Traceback (most recent call last):
+(APIServer pid=1)   File "/usr/local/lib/python3.12/dist-packages/vllm/entrypoints/cli/main.py", \
+line 73, in main
+(APIServer pid=1)     args.dispatch_function(args)
+(APIServer pid=1)     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+(APIServer pid=1)   File "/usr/local/lib/python3.12/dist-packages/vllm/entrypoints/api_server.py", \
+line 99, in main
+(APIServer pid=1)     raise ValueError(
+(APIServer pid=1) ValueError: Chunked MM input disabled but max_tokens_per_mm_item (2496) is \
+larger than max_num_batched_tokens (2048). Please increase max_num_batched_tokens.
+"""
+LAST = "max_num_batched_tokens (2048). Please increase max_num_batched_tokens."
+
+
+def rows(text: str, width: int, *, stripped: bool) -> str:
+    cut = [
+        line[start : start + width].rstrip(" " if stripped else "")
+        for line in text.splitlines()
+        for start in range(0, len(line), width)
+    ]
+    return "".join(f"{row}\n" for row in cut)
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 120])
+@pytest.mark.parametrize("stripped", [False, True])
+def test_a_failure_in_rows_has_its_cause_and_settings(width, stripped):
+    runs, report = read(rows(LOG, width, stripped=stripped))
+    (failure,) = of(Failure, runs[0])
+    assert failure.message.startswith("ValueError: Chunked MM input")
+    assert failure.message.endswith(LAST)
+    settings = [event.settings for event in of(ConfigRecorded, runs[0])]
+    assert any(found.get("max_model_len") == 8192 for found in settings)
+    assert report.lines == rows(LOG, width, stripped=stripped).count("\n")
+
+
+def test_the_number_of_a_line_is_that_of_its_first_row():
+    text = rows(LOG, 100, stripped=False)
+    (failure,) = of(Failure, read(text)[0][0])
+    begun = [n for n, row in enumerate(text.splitlines(), 1) if "ValueError: " in row]
+    assert failure.line == begun[0]
+
+
+def test_whole_lines_are_left_alone():
+    assert width_of(LOG) is None
+
+
+@pytest.mark.parametrize("size", [1, 7, 400])
+def test_rows_are_joined_across_blocks(size):
+    text = rows(LOG, 100, stripped=False)
+    lines = text.splitlines(keepends=True)
+    blocks = ["".join(lines[n : n + size]).encode() for n in range(0, len(lines), size)]
+    whole = b"".join(unwrapped(blocks, 100)).decode()
+    assert [line for line in whole.splitlines() if line] == LOG.splitlines()
+    assert whole.count("\n") == text.count("\n")
