@@ -289,7 +289,9 @@ class Compilation:
     def result(self) -> CompileFacts | None:
         """The section; None when no event mentions a compilation."""
         parts = leading(self._parts) or []
-        known = (parts, self._directory, self._key, self._factors)
+        known = (
+            parts, self._directory, self._saved_to, self._key, self._factors,
+        )  # fmt: skip
         if not any(known) and self._stated_s is None:
             return None
         loaded = [part for part in parts if part.from_cache]
