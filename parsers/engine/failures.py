@@ -37,8 +37,14 @@ _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
 _START_FAILED = re.compile(
-    r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start"
+    r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start|"
+    r"Failed to infer device type|No package metadata was found for vllm|"
+    r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: "
 )
+_OTHER_END = re.compile(
+    r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b"
+)
+"""What a process prints when the one that it writes to or reads from has ended."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -47,6 +53,8 @@ _STATED_PHASES = {
     "when warming up sampler": "sampler_warmup", "when warming up pooler": "pooler_warmup",
 }  # fmt: skip
 """What the message itself states of its place (vLLM `v1/worker/gpu_model_runner.py`)."""
+_GONE = re.compile(r"(?:died|exited) unexpectedly")
+"""A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
@@ -100,6 +108,7 @@ class _Cause:
     origin: Origin
     phase: str | None
     is_wrapper: bool
+    is_consequence: bool
     is_bare: bool
     behind_heading: bool
 
@@ -135,6 +144,7 @@ class Failures:
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
             is_wrapper=_WRAPPER.search(made.message) is not None,
+            is_consequence=_OTHER_END.match(made.message) is not None,
             is_bare=made.is_bare, behind_heading=self._heading is not None,
         )  # fmt: skip
         if made.is_heading:
@@ -198,14 +208,19 @@ class Failures:
 
     def _best(self) -> _Cause | None:
         """The innermost cause: memory first, then the first behind the heading."""
-        own = [cause for cause in self._causes if not cause.is_wrapper]
+        heading = self._heading
+        is_gone = heading is not None and _GONE.search(heading.message) is not None
+        ends = [cause for cause in self._causes if not cause.is_consequence]
+        own = [cause for cause in ends if not cause.is_wrapper]
         for wanted in (
             [cause for cause in own if cause.kind != "error"],
             [cause for cause in own if cause.behind_heading],
             [cause for cause in own if not cause.is_bare],
             own,
+            [heading] if heading is not None and is_gone else [],
+            ends,
             self._causes,
         ):
             if wanted:
                 return wanted[0]
-        return self._heading
+        return heading

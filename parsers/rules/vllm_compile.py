@@ -277,13 +277,24 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "compile_aot_refused",
         "Cannot load aot compilation",
         rf"{TAG}Cannot load aot compilation from path (?P<path>\S{{1,300}}), error: "
-        r".{0,300}",
+        r"(?P<reason>.{0,300})",
         "compile",
         "WARNING 01-16 20:04:12 [decorators.py:300] Cannot load aot compilation from path "
         "/c/rank_0_0/model, error: x",
-        values={"path": "/c/rank_0_0/model"},
+        values={"path": "/c/rank_0_0/model", "reason": "x"},
         outcome="refused",
         startup_only=True,
+    ),
+    note_rule(
+        "compile_aot_failed",
+        "Compiling model again due to a load failure",
+        rf"{TAG}Compiling model again due to a load failure from (?P<path>\S{{1,300}}), "
+        r"reason: (?P<reason>.{0,300})",
+        "compile",
+        "WARNING 11-22 20:04:12 [decorators.py:333] [backbone] Compiling model again due to "
+        "a load failure from /c/rank_0_0/model, reason: x y",
+        values={"path": "/c/rank_0_0/model", "reason": "x y"},
+        outcome="refused",
     ),
     note_rule(
         "compile_cache_off",
@@ -296,13 +307,11 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "compile_note",
         (
-            "Compiling model again",
             "Cache the graph of",
             "unable to save AOT",
             "Saved compiler manager cache",
         ),
-        rf"{TAG}(?P<text>Compiling model again due to a load failure.{{0,200}}|"
-        r"Cache the graph of .{1,100}|"
+        rf"{TAG}(?P<text>Cache the graph of .{{1,100}}|"
         r"unable to save AOT compiled function to .{1,200}|"
         r"Saved compiler manager cache in .{1,40})",
         Note,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed, ShutdownLine
+from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     EngineInitialized,
@@ -34,6 +34,7 @@ _FRAMES = {
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
+    "from_cli_args": "", "create_engine_config": "",
 }  # fmt: skip
 """Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
 those of executors and engines that run only in a start and in several stages."""
@@ -57,8 +58,10 @@ def _failure(
     return build
 
 
-def _shutdown(match: re.Match[str]) -> Made:
-    return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
+def _refused(match: re.Match[str]) -> Made:
+    """What pydantic prints below `validation error for`, without the value behind it."""
+    text = match["text"].partition(" [type=")[0].rstrip()
+    return FailureLine(f"ValueError: {text}", is_bare=True)
 
 
 _ERROR = (
@@ -218,10 +221,24 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_arguments",
+        ": error: ",
+        # argparse, below the line of its usage (vLLM `utils/argparse_utils.py`).
+        r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: .{1,1500}",
+        build=_failure(None, bare=True),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "vllm serve: error: argument --dtype: invalid choice: 'x'",
+                {"message": "vllm serve: error: argument --dtype: invalid choice: 'x'"},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_validation",
         "Value error, ",
-        r"\s{0,8}Value error, (?P<text>.{1,600}?)(?: \[type=.{0,800})?$",
-        build=lambda match: FailureLine(f"ValueError: {match['text']}", is_bare=True),
+        r"\s{0,8}Value error, (?P<text>.{1,600})",
+        build=_refused,
         levels=(NO_LEVEL, "ERROR"),
         samples=(
             Sample(
@@ -312,6 +329,20 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_core_gone",
+        "engine core exited unexpectedly",
+        r"\[shutdown\] MPClient: engine core exited unexpectedly.{0,100}",
+        build=_failure("error", heading=True),
+        levels=("WARNING",),
+        samples=(
+            Sample(
+                "(APIServer pid=7) WARNING 11-22 14:07:02 [core_client.py:817] [shutdown] "
+                "MPClient: engine core exited unexpectedly; starting cleanup",
+                {"kind": "error", "is_heading": True},
+            ),
+        ),
+    ),
+    LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
         r"(?!.{0,160}?sending SIGKILL)(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
@@ -323,50 +354,6 @@ END_RULES: tuple[LineRule, ...] = (
             Sample(
                 "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
                 {"kind": "killed"},
-            ),
-        ),
-    ),
-    LineRule(
-        "shutdown",
-        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
-        r"\[shutdown\] (?:API server: shutdown triggered|"
-        r"EngineCore: trigger received signal).{0,200}|"
-        r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
-        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
-        build=_shutdown,
-        levels=("INFO", "WARNING"),
-        samples=(
-            Sample(
-                "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] "
-                "EngineCore: trigger received signal=SIGTERM",
-                {"is_weak": False},
-            ),
-            Sample(
-                "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
-                "FastAPI HTTP server.",
-                {"is_weak": True},
-            ),
-        ),
-    ),
-    LineRule(
-        "interrupted",
-        ("KeyboardInterrupt", "Cancellation requested; stopping"),
-        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}",
-        build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
-        levels=(NO_LEVEL, "ERROR"),
-        samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
-    ),
-    LineRule(
-        "signal_received",
-        ("*** SIGTERM received", "*** SIGINT received"),
-        r"\*\*\* SIG(?:TERM|INT) received (?:by PID \d{1,9}|at time=\d{1,12}).{0,200}",
-        build=lambda match: ShutdownLine(match[0].strip()),
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "*** SIGTERM received by PID 4711 (TID 4711) on cpu 3, si_code=0, from "
-                "PID 815; stack trace: ***",
-                {"is_weak": False},
             ),
         ),
     ),
@@ -386,18 +373,6 @@ END_RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample("Fatal Python error: Segmentation fault", {"kind": None}),
-        ),
-    ),
-    LineRule(
-        "shutdown_step",
-        "[shutdown] ",
-        r"\[shutdown\] (?!API server: shutdown triggered|"
-        r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
-        samples=(
-            Sample(
-                "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
-                "MPClient: start timeout=0s"
-            ),
         ),
     ),
 )

@@ -37,6 +37,23 @@ TEXTS = [
      "--max-lora-rank 64", {"max_lora_rank": 64}),
     ("ValueError: World size (4) is larger than the number of available GPUs (2) in this "
      "node.", "setting_refused", "--tensor-parallel-size 2", {"tensor_parallel_size": 2}),
+    ("ValueError: Available memory on node 0 (21.13/23.54 GiB) on kv cache allocation is less "
+     "than requested memory for kv (500.0 GiB). Decrease --kv-cache-memory-bytes, "
+     "VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes.",
+     "host_limit", "VLLM_CPU_KVCACHE_SPACE=19 ", {"VLLM_CPU_KVCACHE_SPACE": 19}),
+    ("ValueError: Available memory on node 0 (8.0/32.0 GiB) on kv cache allocation is less "
+     "than requested memory for kv (12.8/16.0 GiB). Reduce CPU memory used by other "
+     "processes.", "host_limit", "--gpu-memory-utilization 0.32,",
+     {"gpu_memory_utilization": 0.32}),
+    ("AssertionError: Not enough allowed NUMA nodes to bind threads of 2 local CPUWorkers. "
+     "Allowed NUMA nodes are [0]. Please try to bind threads manually or decrease DP/TP/PP.",
+     "setting_refused", "--tensor-parallel-size 1", {"tensor_parallel_size": 1}),
+    ("ValueError: invalid literal for int() with base 10: 'abc'", "setting_refused",
+     "'abc'", {}),
+    ("RuntimeError: start (0) + length (512) exceeds dimension size (256).", "model_access",
+     "config.json and weights", {}),
+    ("json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1",
+     "model_access", "json.tool", {}),
     ("vllm: error: unrecognized arguments: --foo", "setting_refused", "--foo", {}),
     ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
      "8.0.", "device_unsupported", "--dtype half", {"dtype": "half"}),
@@ -73,6 +90,10 @@ TEXTS = [
     ("RuntimeError: Initialize:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:245 NPU "
      "function error: aclrtSetDevice, error code is 507033", "device_unreachable",
      "/dev/davinci_manager", {}),
+    ("importlib.metadata.PackageNotFoundError: No package metadata was found for vllm",
+     "packages_mismatch", "wheel of the release", {}),
+    ("vllm serve: error: argument --dtype: invalid choice: 'x' (choose from 'auto')",
+     "setting_refused", "--dtype as ", {}),
     ("ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
      "device_unreachable", "--gpus all", {}),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",

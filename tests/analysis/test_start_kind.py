@@ -33,6 +33,10 @@ AOT_REFUSED = (
     "[decorators.py:300] Cannot load aot compilation from path "
     "/c/aot/x/rank_0_0/model, error: source code has changed"
 )
+AOT_FAILED = (
+    "[decorators.py:333] [backbone] Compiling model again due to a load failure from "
+    "/c/aot/x/rank_0_0/model, reason: 'function' object has no attribute 'load'"
+)
 TUNED = "[kernel_warmup.py:209] Using FlashInfer autotune cache file: /c/a.json"
 TUNING_OFF = (
     "[kernel_warmup.py:255] Skipping FlashInfer autotune because it is disabled."
@@ -91,6 +95,9 @@ def start_of(*lines: str):
             {"torch_compile": "missed", "aot": "missed"},
         ),
         ([AOT], "warm", {"aot": "hit"}),
+        ([AOT_SAVED], "cold", {"aot": "missed"}),
+        ([AOT_FAILED], "cold", {"aot": "missed"}),
+        ([AOT_FAILED, AOT_SAVED], "cold", {"aot": "missed"}),
         (
             [AOT_REFUSED, USING, DYNAMO, LOADED],
             "partly warm",

@@ -333,3 +333,66 @@ def test_a_worker_of_torchserve_is_peeled():
     text += head.format(2, MEMORY.removeprefix("[rank0]: ").strip())
     (failure,) = of(Failure, events(text))
     assert failure.message.startswith("torch.OutOfMemoryError")
+
+
+CORE_KILLED = (
+    "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. "
+    "Failed core proc(s): {}\n"
+    "(Worker pid=9) ERROR 07-16 10:00:07 [multiproc_executor.py:953] WorkerProc failed to "
+    "start.\n"
+    "(Worker pid=9) ERROR 07-16 10:00:07 [multiproc_executor.py:953] BrokenPipeError: "
+    "[Errno 32] Broken pipe\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [("{}", "error"), ("{'EngineCore': -9}", "killed"), ("{'EngineCore': 1}", "error")],
+)
+def test_what_follows_the_end_of_another_process_is_no_cause(codes, kind):
+    (failure,) = of(Failure, events(START + CORE_KILLED.replace("{}", codes)))
+    assert failure.message.endswith(f"Failed core proc(s): {codes}")
+    assert failure.failure == kind
+
+
+def test_a_core_that_ends_while_serving_is_told_by_what_noticed_it():
+    text = (
+        "(APIServer pid=1) WARNING 07-16 10:05:00 [core_client.py:817] [shutdown] MPClient: "
+        "engine core exited unexpectedly; starting cleanup\n"
+        "(APIServer pid=1) ERROR 07-16 10:05:00 [async_llm.py:906] AsyncLLM output_handler "
+        "failed.\n"
+        "(APIServer pid=1) ERROR 07-16 10:05:00 [async_llm.py:906] EngineDeadError: "
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
+        "INFO:     Shutting down\n"
+    )
+    found = events(START + READY + text)
+    (failure,) = of(ServingFailure, found)
+    assert "engine core exited unexpectedly" in failure.message
+    assert of(ShutdownRequested, found) == []
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "vllm: error: unrecognized arguments: --no-such-flag 3",
+        "vllm serve: error: argument --dtype: invalid choice: 'float13'",
+        "RuntimeError: Failed to infer device type, please set a variable",
+        "importlib.metadata.PackageNotFoundError: No package metadata was found for vllm",
+    ],
+)
+def test_a_start_that_ended_before_its_first_line_is_a_failed_start(last):
+    (failure,) = of(Failure, events(f"usage: vllm [-h] [-v]\n{last}\n"))
+    assert failure.message == last
+
+
+def test_a_long_refusal_of_a_setting_is_the_cause():
+    names = ", ".join(f"'Model{number}ForCausalLM'" for number in range(200))
+    text = (
+        API + "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
+        "ModelConfig\n"
+        + API
+        + f"  Value error, Model architectures ['X'] are not supported for now. {names} "
+        "[type=value_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("ValueError: Model architectures ['X'] are not")

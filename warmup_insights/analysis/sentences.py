@@ -358,6 +358,8 @@ def cache_text(summary: RunSummary) -> str | None:
     """What each cache of earlier starts gave; None where nothing is known of any."""
     start = summary.start
     found = [f"{_CACHES[name]} {state}" for name, state in start.caches.items()]
+    if start.aot_reason is not None:
+        found.append(f"saved by an earlier start and not loaded: {start.aot_reason}")
     if start.weights is not None:
         reason = f" ({start.weights_reason})" if start.weights_reason else ""
         found.append(f"preloaded weights {start.weights}{reason}")

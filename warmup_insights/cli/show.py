@@ -117,7 +117,7 @@ def _print_head(summary: RunSummary) -> None:
         click.secho(plain(failure_sentence(summary.failure)), fg="red")
     end = summary.serving.end if summary.serving is not None else None
     if end is not None:
-        what = "stopped" if summary.status == "unknown" else "serving ended"
+        what = "stopped" if summary.time.ready_at is None else "serving ended"
         text = f"{what}: {end.kind.replace('_', ' ')}: {end.message}"
         click.secho(plain(text), fg="yellow")
     click.echo()

@@ -29,6 +29,8 @@ _MEMORY_WORDS = (
     "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
     "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
 )  # fmt: skip
+_KILLED = re.compile(r"Failed core proc\(s\): \{(?:'[^']{1,80}': -9(?:, )?){1,99}\}")
+"""Exit codes of the engine cores (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
 _REFUSED = re.compile(r'"aten::(?:new_)?empty\w{0,20}".{0,200} API call failed')
 """torch's stable ABI drops the text of the allocator (`stable/ops.h`)."""
 
@@ -88,13 +90,13 @@ _PLAIN: dict[str, tuple[str, ...]] = {
 
 
 def kind_of_message(message: str) -> str:
-    """`out_of_memory`, `no_kv_cache` or `error`."""
+    """`out_of_memory`, `no_kv_cache`, `killed` or `error`."""
     lowered = message.lower()
     if any(word in lowered for word in _NO_CACHE_WORDS):
         return "no_kv_cache"
     if any(word in lowered for word in _MEMORY_WORDS) or _REFUSED.search(message):
         return "out_of_memory"
-    return "error"
+    return "killed" if _KILLED.search(message) else "error"
 
 
 def figures_of(message: str) -> dict[str, float]:

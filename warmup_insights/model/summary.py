@@ -17,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 6
+FOLD = 7
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -601,6 +601,7 @@ class CompilePart(Part):
 
 
 _CACHE_HASH = re.compile(r"/torch_compile_cache/([0-9a-f]{6,64})(?=/|$)")
+_AOT_HASH = re.compile(r"/torch_aot_compile/([0-9a-f]{6,64})/")
 
 
 class CompileFacts(Part):
@@ -628,6 +629,13 @@ class CompileFacts(Part):
     def hash(self) -> str | None:
         """The part of the directory's name that is the key of the cache."""
         found = _CACHE_HASH.search(self.directory or "")
+        return found[1] if found else None
+
+    @property
+    def aot_hash(self) -> str | None:
+        """The key of the compiled function (AOT) that was saved or loaded."""
+        known = [self.saved_to, *(p.detail for p in self.parts if p.what == "aot")]
+        found = _AOT_HASH.search(" ".join(filter(None, known)))
         return found[1] if found else None
 
 
@@ -709,6 +717,8 @@ class StartFacts(Part):
     caches: dict[str, str] = {}
     """Cache to `hit`, `missed`, `partial` or `off`: `torch_compile`, `aot` (whole compiled
     functions of vLLM), `flashinfer_autotune`, `hpu_recipes`."""
+    aot_reason: str | None = None
+    """Why a compiled function that an earlier start had saved was not loaded."""
     weights: str | None = None
     """`mapped` from the memory of a weight cache daemon, or `fell back` to the disk."""
     weights_reason: str | None = None

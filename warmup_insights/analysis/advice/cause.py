@@ -83,6 +83,9 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return "poisoned_cache"
     if found.kind == "error":
         return _program_rule(found.message)
+    row = known_error(found.message) if found.kind == "no_kv_cache" else None
+    if row is not None and row[0].rule == "host_limit":
+        return "host_limit"
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
     stated = found.stated

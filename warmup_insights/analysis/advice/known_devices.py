@@ -138,7 +138,9 @@ ROWS: tuple[KnownError, ...] = (
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
          (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
-                             "torch; print(torch.version.cuda)'`)", "another environment"))),
+                             "torch; print(torch.version.cuda)'`)", "another environment"),
+          Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
+              "as vllm with +cpu in its version", "much slower"))),
         (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}Permission denied|"
          r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
          "The process may not open the device",

@@ -11,12 +11,14 @@ import re
 from warmup_insights.analysis.advice import (
     known_devices,
     known_files,
+    known_hosts,
     known_ranks,
     known_settings,
 )
 from warmup_insights.analysis.advice.known_texts import KnownError
 
 KNOWN: tuple[KnownError, ...] = (
+    *known_hosts.ROWS,
     *known_settings.ROWS,
     *known_devices.ROWS,
     *known_files.ROWS,

@@ -200,6 +200,14 @@ ROWS: tuple[KnownError, ...] = (
          "A file of the weights is broken or not complete",
          (Way("download it again: a file of some hundred bytes is a pointer of git-lfs, "
               "another size than the hub's an interrupted download", "the download"),)),
+        (r"start \(\d{1,12}\) \+ length \(\d{1,12}\) exceeds dimension size \(\d{1,12}\)",
+         "A tensor is smaller than the part of it that is read",
+         (Way("config.json and weights of one checkpoint, where it failed while weights were "
+              "loaded: config.json states a larger size than they have", "none"),)),
+        (r"JSONDecodeError",
+         "A JSON text cannot be read",
+         (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
+              "quotes around the JSON value of an option", "none"),)),
     ),
     *rows(
         "model_unsupported",
@@ -223,7 +231,10 @@ ROWS: tuple[KnownError, ...] = (
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
          r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken",
          "The tokenizer of the model cannot be loaded",
-         (Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
+         (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
+              "tokenizer_config.json) in the folder of the model, where they are missing",
+              "none"),
+          Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
               "installed; --tokenizer for another folder, --tokenizer-mode mistral for "
               "Mistral files", "another image"),)),
         (r"expected target modules in",
@@ -288,6 +299,12 @@ ROWS: tuple[KnownError, ...] = (
          "The compiled part of vLLM is missing, or was built for another device or torch",
          (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
               "start outside of its source folder", "another image"),)),
+        (r"No package metadata was found for vllm",
+         "vLLM is installed under another name, and its command reads the version by its own",
+         (Way("the wheel of the release (vllm), or one for this device that is a package "
+              "`vllm`", "another environment"),
+          Way("`python -m vllm.entrypoints.openai.api_server`, which reads no version at its "
+              "start", "none; the platform may still not be found without it"))),
         (r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
          "A package was made for another release of vLLM or transformers",
          (_SAME_RELEASE,)),

@@ -185,6 +185,7 @@ _NO_SKIP = Way(
     "does not help in use: each shape compiles when a request needs it",
 )
 
+
 ROWS: tuple[KnownError, ...] = (
     KnownError(
         "setting_refused",
@@ -328,7 +329,7 @@ ROWS: tuple[KnownError, ...] = (
          "The engine refused its configuration",
          (Way("the lines below this one name the setting of {1} and what it must be",
               "the first line of the error does not hold it"),)),
-        (r"(?:error|ArgumentError): argument (\S{1,80})",
+        (r"(?:error|ArgumentError): argument ([^\s:]{1,80})",
          "An argument has a value that this version refuses",
          (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
     ),
@@ -344,6 +345,10 @@ LAST: tuple[KnownError, ...] = rows(
      "The engine refuses a combination of settings",
      (Way("one of the two that the message names left out",
           "what it does; another version may know both"),)),
+    (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
+     "A whole number cannot be read",
+     (Way("a whole number in the variable or option that has the value {1}: the frame above "
+          "the error names it", "none"),)),
     (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
      r"(?:must|should|has to|needs to) be\b",
      "The engine refuses a value",

@@ -92,7 +92,9 @@ def _latest(facts: RunFacts) -> RunSummary | None:
     known = [
         other
         for other in facts.history
-        if is_same_model(facts.summary, other) and other.compile and other.compile.hash
+        if is_same_model(facts.summary, other)
+        and other.compile
+        and (other.compile.hash or other.compile.aot_hash)
     ]
     return max(known, key=lambda run: run.time.started or 0.0, default=None)
 

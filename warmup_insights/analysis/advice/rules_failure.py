@@ -21,7 +21,7 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause|stack ?trace|Failed core proc|^Executor failed|died unexpectedly|"
+    r"root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""

@@ -29,7 +29,7 @@ from warmup_insights.analysis.advice.ways import (
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_bytes
+from warmup_insights.units import GIB, format_bytes
 
 LENGTH_SHARE = 0.98
 """Of the engine's estimate: the next start may have a little less memory."""
@@ -64,6 +64,8 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
         *_smaller_cache_type(facts, found), *_larger_share(facts, found),
         *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
+    if facts.summary.device.kind == "cpu":
+        ways = list(_larger_on_host(facts, found))
     has_item = any(
         _item_tokens(facts) > int(way.changes["max_model_len"]) for way in shorter
     )
@@ -72,6 +74,20 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
         "kv_cache_too_small", f"{title}{found.where}.", numbers, ways,
         "the engine starts: one request of full length fits",
     )  # fmt: skip
+
+
+def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """On a CPU the cache has a size that was set, or what is left of a share of the memory
+    (vLLM `v1/worker/cpu_worker.py determine_available_memory`)."""
+    if facts.summary.memory_or_none.usable_bytes is not None or found.needed is None:
+        yield from _larger_share(facts, found)
+        return
+    space = math.ceil(found.needed / GIB)
+    yield Way(
+        f"VLLM_CPU_KVCACHE_SPACE={space} (GiB; or --kv-cache-memory-bytes)",
+        "memory of the host, on the node that the worker is bound to",
+        {"VLLM_CPU_KVCACHE_SPACE": space},
+    )
 
 
 def _item_tokens(facts: RunFacts) -> int:

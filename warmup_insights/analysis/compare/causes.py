@@ -204,6 +204,8 @@ def key_change(old: RunSummary, new: RunSummary) -> KeyChange | None:
     if first is None or second is None:
         return None
     hashes = (first.hash, second.hash)
+    if not all(hashes):
+        hashes = (first.aot_hash, second.aot_hash)
     factors = _factors(first, second)
     parts = _differing(first, second)
     is_other = all(hashes) and hashes[0] != hashes[1]

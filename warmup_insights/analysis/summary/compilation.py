@@ -74,7 +74,9 @@ class Compilation:
     def result(self) -> CompileFacts | None:
         """The section; None when no event mentions a compilation."""
         parts = leading(self._parts) or []
-        known = (parts, self._directory, self._key, self._factors)
+        known = (
+            parts, self._directory, self._saved_to, self._key, self._factors,
+        )  # fmt: skip
         if not any(known) and self._stated_s is None:
             return None
         loaded = [part for part in parts if part.from_cache]
@@ -179,6 +181,7 @@ class StartKind:
     def __init__(self) -> None:
         self._is_compile_off = False
         self._is_aot_refused = False
+        self._aot_reason: str | None = None
         self._autotune: str | None = None
         self._weights: str | None = None
         self._weights_reason: str | None = None
@@ -194,6 +197,7 @@ class StartKind:
         if event.topic == "compile":
             self._is_compile_off = self._is_compile_off or outcome == "off"
             self._is_aot_refused = self._is_aot_refused or outcome == "refused"
+            self._aot_reason = self._aot_reason or event.values.get("reason")
         elif event.topic == "autotune":
             self._tuned(event)
         elif event.topic == "weight_cache" and self._weights != "fell back":
@@ -243,6 +247,7 @@ class StartKind:
         return StartFacts(
             kind=kind,
             caches=known,
+            aot_reason=self._aot_reason,
             weights=self._weights,
             weights_reason=self._weights_reason,
             plan=self._plan,
@@ -262,10 +267,10 @@ class StartKind:
         return "hit" if len(loaded) == len(graphs) else "partial"
 
     def _aot_state(self, compiled: CompileFacts | None) -> str | None:
-        if compiled is None:
-            return None
-        is_loaded = any(p.what == "aot" and p.from_cache for p in compiled.parts)
-        is_made = compiled.saved_to is not None or self._is_aot_refused
+        parts = compiled.parts if compiled is not None else []
+        is_loaded = any(p.what == "aot" and p.from_cache for p in parts)
+        is_saved = compiled is not None and compiled.saved_to is not None
+        is_made = is_saved or self._is_aot_refused
         if is_loaded:
             return "partial" if is_made else "hit"
         return "missed" if is_made else None
