@@ -63,7 +63,8 @@ def test_failed_runs_are_never_marked():
     failed = summary_of(
         [*start_up(seconds=1.0)[:-1], Failure(failure="killed", message="x")], "bbb"
     )
-    broken = contradicting(summary_of(start_up(seconds=2.0), "ddd"), "ready_s")
+    shorter = summary_of(start_up(seconds=2.0), "ddd")
+    broken = contradicting(shorter, "ready_s", "warmup_s")
     rows = configuration_rows([good, failed, summary_of([started()], "ccc"), broken])
     assert [row.is_non_dominated for row in rows] == [True, None, None, None]
     assert rows[0].settings == {
