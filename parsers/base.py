@@ -139,5 +139,5 @@ class Dialect:
 
     @property
     def sample_line(self) -> str:
-        """A line to show: the sample of the first rule that no other dialect has."""
+        """A line to show: the typical piece of the format, else the sample of its first rule."""
         return self.sample or self.rules[0].samples[0].line

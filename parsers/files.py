@@ -12,7 +12,6 @@ from typing import BinaryIO
 from parsers import DIALECTS, all_rules
 from parsers.engine.dispatch import Dispatcher, Lines, Selector, make_selector
 from parsers.engine.lines import LineParser
-from parsers.engine.runs import ParsedRun
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import unwrapped, width_of
 from parsers.formats import collect_env, vllm_json
@@ -73,7 +72,7 @@ class LogReader:
         zone: time zone of the stamps; None when unknown, read as UTC.
         timezone: the zone's name, for the record.
 
-    After the last batch `report`, `runs`, `digest`, `head_digest` and `size` are final.
+    After the last batch `report`, `num_runs`, `digest`, `head_digest` and `size` are final.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class LogReader:
         timezone: str | None = None,
     ) -> None:
         self.report = ParseReport()
-        self.runs: list[ParsedRun] = []
+        self.num_runs = 0
         self.size = 0
         self.head_digest = ""
         self._name = name
@@ -147,7 +146,6 @@ class LogReader:
             clock=self._clock,
             timezone=self._timezone,
         )
-        self.runs = parser.runs
         number = 0
         environment = EnvironmentInLog()
         for block in _whole_lines(blocks):
@@ -156,13 +154,14 @@ class LogReader:
             if parser.num_waiting >= BATCH:
                 yield parser.take()
         parser.close()
+        self.num_runs = parser.num_runs
         self.report.lines = number
         batch = parser.take()
         found = environment.read()
         if found is not None:
             self.report.dialects[collect_env.DIALECT.name] += 1
-            batch += [(run.ordinal, [found]) for run in self.runs]
-            self.report.events += len(self.runs)
+            batch += [(ordinal, [found]) for ordinal in range(self.num_runs)]
+            self.report.events += self.num_runs
         if batch:
             yield batch
 
@@ -173,7 +172,7 @@ class LogReader:
             # Not one of these after all: its lines may still hold a log.
             yield from self._lines([data])
         elif events is not None:
-            self.runs.append(ParsedRun(0, 1, "JSON file of vLLM"))
+            self.num_runs = 1
             self.report.events += len(events)
             self.report.dialects[vllm_json.DIALECT.name] += 1
             self.report.matched["vllm_json"] += 1
@@ -207,7 +206,7 @@ class LogReader:
 
     def _profile(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         events: list[Event] = []
-        self.runs.append(ParsedRun(0, 1, "server events"))
+        self.num_runs = 1
         for event in read_events(blocks, self.report):
             events.append(event)
             self.report.events += 1
@@ -221,9 +220,8 @@ class LogReader:
 
     def _spans(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         starts = read_spans(blocks, self.report)
+        self.num_runs = len(starts)
         for ordinal, events in enumerate(starts):
-            line = events[0].line or 1
-            self.runs.append(ParsedRun(ordinal, line, f"spans {events[0].time}"))
             self.report.events += len(events)
             yield [(ordinal, events)]
         if starts:
@@ -231,7 +229,7 @@ class LogReader:
 
     def _finish(self, first: bytes) -> None:
         self.report.dialects.update(_dialects_of(self.report))
-        if not self.runs and not self.report.problems:
+        if not self.num_runs and not self.report.problems:
             self.report.add_problem(
                 f"{self._name} holds no line of an engine's start-up and looks like "
                 f"{content_of(first)}; `warmup-insights dialects` lists what can be read"

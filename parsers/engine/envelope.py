@@ -1,7 +1,7 @@
 """What stands around a message: log shippers, processes, level, timestamp, file.
 
 `peel` takes one physical line and gives the records in it: records are glued to
-progress bars, process prefixes nest, and collectors put their own text in front.
+progress bars, process prefixes nest, and log shippers put their own text in front.
 Every pattern here is bounded, so no line takes more than linear time.
 """
 
@@ -41,7 +41,7 @@ _OTHER_HEADS = (
         rf"(?P<level>{LEVELS}) (?P<file>[\w.]{{1,100}}:\d{{1,7}}): "
     ),
 )
-# The end of a progress bar; what follows on the line is somebody else's text.
+# The end of a progress bar; what follows on the line is another text.
 _BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[A-Z\[(])")
 _REPEATED = re.compile(
     r"\s?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^)]{0,300}\))?\s*$"
@@ -85,15 +85,15 @@ class Record:
     rank: int | None = None
     """Only when the prefix states it as `rank=N`."""
     outer: Outer | None = None
-    """Stamp of the collector."""
+    """Timestamp of the log shipper."""
     source: str | None = None
-    """Container, pod or unit that a collector names in front of the line."""
+    """Container, pod or unit that a log shipper names in front of the line."""
     count: int = 1
     """How many equal lines this one stands for."""
     is_json: bool = False
     """True when it came out of a JSON object."""
     partial: bool = False
-    """True when the collector says that the rest of the line follows."""
+    """True when the log shipper marks that the rest of the line follows."""
 
 
 def clean(line: str) -> str:

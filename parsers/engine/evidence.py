@@ -1,8 +1,8 @@
 """Who printed the lines of a run: which engine on which device, and which of its ranks.
 
-Engine and device follow from the strongest evidence. Strongest first: the line in which vLLM prints the platform that it found, one of its
-own or a plugin's (`platforms/__init__.py`), then modules and wordings that exist for one device alone,
-then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
+Engine and device follow from the strongest evidence. Strongest first: the line in which
+vLLM prints the platform that it found, one of its own or a plugin's
+(`platforms/__init__.py`), then modules and wordings that exist for one device alone, then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
 then wordings about CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
 share (`gpu_worker.py`) show that vLLM ran, and not on what.
 

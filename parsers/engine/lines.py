@@ -11,7 +11,7 @@ from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, NOT_THERE
-from parsers.engine.runs import OpenRun, ParsedRun, Source
+from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
     Origin,
     RankNamed,
@@ -53,7 +53,8 @@ class LineParser:
         timezone: str | None = None,
     ) -> None:
         self.report = report or ParseReport()
-        self.runs: list[ParsedRun] = []
+        self.num_runs = 0
+        """Start-ups so far."""
         self._groups: list[tuple[int, list[Event]]] = []
         self._out: list[Event] = []
         self._dispatch = dispatcher
@@ -131,7 +132,7 @@ class LineParser:
             for record, line in self._joiner.close():
                 self._dispatch_record(record, line)
             now = self._now
-            if not self.runs:
+            if self.num_runs == 0:
                 for matched in now.traceback.proven():
                     self._accept(*matched)
             for run in (*now.beside, *([] if now.open is None else [now.open])):
@@ -177,7 +178,7 @@ class LineParser:
         run = owner or self._open
         if owner is None and (run is None or not run.goes_on(rule, record, time)):
             if run is None or run.is_left(rule, record, time, made):
-                run = self._begin(record, time, line)
+                run = self._begin(time, line)
             run.note_opening(rule, record, made)
         assert run is not None
         self._know(run, rule, record)
@@ -278,14 +279,13 @@ class LineParser:
         self.report.events += 1
         self._out.append(event)
 
-    def _begin(self, record: Record, time: float | None, line: int) -> OpenRun:
+    def _begin(self, time: float | None, line: int) -> OpenRun:
         """Another start-up begins with a line, or with the lines before it."""
         for ended in self._now.set_aside():
             self._end(ended)
-        run = ParsedRun(len(self.runs), line, record.message[:200])
-        self.runs.append(run)
-        self._now.open = self._open = opened = OpenRun(run)
-        self._collect_for(run.ordinal)
+        self._now.open = self._open = opened = OpenRun(self.num_runs)
+        self.num_runs += 1
+        self._collect_for(opened.ordinal)
         began = self._now.before.start(time)
         if began != time:
             for file in self._now.before.files:

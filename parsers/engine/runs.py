@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
@@ -56,16 +55,6 @@ FIRST_LINES = 2000
 GAP_TEXT = 160
 
 
-@dataclass
-class ParsedRun:
-    """One start-up found in a file."""
-
-    ordinal: int
-    first_line: int
-    key: str
-    """Text of the first record: names the run however the file grows."""
-
-
 def _version(made: Iterable[Made]) -> str | None:
     versions = (item.version for item in made if isinstance(item, ConfigRecorded))
     return next((version for version in versions if version is not None), None)
@@ -75,8 +64,9 @@ class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
 
-    def __init__(self, run: ParsedRun) -> None:
-        self.ordinal = run.ordinal
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        """Which start-up of the source, from 0."""
         self.tracker = RunTracker()
         self.ranks = RankTable()
         self.evidence = Evidence()

@@ -228,7 +228,7 @@ class FailureLine(Signal, frozen=True, gc=False):
     message: str
     kind: str | None = None
     is_heading: bool = False
-    """True for a line that says that something failed, and not what."""
+    """True for a line that states that something failed, and not what."""
     is_bare: bool = False
     """True when no logger printed it: it may come from another program."""
 

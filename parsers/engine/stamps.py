@@ -1,6 +1,6 @@
 """Timestamps of engines and log shippers, and the clock that gives them a year.
 
-vLLM prints `MM-DD HH:MM:SS`: no year, no fraction, no zone. Collectors print ISO 8601.
+vLLM prints `MM-DD HH:MM:SS`: no year, no fraction, no zone. Log shippers print ISO 8601.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def outer_stamp(text: str) -> tuple[Outer, int] | None:
     outer = _outer_of(match)
     if outer is None:
         return None
-    # A stamp of another logger inside the line keeps its dash: not a collector's.
+    # A timestamp of another logger inside the line keeps its dash: not a log shipper's.
     if text[match.end() : match.end() + 2] == "- ":
         return None
     return outer, match.end()
@@ -112,7 +112,7 @@ def zone_of(name: str | None) -> tzinfo | None:
 def year_in(text: str) -> tuple[int, str] | None:
     """The year of the first timestamp without one, and what in the text shows it.
 
-    `log`: a full stamp of another logger or collector, at most a day away. `build`: the
+    `log`: a full timestamp of another logger or log shipper, at most a day away. `build`: the
     date of the build in the engine's version; the log is not older than that. `release`:
     the first time after the release of that version, which is a guess.
     """
@@ -136,7 +136,7 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
-    """A day before which nobody had the version of vLLM that a text states."""
+    """The day of the release of the version of vLLM that a text states."""
     version = _VERSION.search(text)
     if version is None:
         return None
@@ -155,15 +155,15 @@ def _day_of_year(month: str, day: str) -> int | None:
 BACK_S = 60.0
 """Lines of several processes come that much out of order."""
 LATE_S = 2.0
-"""A collector's stamp that is so close to the engine's is the finer one of the two."""
+"""A log shipper's timestamp that is so close to the engine's is the finer one of the two."""
 
 
 class Clock:
     """Gives `MM-DD HH:MM:SS` a year and a zone, across New Year.
 
     The year of the first stamp is `year`, or the one that puts it closest before
-    `not_after` (the time the file was last written); see also `look_at`. From there the year grows when
-    the month falls by half a year or more.
+    `not_after` (the time the file was last written); see also `look_at`. From there the
+    year grows when the month falls by half a year or more.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Clock:
         self._latest = 0.0
         """The latest time of the engine's own in a line with a shipper's too."""
         self._offset: float | None = None
-        """What the engine's clock lacks to that of a collector with a zone."""
+        """What the engine's clock lacks to that of a log shipper with a zone."""
 
     @property
     def year_from(self) -> str | None:
@@ -241,25 +241,22 @@ class Clock:
         inner = self.seconds(stamp) if stamp else None
         if outer is None:
             return inner
-        if outer.has_zone:
-            return outer.seconds if inner is None else self._timely(outer, inner)
+        if outer.has_zone and inner is not None:
+            if self._offset is None:
+                # A shipper is later than the engine; zones are quarters of hours apart.
+                late = outer.seconds - inner + LATE_S
+                self._offset = late // 900.0 * 900.0
+            own = inner + self._offset
+            return outer.seconds if abs(outer.seconds - own) <= LATE_S else own
         if inner is None:
             found = self._outer(outer)
             # A shipper that goes back behind what the engine printed has another clock.
             return None if found < self._latest - BACK_S else found
         self._latest = max(self._latest, inner)
         if self._shift is None:
-            # How far a collector without a zone is from the engine's clock.
+            # How far a log shipper without a zone is from the engine's clock.
             self._shift = round((inner - outer.seconds) / 900.0) * 900.0
         return inner
-
-    def _timely(self, outer: Outer, inner: float) -> float:
-        if self._offset is None:
-            # A log shipper is later than the engine, and zones are quarters of hours apart.
-            late = outer.seconds - inner + LATE_S
-            self._offset = late // 900.0 * 900.0
-        own = inner + self._offset
-        return outer.seconds if abs(outer.seconds - own) <= LATE_S else own
 
     def _outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a log shipper's timestamp."""

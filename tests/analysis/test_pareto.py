@@ -59,15 +59,13 @@ def test_marks_are_those_of_the_definition(rows):
 
 
 def test_failed_runs_are_never_marked():
-    objectives = (("num_kv_blocks", "higher"), ("warmup_s", "lower"))
     good = summary_of(start_up())
     failed = summary_of(
         [*start_up(seconds=1.0)[:-1], Failure(failure="killed", message="x")], "bbb"
     )
-    broken = contradicting(summary_of(start_up(seconds=2.0), "ddd"), "warmup_s")
-    rows = configuration_rows(
-        [good, failed, summary_of([started()], "ccc"), broken], objectives
-    )
+    shorter = summary_of(start_up(seconds=2.0), "ddd")
+    broken = contradicting(shorter, "ready_s", "warmup_s")
+    rows = configuration_rows([good, failed, summary_of([started()], "ccc"), broken])
     assert [row.is_non_dominated for row in rows] == [True, None, None, None]
     assert rows[0].settings == {
         "gpu_memory_utilization": 0.9,
@@ -95,7 +93,7 @@ def test_the_spread_of_equal_configurations_is_no_difference():
         summary_of(start_up(seconds=seconds), name)
         for name, seconds in (("aaa", 10.0), ("bbb", 13.0))
     ]
-    rows = configuration_rows(runs, (("warmup_s", "lower"),))
+    rows = configuration_rows(runs)
     assert [row.is_non_dominated for row in rows].count(True) == 1
 
 

@@ -18,7 +18,6 @@ def test_the_longest_start_and_half_of_it_are_allowed():
     assert (probe.num_runs, probe.median_s, probe.longest_s) == (3, 200.0, 700.0)
     assert (probe.period_s, probe.failure_threshold, probe.allowed_s) == (10, 105, 1050)
     assert "failureThreshold: 105" in probe.yaml()
-    assert "port: 9000" in probe.yaml(9000)
 
 
 def test_runs_that_never_became_ready_do_not_count():

@@ -41,7 +41,7 @@ def check_file(data: bytes) -> None:
             found.setdefault(ordinal, []).extend(events)
     report = reader.report
     assert report.events == num_events, "events counted, events given"
-    assert set(found) <= set(range(len(reader.runs))), (
+    assert set(found) <= set(range(reader.num_runs)), (
         "events of runs that are not there"
     )
     assert report.unknown >= len(report.unknown_lines), "unknown lines"

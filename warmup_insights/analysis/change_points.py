@@ -18,7 +18,7 @@ import numpy as np
 SIGNIFICANT = 0.05
 LEAST_SIDE = 5
 LEAST_CHANGE = 0.05
-"""Of the median before, below which nobody would call it a change."""
+"""Of the median before, below which it is no change worth stating."""
 
 
 @dataclass(frozen=True)

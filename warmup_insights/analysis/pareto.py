@@ -132,48 +132,43 @@ COLUMNS = (
 
 
 def configuration_rows(
-    summaries: Sequence[RunSummary],
-    objectives: Sequence[Objective] | None = None,
-    settings: Sequence[str] = MEMORY_SETTINGS,
-    tolerance: float = TOLERANCE,
+    summaries: Sequence[RunSummary], tolerance: float = TOLERANCE
 ) -> list[ConfigurationRow]:
     """Runs as rows, in the order given, the non-dominated ones marked.
 
-    Without objectives they are compared by what they state (`objectives_of`). Runs that
+    They are compared by what they state (`objectives_of`). Runs that
     failed, and those whose evidence contradicts itself, are never marked; times are
     compared between starts of the kind that most have. A figure that
     differs by more than `tolerance` between runs of one configuration has that
     difference as its tolerance.
     """
-    names = dict.fromkeys([*COLUMNS, *(name for name, _ in objectives or ())])
     rows = [
         ConfigurationRow(
             summary.run_id,
             summary.label,
             summary.status,
-            {name: summary.config[name] for name in settings if name in summary.config},
-            {name: BY_NAME[name].read(summary) for name in names},
+            {
+                key: summary.config[key]
+                for key in MEMORY_SETTINGS
+                if key in summary.config
+            },
+            {name: BY_NAME[name].read(summary) for name in COLUMNS},
             None,
             is_synthetic=summary.synthetic,
         )
         for summary in summaries
     ]
-    usual = _usual_start(summaries)
+    kinds = Counter(s.start.words for s in summaries if s.start.words is not None)
+    usual = kinds.most_common(1)[0][0] if kinds else None
     compared = [
-        {name: _compared(summary, name, usual) for name in names}
+        {name: _compared(summary, name, usual) for name in COLUMNS}
         for summary in summaries
     ]
     margins = {
         name: max(tolerance, _noise(summaries, [row.get(name) for row in compared]))
-        for name in names
+        for name in COLUMNS
     }
-    return _marked(rows, compared, margins, objectives)
-
-
-def _usual_start(summaries: Sequence[RunSummary]) -> str | None:
-    """The kind of start of most runs; None where none is known."""
-    kinds = Counter(s.start.words for s in summaries if s.start.words is not None)
-    return kinds.most_common(1)[0][0] if kinds else None
+    return _marked(rows, compared, margins)
 
 
 def _compared(summary: RunSummary, name: str, usual: str | None) -> float | None:
@@ -190,10 +185,9 @@ def _marked(
     rows: Sequence[ConfigurationRow],
     known: Sequence[Mapping[str, float | None]],
     tolerance: Mapping[str, float] | float,
-    objectives: Sequence[Objective] | None = None,
 ) -> list[ConfigurationRow]:
     """Rows marked by their known figures."""
-    wanted = tuple(objectives or objectives_of(known))
+    wanted = objectives_of(known)
     marks = non_dominated(known, wanted, tolerance) if wanted else [None] * len(rows)
     return [
         replace(row, is_non_dominated=mark, compared_by=() if mark is None else wanted)
@@ -242,12 +236,10 @@ def planned_rows(
     return _marked(rows, known, tolerance)
 
 
-def marked_together(
-    rows: Sequence[ConfigurationRow], tolerance: float = TOLERANCE
-) -> list[ConfigurationRow]:
+def marked_together(rows: Sequence[ConfigurationRow]) -> list[ConfigurationRow]:
     """Runs and plans marked against each other; those without a mark get none."""
     known = [row.figures if row.is_non_dominated is not None else {} for row in rows]
-    return _marked(rows, known, tolerance)
+    return _marked(rows, known, TOLERANCE)
 
 
 GOALS: dict[str, str] = {
@@ -296,7 +288,10 @@ def pick(
     )  # fmt: skip
     if goal != "balanced" and main is None:
         return None
-    weakest = {id(row): _weakest(row, marked) for row in marked}
+    weakest = {
+        id(row): min(_share_of_best(row, marked, each) for each in row.compared_by)
+        for row in marked
+    }
 
     def order(row: ConfigurationRow) -> tuple[float, float]:
         share = 1.0 if main is None else _share_of_best(row, marked, main)
@@ -320,10 +315,6 @@ def _share_of_best(
     best = max(values) if direction == "higher" else min(values)
     high, low = (best, own) if direction == "higher" else (own, best)
     return low / high if high > 0 and low >= 0 else float(low >= high)
-
-
-def _weakest(row: ConfigurationRow, rows: Sequence[ConfigurationRow]) -> float:
-    return min(_share_of_best(row, rows, each) for each in row.compared_by)
 
 
 def _why(

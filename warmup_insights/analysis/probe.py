@@ -31,7 +31,7 @@ class StartupProbe:
         """How long a container may take before it is restarted."""
         return self.period_s * self.failure_threshold
 
-    def yaml(self, port: int = 8000) -> str:
+    def yaml(self) -> str:
         """The part of a container's specification."""
         return (
             f"# starts seen: {self.num_runs}, median {self.median_s:.0f} s, longest "
@@ -40,7 +40,7 @@ class StartupProbe:
             "startupProbe:\n"
             "  httpGet:\n"
             "    path: /health\n"
-            f"    port: {port}\n"
+            "    port: 8000\n"
             f"  periodSeconds: {self.period_s}\n"
             f"  failureThreshold: {self.failure_threshold}\n"
         )

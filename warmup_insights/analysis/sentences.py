@@ -34,7 +34,7 @@ _ENDS = {
 }  # fmt: skip
 MAX_CAUSE = 200
 SHORTEST_S = 0.1
-"""Time between the first line and the last of a start-up that says anything of it."""
+"""Time between the first line and the last of a start-up that is worth stating."""
 
 
 def start_sentences(summary: RunSummary) -> list[str]:

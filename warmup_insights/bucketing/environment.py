@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from warmup_insights.bucketing.base import StrategyName
-from warmup_insights.bucketing.file import BucketFile, read_bucket_file
+from warmup_insights.bucketing.file import read_bucket_file
 from warmup_insights.bucketing.ranges import read_integer, read_overrides
 from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
@@ -35,7 +35,6 @@ def settings_from_mapping(
     env: Mapping[str, str],
     *,
     engine_version: str = NEWEST_RELEASE,
-    read_file: Callable[[str], BucketFile] = read_bucket_file,
 ) -> BucketingSettings:
     """The settings of an engine started with these limits and this environment.
 
@@ -74,7 +73,7 @@ def settings_from_mapping(
         strategy=strategy,
         sliding_window=None if rules.early else _read_sliding_window(env),
         overrides=overrides,
-        bucket_file=read_file(path) if path and not rules.early else None,
+        bucket_file=read_bucket_file(path) if path and not rules.early else None,
         notes=notes,
         engine_version=engine_version,
     )

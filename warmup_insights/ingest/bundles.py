@@ -45,7 +45,7 @@ class Unpacked:
     """A log of an archive: where it lies for now, and what to call it."""
 
     path: str
-    """Empty where `problem` tells why there is nothing to read."""
+    """Empty where `problem` states why there is nothing to read."""
     shown: str
     problem: str | None = None
 

@@ -538,7 +538,7 @@ class BucketMiss(Event):
     fallback: Bucket | None = None
     """The bucket made for it; None when none is named."""
     count: int = 1
-    """How many this stands for (collectors fold equal lines)."""
+    """How many this stands for (log shippers fold equal lines)."""
 
 
 class BucketUsed(Event):

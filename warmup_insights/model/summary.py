@@ -25,7 +25,7 @@ OF_OTHER_RANK = " (other rank)"
 """Ends the name of a phase in which only ranks were that do not lead."""
 
 Setting = Any
-"""A JSON value that somebody set or an engine printed."""
+"""A JSON value that a user set or an engine printed."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ class Identity:
         self._printed: dict[str, Setting] = {}
         self._beside = ConfigRecorded()
         self._defaults: dict[str, bool] = {}
-        """Setting to whether nobody set it, as it was printed last."""
+        """Setting to whether it is the engine's own, as it was printed last."""
         self._failure: Failure | None = None
         self.num_ranks: int | None = None
         """As stated, or as many as printed anything; None when neither is known."""
