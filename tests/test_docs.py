@@ -141,15 +141,6 @@ def reader(tmp_path):
 
 
 @pytest.mark.long
-def test_readme_commands_run(readme, reader):
-    """One after the other in one folder, as a reader types them."""
-    commands = readme.commands()
-    assert len(commands) >= len(("ingest", "run", "compare"))
-    for command in commands:
-        reader(command)
-
-
-@pytest.mark.long
 def test_the_questions_of_operators_are_answered_as_printed(readme, reader):
     """Every command runs, and what the page quotes is what they print."""
     page = DOCS / "operators.md"

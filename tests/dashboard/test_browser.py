@@ -24,6 +24,7 @@ pytestmark = [
 PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/live"]
 
 
+@pytest.mark.long
 def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
     """The document's log: coverage, graph memory, captures, and a defragmenter log."""
     logs = [
