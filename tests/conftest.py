@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """All cores for the whole suite; tests asked for by name run in this process."""
+    """All cores for the whole suite; tests named on the command line run in this process."""
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
     return min(os.cpu_count() or 1, 4)

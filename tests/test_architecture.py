@@ -101,7 +101,7 @@ def forbidden(path: Path, source: str) -> list[str]:
 
 
 def test_tables_are_read() -> None:
-    """A heading that somebody rewords must not switch the check off."""
+    """A reworded heading must not switch the check off."""
     assert MAY_IMPORT["recorder"] == {"model", "errors"}
     assert HOMES["sqlalchemy"] == {"storage"}
 

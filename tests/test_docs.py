@@ -1,4 +1,4 @@
-"""The documentation says what the program does, and its commands run."""
+"""The documentation is that of the program, and its commands run."""
 
 from __future__ import annotations
 

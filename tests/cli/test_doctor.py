@@ -121,5 +121,5 @@ def test_a_child_that_the_device_ends_is_reported_with_its_last_line(monkeypatch
         ("something else", None),
     ],
 )
-def test_what_was_asked_for_is_read_from_the_error(text, asked):
+def test_the_size_of_the_request_is_read_from_the_error(text, asked):
     assert _asked_bytes(text) == asked

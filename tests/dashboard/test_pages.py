@@ -27,7 +27,7 @@ every_page = pytest.mark.parametrize("page", list(PAGES))
 
 
 def open_page(monkeypatch, database, page: str, **query) -> AppTest:
-    """The page as somebody sees it who has seen another one before."""
+    """The page as it is after another one in the same session."""
     monkeypatch.setenv("WARMUP_INSIGHTS_DB", str(database))
     app = AppTest.from_file(str(APP), default_timeout=30)
     app.session_state["app-runs"] = 1  # the first run leaves figures for the next one
