@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium"),
 ]
-PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/live"]
 
 
 @pytest.mark.long
