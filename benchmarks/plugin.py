@@ -110,7 +110,7 @@ def time_calls(function, arguments):
 
 
 class NoSpool:
-    """Forgets what it gets, but counts it."""
+    """Counts what it gets and drops it."""
 
     count = 0
 
@@ -276,7 +276,7 @@ def ratios(plain, watched):
 
 
 def run_engine(folder, records, command):
-    """Seconds that a real engine says its initialisation took, and of the processor."""
+    """Seconds of initialisation that a real engine prints, and of the processor."""
     env = dict(os.environ)
     env.pop("WARMUP_INSIGHTS_DB", None)
     if records:

@@ -15,7 +15,6 @@ from dashboard.text import figure_text, middle, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
-    CostChange,
     FigureRow,
 )
 from warmup_insights.export.comparison import change_text, gaps_table
@@ -31,6 +30,11 @@ def run_names(result: Comparison) -> list[str]:
         f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
         for title, run in zip(titles, result.runs, strict=True)
     ]
+
+
+def _names_by_id(result: Comparison) -> dict[str, str]:
+    ids = [run.run_id for run in result.runs]
+    return dict(zip(ids, run_names(result), strict=True))
 
 
 def figures_table(
@@ -111,9 +115,7 @@ def memory_table(result: Comparison) -> pd.DataFrame:
 
 def bucket_counts(result: Comparison) -> pd.DataFrame:
     """How the bucket sets changed, one row per run and phase."""
-    names = dict(
-        zip((run.run_id for run in result.runs), run_names(result), strict=True)
-    )
+    names = _names_by_id(result)
     return pd.DataFrame(
         [
             {
@@ -141,9 +143,7 @@ def _count(buckets: tuple[Any, ...] | None) -> int | None:
 
 def bucket_changes(result: Comparison) -> pd.DataFrame:
     """Every bucket that changed: run, phase, bucket, change, before, after."""
-    names = dict(
-        zip((run.run_id for run in result.runs), run_names(result), strict=True)
-    )
+    names = _names_by_id(result)
     rows: list[tuple[str, ...]] = []
     for change in result.buckets:
         head = (names[change.run_id], change.phase)
@@ -165,15 +165,12 @@ def _changed(change: BucketChange) -> list[tuple[str, ...]]:
         ("larger", change.larger), ("smaller", change.smaller),
     ):  # fmt: skip
         rows += [
-            (str(cost.bucket), words, *_before_after(cost, words)) for cost in costs
+            (str(cost.bucket), words, *map(format_duration, cost.duration_s))
+            if words in ("slower", "faster")
+            else (str(cost.bucket), words, *map(format_bytes, cost.memory_bytes))
+            for cost in costs
         ]
     return rows
-
-
-def _before_after(cost: CostChange, words: str) -> tuple[str, str]:
-    if words in ("slower", "faster"):
-        return format_duration(cost.duration_s[0]), format_duration(cost.duration_s[1])
-    return format_bytes(cost.memory_bytes[0]), format_bytes(cost.memory_bytes[1])
 
 
 def misses_table(result: Comparison) -> pd.DataFrame:
@@ -191,23 +188,15 @@ def part_stacks(
 
     Columns: run, name, label, bytes.
     """
-    figure = new_figure(len(order) * 44 + 150, dark=dark)
-    for name in PART_MEANINGS:
+    figure = _stacks(order, "device memory (GiB)", dark=dark)
+    for name, meaning in PART_MEANINGS.items():
         rows = parts[parts["name"] == name]
-        if rows.empty:
-            continue
-        meaning = PART_MEANINGS[name]
-        figure.add_bar(
-            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
-            x=rows["bytes"] / GIB, name=figure_text(rows["label"].iloc[0]),
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
-            customdata=[format_bytes(value) for value in rows["bytes"]],
-            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
-    _order(figure, order)
-    name_axes(figure, "device memory (GiB)", None)
+        if len(rows):
+            pattern = {"shape": "/" if meaning == "reserved" else ""}
+            texts = [format_bytes(value) for value in rows["bytes"]]
+            marker = {"color": colour(meaning, dark=dark), "pattern": pattern}
+            label = rows["label"].iloc[0]
+            _add(figure, label, rows["run"], rows["bytes"] / GIB, texts, marker, dark)
     return figure
 
 
@@ -219,32 +208,40 @@ def phase_stacks(
     Columns: run, name, meaning, duration_s.
     """
     totals = phases.groupby("run", sort=False)["duration_s"].sum()
-    longest = float(totals.max()) if len(totals) else 1.0
-    unit, factor = time_unit(longest)
-    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
+    figure = _stacks(order, f"time ({unit})", dark=dark)
     for name, rows in phases.groupby("name", sort=False):
-        meaning = rows["meaning"].iloc[0]
-        figure.add_bar(
-            orientation="h", y=[figure_text(run, 40) for run in rows["run"]],
-            x=rows["duration_s"] / factor, name=figure_text(phase_label(str(name))),
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": pattern_of(str(name)), "size": 6}},
-            customdata=[format_duration(value) for value in rows["duration_s"]],
-            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
-        )  # fmt: skip
+        pattern = {"shape": pattern_of(str(name)), "size": 6}
+        texts = [format_duration(value) for value in rows["duration_s"]]
+        shade = colour(rows["meaning"].iloc[0], dark=dark)
+        marker = {"color": shade, "pattern": pattern}
+        label, sizes = phase_label(str(name)), rows["duration_s"] / factor
+        _add(figure, label, rows["run"], sizes, texts, marker, dark)
+    return figure
+
+
+def _stacks(order: Sequence[str], x_title: str, *, dark: bool) -> Figure:
+    """A figure with room for one stacked bar for each run."""
+    figure = new_figure(len(order) * 44 + 150, dark=dark)
     figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
     figure.update_yaxes(
         autorange="reversed", showgrid=False, categoryorder="array",
         categoryarray=[figure_text(run, 40) for run in order],
     )  # fmt: skip
-    name_axes(figure, f"time ({unit})", None)
+    name_axes(figure, x_title, None)
     return figure
 
 
-def _order(figure: Figure, order: Sequence[str]) -> None:
-    figure.update_yaxes(
-        autorange="reversed", showgrid=False, categoryorder="array",
-        categoryarray=[figure_text(run, 40) for run in order],
+def _add(
+    figure: Figure, label: str, runs: pd.Series, sizes: pd.Series, texts: list[str],
+    marker: dict[str, Any], dark: bool,
+) -> None:  # fmt: skip
+    """Add one part of every stack."""
+    figure.add_bar(
+        orientation="h", y=[figure_text(run, 40) for run in runs], x=sizes,
+        name=figure_text(label), marker={**marker, "line": outline(dark)},
+        customdata=texts,
+        hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
     )  # fmt: skip
 
 

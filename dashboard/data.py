@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -43,18 +42,18 @@ Filters = dict[str, Any]
 
 def store() -> EventStore:
     """The store of this app. Raises StoreError when it cannot be used."""
+    return _open(*_place())
+
+
+def _place() -> tuple[str, int]:
+    """The database, and a number that is another one when its file was replaced."""
     database = read_settings().database
-    return _open(database, _identity(database))
-
-
-def _identity(database: str) -> int:
-    """Differs when the file of a database was replaced by another one."""
     if "://" in database:
-        return 0
+        return database, 0
     try:
-        return os.stat(database).st_ino
+        return database, os.stat(database).st_ino
     except OSError:
-        return -1
+        return database, -1
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -67,21 +66,13 @@ def _open(database: str, identity: int) -> EventStore:
         return EventStore(database, read_only=True)
 
 
-def _place() -> tuple[str, int]:
-    database = read_settings().database
-    return database, _identity(database)
-
-
-def _run_version(run: RunRecord) -> tuple[Any, ...]:
-    status = run.status_at(time.time())
-    return *_place(), run.run_id, run.num_events, run.updated_at, status
-
-
-def _store_version(opened: EventStore) -> tuple[Any, ...]:
-    return *_place(), *opened.newest_change()
-
-
-VERSIONS: Any = {RunRecord: _run_version, EventStore: _store_version}
+VERSIONS: Any = {
+    RunRecord: lambda run: (
+        *_place(), run.run_id, run.num_events, run.updated_at,
+        run.status_at(time.time()),
+    ),
+    EventStore: lambda opened: (*_place(), *opened.newest_change()),
+}  # fmt: skip
 """What the caches compare to find out whether an argument changed."""
 
 
@@ -154,10 +145,13 @@ def events(run: RunRecord, *kinds: str) -> pd.DataFrame:
 
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)
 def source(run: RunRecord) -> tuple[SourceRecord, pd.DataFrame] | None:
-    """The log of a run and its kept lines; None for a recorder."""
+    """The log of a run and its kept lines, `rule` None where none matches; None for a
+    recorder."""
     if run.source_id is None:
         return None
-    lines = lines_frame(store().source_lines(run.source_id))
+    lines = pd.DataFrame(
+        store().source_lines(run.source_id), columns=["line", "rule", "text"]
+    )
     return store().source(run.source_id), lines
 
 
@@ -212,8 +206,3 @@ def findings(opened: EventStore, run: RunRecord) -> list[Finding]:
     known = folded(run)
     others, beside = runs.history(opened, run), runs.beside(opened, run)
     return advise(RunFacts(known.summary, known.rows, history=others, beside=beside))
-
-
-def lines_frame(lines: Sequence[tuple[int, str | None, str]]) -> pd.DataFrame:
-    """Kept lines of a log: line, rule (None when no rule matches), text."""
-    return pd.DataFrame(list(lines), columns=["line", "rule", "text"])

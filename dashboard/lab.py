@@ -142,17 +142,16 @@ def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
 
 
 def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
-    """The generated and dropped buckets of a phase, as a bucket map draws them."""
+    """The generated buckets of a phase, as a bucket map draws them."""
     kept = made.prompt if phase == "prompt" else made.decode
-    rows = [_map_row(phase, tuple(bucket), "generated") for bucket in kept]
+    rows = [
+        {
+            "phase": phase, "bucket": tuple(bucket), "state": "generated",
+            "duration_s": None, "memory_bytes": None, "executed": None, "missed": 0,
+        }
+        for bucket in kept
+    ]  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def _map_row(phase: str, bucket: tuple[int, ...], state: str) -> dict[str, Any]:
-    return {
-        "phase": phase, "bucket": bucket, "state": state, "duration_s": None,
-        "memory_bytes": None, "executed": None, "missed": 0,
-    }  # fmt: skip
 
 
 def dropped_table(made: GeneratedBuckets) -> pd.DataFrame:

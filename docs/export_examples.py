@@ -10,14 +10,14 @@ import io
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from click.testing import CliRunner
 from opentelemetry.sdk.trace import ReadableSpan
 
+from warmup_insights.cli import cli
 from warmup_insights.cli.loading import open_run
 from warmup_insights.export.otlp import make_spans
 from warmup_insights.runs import current
@@ -113,14 +113,10 @@ def _run(line: str, **more: str) -> str:
     """What a command of this project prints."""
     program, *arguments = shlex.split(line)
     assert program == "warmup-insights", line
-    done = subprocess.run(
-        [sys.executable, "-m", "warmup_insights", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **more},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"{line}: {done.stdout}")
-    return done.stdout
+    done = CliRunner(env={"COLUMNS": "100", **more}).invoke(cli, arguments)
+    if not isinstance(done.exception, SystemExit | None):
+        raise done.exception
+    return done.output
 
 
 def _block(kind: str, text: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """All cores for the whole suite; tests asked for by name run in this process."""
+    """All cores for the whole suite; tests named on the command line run in this process."""
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
     return min(os.cpu_count() or 1, 4)
@@ -38,6 +39,13 @@ def pytest_collection_modifyitems(
     long = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave what is imported by now out of garbage collection: a fifth of the time of all
+    tests went into visiting its half a million objects again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

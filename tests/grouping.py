@@ -1,6 +1,6 @@
 """Which tests stay in one process when there are several.
 
-The mark `xdist_group` says so, but since pytest 9.2 pytest-xdist (3.8) cannot read it:
+The mark `xdist_group` is for that, but since pytest 9.2 pytest-xdist (3.8) cannot read it:
 it would have to change the id of a test. So the files are named here as well.
 """
 

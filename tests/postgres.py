@@ -53,7 +53,7 @@ def find_binaries() -> Path | None:
 
 
 def _user() -> pwd.struct_passwd | None:
-    """Who shall run the server; None for whoever we are."""
+    """Who shall run the server; None for the user of this process."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name: entry for entry in pwd.getpwall()}

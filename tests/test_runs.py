@@ -43,7 +43,7 @@ def test_refresh_fills_the_columns_that_lists_show(store):
     assert (run.engine, run.status, run.started_at) == ("vllm", "finished", 5.0)
 
 
-def test_recorder_that_fell_silent_shows_as_killed_in_its_last_bucket(store):
+def test_a_recorder_without_a_heartbeat_shows_as_killed_in_its_last_bucket(store):
     step = WarmupStep(phase="prompt", bucket=(1, 128, 0), free_before_bytes=7)
     add(store, RunStarted(), step, status="running", heartbeat_at=time.time() - 3600)
     summary = current(store, store.run("r1")).summary
@@ -53,7 +53,7 @@ def test_recorder_that_fell_silent_shows_as_killed_in_its_last_bucket(store):
     assert failure.free_bytes == 7
 
 
-def test_recorder_that_speaks_is_running(store):
+def test_a_recorder_with_a_heartbeat_is_running(store):
     add(store, RunStarted(), status="running", heartbeat_at=time.time())
     assert current(store, store.run("r1")).summary.status == "running"
 

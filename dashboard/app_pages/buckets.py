@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, widgets
-from dashboard.charts.buckets import names_for
+from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes, names_for
 from dashboard.run_controls import asked_for, names
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
@@ -194,8 +194,6 @@ def _one(trials: list[Trial]) -> None:
 
 
 def _map(trial: Trial, phase: str) -> None:
-    from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes
-
     assert trial.generated is not None
     rows = lab.bucket_rows(trial.generated, phase)
     if rows.empty:

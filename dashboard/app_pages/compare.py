@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, shown, widgets
-from dashboard.charts.memory import BUDGET_HINTS, budget_frame
+from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
+from dashboard.comparing import part_stacks, phase_stacks
 from dashboard.palette import colour
 from dashboard.run_controls import choose_several, report_button
 from dashboard.text import markdown
@@ -115,8 +116,6 @@ def _settings(result: Comparison) -> None:
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    from dashboard.comparing import part_stacks, phase_stacks
-
     names, dark = comparing.run_names(result), widgets.is_dark()
     left, right = st.columns(2)
     phases = comparing.phases_table(result, summaries)
@@ -146,8 +145,6 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 
 def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    from dashboard.charts.memory import budget_waterfall
-
     known = [
         (name, run, summary, steps)
         for name, run, summary in zip(

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, logs, shown, widgets
-from dashboard.charts.runs import level_words, runs_table, trend_frame
+from dashboard.charts.runs import level_words, runs_table, trend, trend_frame
 from dashboard.palette import STATUS_COLOURS
 from dashboard.run_controls import delete, edit
 from dashboard.text import markdown, visible
@@ -254,8 +254,6 @@ def _trend(rows: pd.DataFrame) -> None:
 
 
 def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
-    from dashboard.charts.runs import trend
-
     mark = series["figures"].iloc[0]  # not text where the runs are real
     widgets.chart(
         trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,

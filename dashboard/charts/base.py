@@ -6,6 +6,7 @@ Streamlit, so tests read what is drawn as data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from plotly.graph_objects import Figure as Figure
@@ -77,6 +78,13 @@ def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
 def bars_height(count: int, *, extra: int = 70) -> int:
     """Height of a chart of `count` horizontal bars."""
     return max(120, count * ROW_PX + extra)
+
+
+def known_text(value: object, write: Callable[[float], str]) -> str:
+    """A number of a frame as text; `unknown` where it is missing."""
+    if not isinstance(value, int | float) or value != value:
+        return "unknown"
+    return write(value)
 
 
 def outline(dark: bool) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.charts.base import Figure, name_axes, new_figure
+from dashboard.charts.base import Figure, known_text, name_axes, new_figure
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
-from dashboard.text import figure_text
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import (
     BucketRow,
@@ -344,8 +343,8 @@ def _hover(row: dict[Any, Any]) -> list[str]:
     assert isinstance(bucket, tuple)
     lines = [
         f"<b>{bucket_text(bucket)}</b> {STATES.get(str(row['state']), '')}",
-        f"time {_known(row['duration_s'], format_duration)}",
-        f"memory {_known(row['memory_bytes'], format_bytes)}",
+        f"time {known_text(row['duration_s'], format_duration)}",
+        f"memory {known_text(row['memory_bytes'], format_bytes)}",
         *step_facts(row),
     ]
     executed = row.get("executed")
@@ -375,13 +374,6 @@ def step_facts(row: Mapping[Any, Any]) -> list[str]:
     if "compile_s" in known:
         facts.append(f"compilation {format_duration(known['compile_s'])}")
     return facts
-
-
-def _known(value: object, write: object) -> str:
-    if not isinstance(value, int | float) or pd.isna(value):
-        return "unknown"
-    assert callable(write)
-    return figure_text(write(value))
 
 
 def bucket_text(bucket: Bucket) -> str:

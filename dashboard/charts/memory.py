@@ -10,6 +10,7 @@ from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     bars_height,
+    known_text,
     name_axes,
     new_figure,
     outline,
@@ -26,7 +27,6 @@ from warmup_insights.model.summary import (
     MemoryFacts,
     RunSummary,
     ServingEnd,
-    StepCost,
 )
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -179,7 +179,11 @@ def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:
     step, from which cut-out lines cannot take away: cumulative is then a difference.
     """
     captures = [(row.capture, row) for row in rows if row.capture is not None]
-    stated = [item for item in captures if _size_known(item[0])]
+    stated = [
+        (cost, row)
+        for cost, row in captures
+        if cost.memory_bytes is not None or cost.free_before_bytes is not None
+    ]
     runs = [(row.run, row) for row in rows if row.run is not None]
     chosen = stated or [item for item in runs if item[0].free_before_bytes is not None]
     chosen.sort(key=lambda item: item[0].position)
@@ -195,10 +199,6 @@ def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:
     columns = ["position", "phase", "bucket", "memory_bytes", "cumulative_bytes",
                "estimate_bytes"]  # fmt: skip
     return pd.DataFrame(points, columns=columns), not stated
-
-
-def _size_known(cost: StepCost) -> bool:
-    return cost.memory_bytes is not None or cost.free_before_bytes is not None
 
 
 def memory_points(folded: Folded) -> list[tuple[float, int]]:
@@ -275,8 +275,9 @@ def capture_curve(
                 "color": colour("captured", dark=dark),
             },
             customdata=[
-                [bucket_text(row["bucket"]), _size(row["memory_bytes"]),
-                 format_bytes(row["cumulative_bytes"]), _size(row["estimate_bytes"])]
+                [bucket_text(row["bucket"]), known_text(row["memory_bytes"], format_bytes),
+                 format_bytes(row["cumulative_bytes"]),
+                 known_text(row["estimate_bytes"], format_bytes)]
                 for row in rows.to_dict("records")
             ],
             hovertemplate="%{customdata[0]}<br>took %{customdata[1]}<br>together "
@@ -291,12 +292,6 @@ def capture_curve(
     figure.update_yaxes(rangemode="tozero", range=[0, max(top / factor * 1.12, 1e-9)])
     name_axes(figure, "order of capture", f"memory taken ({unit})")
     return figure
-
-
-def _size(value: object) -> str:
-    if not isinstance(value, int | float) or pd.isna(value):
-        return "unknown"
-    return format_bytes(value)
 
 
 def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:

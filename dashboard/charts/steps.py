@@ -12,6 +12,7 @@ from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     bars_height,
+    known_text,
     name_axes,
     new_figure,
     outline,
@@ -353,7 +354,8 @@ def lazy_timeline(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
             "line": outline(dark),
         },
         customdata=[
-            [_known(row["duration_s"], format_duration), _known(row["memory_bytes"], format_bytes)]
+            [known_text(row["duration_s"], format_duration),
+             known_text(row["memory_bytes"], format_bytes)]
             for row in captures.to_dict("records")
         ],
         hovertemplate="%{y} tokens<br>%{customdata[0]}, %{customdata[1]}<extra></extra>",
@@ -362,9 +364,3 @@ def lazy_timeline(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
     name = captures["since_name"].iloc[0] if len(captures) else None
     name_axes(figure, name, "graph size (tokens)")
     return figure
-
-
-def _known(value: object, write: Any) -> str:
-    if not isinstance(value, int | float) or pd.isna(value):
-        return "unknown"
-    return str(write(value))

@@ -136,7 +136,7 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
-    """The day of the release of the version of vLLM that a text states."""
+    """The first day on which the version of vLLM that a text states can have run."""
     version = _VERSION.search(text)
     if version is None:
         return None

@@ -41,7 +41,7 @@ def test_json_lists_findings(db):
     assert all(finding["numbers"] for finding in answer["findings"])
 
 
-def test_the_probe_knows_earlier_runs_of_the_same_model(db):
+def test_earlier_runs_of_the_same_model_count(db):
     text = invoke("advise", "new", "--db", db).stdout
     assert (
         "2 starts of unknown kind became ready after 200 s (median) and 300 s (longest)"

@@ -34,7 +34,7 @@ INPUTS = {
 
 @pytest.fixture(autouse=True)
 def _no_engine_variables(monkeypatch):
-    """The variables of whoever runs the tests are not those of a test."""
+    """Variables of the shell that runs the tests are not those of a test."""
     import os
 
     for name in list(os.environ):
@@ -221,7 +221,7 @@ def test_lookup_shows_bucket_and_padding():
     assert "smaller than the shape" in out
 
 
-def test_lookup_takes_the_phase_from_the_query_unless_told():
+def test_lookup_takes_the_phase_from_the_query_without_an_option():
     assert run_json("lookup", 3, 1, 10, *LIMITS)["phase"] == "decode"
     prompt = run_json("lookup", 1, 1, 10, *LIMITS, "--phase=prompt")
     assert (prompt["phase"], prompt["bucket"]) == ("prompt", [1, 128, 16])
@@ -268,7 +268,7 @@ def test_lint_reports_all_and_fails_on_errors(tmp_path):
     assert "1 more" in str(result.exception)
 
 
-def test_lint_with_settings_tells_what_is_dropped(tmp_path, write_settings):
+def test_lint_with_settings_lists_what_is_dropped(tmp_path, write_settings):
     path = tmp_path / "b.txt"
     path.write_text("(1, 128, 0)\n(4, 2048, 0)\n(1, 1, 4)\n")
     settings = write_settings(env={"VLLM_BUCKETING_FROM_FILE": "/absent"})

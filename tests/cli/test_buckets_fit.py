@@ -84,7 +84,7 @@ def test_a_limit_on_time_and_on_graph_memory(db):
     assert fit["usage"]["graph_bytes"] <= 2**30
 
 
-def test_a_trace_and_a_file_that_says_what_it_is_for(trace, tmp_path):
+def test_a_trace_and_a_file_with_its_purpose(trace, tmp_path):
     path = tmp_path / "buckets.txt"
     result = invoke(
         "buckets", "fit", "--trace", trace, *LIMITS, "--max-buckets", 12, "-o", path

@@ -119,7 +119,7 @@ def test_wrong_input_is_one_sentence(db, arguments, sentence):
     assert "\n" not in str(error)
 
 
-def test_unknown_runs_are_said(db):
+def test_unknown_runs_are_an_error(db):
     assert isinstance(
         invoke("check", "zzz", "--db", db).exception, StoreError | InputError
     )

@@ -52,7 +52,7 @@ def test_markdown_fits_a_pull_request(db):
     assert "\x1b" not in result.stdout
 
 
-def test_unchanged_figures_are_hidden_unless_asked_for(db):
+def test_unchanged_figures_are_hidden_without_full(db):
     assert (
         "weights"
         not in invoke("compare", "base", "more", "--db", db).stdout.split(

@@ -155,5 +155,5 @@ def test_an_error_in_a_check_is_its_result():
         ("something else", None),
     ],
 )
-def test_what_was_asked_for_is_read_from_the_error(text, asked):
+def test_the_size_of_the_request_is_read_from_the_error(text, asked):
     assert _asked_bytes(text) == asked

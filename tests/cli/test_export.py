@@ -44,7 +44,7 @@ def test_json_reads_back_as_the_stored_run(db, tmp_path):
 
 
 def test_a_file_of_an_older_version_reads_with_what_it_lacks_unknown(tmp_path):
-    """Keys that came later are unknown, keys that nobody reads are left out."""
+    """Keys that came later are unknown, keys without a reader are left out."""
     summary = {
         "schema": 1, "run_id": "old", "source": {"kind": "log", "name": "x.log"},
         "status": "finished", "time": {"wall_s": 12.5, "gone": True},

@@ -35,7 +35,7 @@ def run(db):
     return invoke
 
 
-def test_ingest_answers_in_json(run):
+def test_ingest_prints_json(run):
     result = run("ingest", str(CAPTURE), "--json")
     assert result.exit_code == 0
     (answer,) = json.loads(result.stdout)["files"]
@@ -108,7 +108,7 @@ def test_wrong_time_zone_is_one_sentence(run):
     assert "Mars/Base" in str(result.exception)
 
 
-def test_show_prints_what_a_person_wants(run):
+def test_show_prints_the_sections_of_a_run(run):
     run("ingest", str(CAPTURE))
     result = run("show", "latest")
     assert result.exit_code == 0

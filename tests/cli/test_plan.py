@@ -37,7 +37,7 @@ def test_the_log_of_the_documentation_under_other_settings(db):
     assert [plan["phases"]["prompt"]["captured"] for plan in plans] == [10, 18]
 
 
-def test_one_plan_is_told_with_its_confidence(db):
+def test_one_plan_is_printed_with_its_confidence(db):
     text = invoke("plan", "seed", "--db", db, "--graph-reserved-mem", "0.6").stdout
     assert "1,013 (1,012 to 1,013)" in text
     assert "(4, 384), (2, 768), (2, 896)" in text

@@ -34,7 +34,7 @@ SIMULATED = ("--device=simulated:gaudi2", "--max-model-len=1024", "--max-num-seq
 
 @pytest.fixture(autouse=True)
 def _no_engine_variables(monkeypatch):
-    """The variables of whoever runs the tests are not those of a test."""
+    """Variables of the shell that runs the tests are not those of a test."""
     for name in list(os.environ):
         if name.startswith(("VLLM_", "PT_HPU_")):
             monkeypatch.delenv(name)
@@ -87,7 +87,7 @@ def test_a_cpu_run_is_stored_with_its_events_and_summary(db):
     assert summary["memory"]["num_kv_blocks"] > 0
 
 
-def test_results_go_to_stdout_and_talk_to_stderr(db):
+def test_results_go_to_stdout_and_progress_to_stderr(db):
     result = invoke(db, *SMALL)
     assert "Where the time went" in result.stdout
     assert "KV blocks" in result.stdout
@@ -102,11 +102,11 @@ def test_json_is_the_run_id_and_its_summary(db):
     assert printed == {"run_id": record.run_id, "summary": summary}
 
 
-def test_quiet_says_nothing(db):
+def test_quiet_prints_nothing(db):
     assert invoke(db, *SIMULATED, "--quiet").stderr == ""
 
 
-def test_a_simulated_run_says_so_everywhere(db):
+def test_a_simulated_run_is_marked_everywhere(db):
     result = invoke(db, *SIMULATED)
     record, events, summary = stored(db)
     assert "simulated figures" in result.stdout
@@ -240,7 +240,7 @@ class TestLog:
         assert len(events) > 5
         assert not report.failed
 
-    def test_without_a_file_the_log_is_the_talk(self, db):
+    def test_without_a_file_the_log_goes_to_stderr(self, db):
         result = invoke(db, *SIMULATED, "--log-format=vllm-gaudi")
         assert "[Warmup][Prompt][1/" in result.stderr
         assert TITLE not in result.stderr
@@ -355,7 +355,7 @@ def test_a_simulated_run_needs_no_torch(db):
     assert stored(db)[0].status == "finished"
 
 
-def test_a_cpu_run_without_torch_says_what_to_install(db):
+def test_a_cpu_run_without_torch_names_what_to_install(db):
     code = (
         "import sys; sys.modules['torch'] = None; from warmup_insights.cli import main; "
         f"sys.argv = ['x', 'run', '--db', {db!r}]; main()"

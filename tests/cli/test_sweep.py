@@ -33,7 +33,7 @@ def sweep(db, *arguments, fixed=SIMULATED):
     return invoke("sweep", "--db", db, *arguments, *fixed)
 
 
-def test_a_grid_is_run_and_resumed(tmp_path):
+def test_a_grid_is_run_resumed_and_reported(tmp_path):
     db = tmp_path / "s.db"
     grid = ("--name", "memory", "--gpu-memory-utilization", "0.5,0.9")
     first = sweep(db, *grid, "--json")
@@ -56,6 +56,18 @@ def test_a_grid_is_run_and_resumed(tmp_path):
     with EventStore(db) as store:
         labels = sorted(str(run.label) for run in store.runs())
     assert labels == [f"memory: gpu_memory_utilization={u}" for u in (0.5, 0.7, 0.9)]
+
+    table = sweep(db, *grid).stdout
+    assert [line for line in table.splitlines() if line.startswith("*")]
+    assert "gpu_memory_utilization" in table
+    assert "Pick for balanced" in table
+
+    other = ("--", "--device", "simulated:gaudi3")
+    error = sweep(
+        db, "--name", "memory", "--graph-reserved-mem", "0.2", fixed=other
+    ).exception
+    assert isinstance(error, InputError)
+    assert "other fixed options" in str(error)
 
 
 @pytest.mark.long
@@ -91,29 +103,11 @@ def test_variables_and_options_reach_the_engine(tmp_path):
     assert config["block_size"] == 64
 
 
-def test_the_table_marks_what_no_other_beats(tmp_path):
-    text = sweep(tmp_path / "s.db", "--graph-reserved-mem", "0.1,0.5").stdout
-    assert [line for line in text.splitlines() if line.startswith("*")]
-    assert "VLLM_GRAPH_RESERVED_MEM" in text
-    assert "Pick for balanced" in text
-
-
 def test_points_are_listed_without_running(tmp_path):
     db = tmp_path / "s.db"
     result = sweep(db, "--point", "max_num_seqs=8,block_size=64", "--dry-run")
     assert result.stdout == "max_num_seqs=8 block_size=64\n"
     assert not db.exists()
-
-
-def test_the_same_name_with_another_base_is_refused(tmp_path):
-    db = tmp_path / "s.db"
-    sweep(db, "--name", "x", "--graph-reserved-mem", "0.1")
-    other = ("--", "--device", "simulated:gaudi3")
-    error = sweep(
-        db, "--name", "x", "--graph-reserved-mem", "0.2", fixed=other
-    ).exception
-    assert isinstance(error, InputError)
-    assert "other fixed options" in str(error)
 
 
 @pytest.mark.parametrize(

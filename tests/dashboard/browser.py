@@ -23,11 +23,11 @@ LATER = ".st-key-rest-of-overview"
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
-"""The client asks below the page's address first; Streamlit answers 404."""
+"""Requests of Streamlit's client below the address of a page, whose status is 404."""
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is free."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -61,7 +61,7 @@ def serving(database: Path | str, *options: str) -> Iterator[tuple[str, int]]:
 def wait_until_healthy(
     address: str, process: subprocess.Popen[Any], timeout_s: float = 60.0
 ) -> None:
-    """Return as soon as a server answers; raises RuntimeError when it ends before."""
+    """Return when the status of an address is 200; RuntimeError when the server ends."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         if process.poll() is not None:
@@ -72,7 +72,7 @@ def wait_until_healthy(
                     return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
-    raise RuntimeError("the server did not answer in time")
+    raise RuntimeError("the server was not ready in time")
 
 
 def settle(page: Any) -> None:
@@ -107,7 +107,7 @@ class Visitor:
         self.hosts: set[str] = set()
         self.page.on("request", self._requested)
         self.page.on("response", self._answered)
-        self.page.on("console", self._said)
+        self.page.on("console", self._logged)
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
 
     def _requested(self, request) -> None:
@@ -119,8 +119,8 @@ class Visitor:
         if response.status >= 400 and not PROBE.search(response.url):
             self.troubles.append(f"{response.status} {response.url}")
 
-    def _said(self, message) -> None:
-        # A failed request is said here without its address; `_answered` knows it.
+    def _logged(self, message) -> None:
+        # Failed requests stand here without their address; `_answered` has it.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.troubles.append(message.text)
 

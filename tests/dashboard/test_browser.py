@@ -20,9 +20,9 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium"),
 ]
-PAGES = ["/", "/run", "/compare", "/memory", "/buckets", "/live"]
 
 
+@pytest.mark.long
 def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
     """The document's log: coverage, graph memory, captures, and a defragmenter log."""
     logs = [
@@ -275,8 +275,8 @@ def test_the_data_of_a_figure_can_be_taken_away(full_server, visit, tmp_path):
 
 
 @pytest.mark.long
-def test_a_page_of_another_name_may_not_talk_to_the_server(full_server, chromium):
-    """A name of somebody else's that points at this machine gets no data."""
+def test_the_server_refuses_pages_of_another_name(full_server, chromium):
+    """No data goes to a foreign name that points at this machine."""
     port = urlsplit(full_server).port
     browser = chromium.browser_type.launch(
         executable_path=CHROMIUM,

@@ -60,7 +60,7 @@ def test_a_proxy_has_a_name_of_its_own(started):
     assert "--server.allowedHosts=localhost" in started[0][0]
 
 
-def test_paths_and_browser_are_asked_for(started):
+def test_paths_and_browser_are_options(started):
     CliRunner().invoke(cli, ["dashboard", "--allow-paths", "--no-browser"])
     arguments, env = started[0]
     assert read_settings(env).allow_paths
@@ -71,7 +71,7 @@ def test_paths_and_browser_are_asked_for(started):
     assert "--server.headless=false" in arguments
 
 
-def test_without_streamlit_it_says_what_to_install(monkeypatch, started):
+def test_without_streamlit_the_error_names_what_to_install(monkeypatch, started):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     result = CliRunner().invoke(cli, ["dashboard"])
     assert result.exit_code == 1
@@ -86,7 +86,7 @@ def test_passwords_are_not_printed(started):
     assert started[0][1]["WARMUP_INSIGHTS_DB"] == url
 
 
-def test_streamlit_knows_every_option():
+def test_every_option_is_one_of_streamlit():
     chosen = options(host="127.0.0.1", port=1, max_upload_mb=1, open_browser=False)
     arguments = [f"--{name}={value}" for name, value in chosen.items()]
     # An older Streamlit may lack a detail of the look, never a setting of the server.

@@ -10,6 +10,7 @@ from msgspec import structs
 from streamlit.testing.v1 import AppTest
 
 from dashboard import configurations, shown
+from dashboard.charts.runs import doubtful
 from dashboard.run_tabs import TABS
 from tests.dashboard.builders import GIB, add_run, recorded_events
 from tests.dashboard.conftest import ROOT
@@ -197,8 +198,8 @@ def test_the_list_of_runs(monkeypatch, known):
             unknown = shown is None or shown != shown
             assert (None if unknown else shown) == value, (row["name"], column)
         doubted = [n for n in FIGURES_OF_LISTS.values() if n in contradictory(summary)]
-        doubtful = row.get("doubtful")
-        written = doubtful if isinstance(doubtful, str) else None
+        marked = row.get("doubtful")
+        written = marked if isinstance(marked, str) else None
         assert written == doubtful(doubted)
 
 

@@ -27,9 +27,10 @@ every_page = pytest.mark.parametrize("page", list(PAGES))
 
 
 def open_page(monkeypatch, database, page: str, **query) -> AppTest:
-    """The page, run once."""
+    """The page as it is after another one in the same session."""
     monkeypatch.setenv("WARMUP_INSIGHTS_DB", str(database))
-    app = AppTest.from_file(str(APP), default_timeout=30).run()
+    app = AppTest.from_file(str(APP), default_timeout=30)
+    app.session_state["app-runs"] = 1  # the first run leaves figures for the next one
     for name, value in query.items():
         app.query_params[name] = value
     return app.switch_page(PAGES[page]).run()
@@ -44,31 +45,20 @@ def texts(app: AppTest) -> str:
 @every_page
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_page_ever_shows_a_trace(monkeypatch, request, kind, page):
+    """An empty one names the next command, an unusable database is an error."""
     app = open_page(monkeypatch, request.getfixturevalue(kind), page)
     assert not app.exception
     assert app.title or app.error
-
-
-@every_page
-def test_empty_pages_name_the_next_command(monkeypatch, empty_database, page):
-    app = open_page(monkeypatch, empty_database, page)
-    if page == "buckets":  # the lab needs no run
-        assert "Strategies side by side" in texts(app)
-        return
-    assert "warmup-insights " in "\n".join(block.value for block in app.code)
-
-
-@every_page
-def test_a_damaged_database_is_said_in_a_sentence(monkeypatch, damaged_database, page):
-    app = open_page(monkeypatch, damaged_database, page)
-    assert next(error.value for error in app.error).count("SQLite database") == 1
-
-
-@every_page
-def test_a_newer_database_says_what_to_install(monkeypatch, newer_database, page):
-    app = open_page(monkeypatch, newer_database, page)
-    assert "pip install" in app.error[0].value
-    assert "9\\.9" in app.error[0].value
+    if kind == "empty_database":
+        commands = "\n".join(block.value for block in app.code)
+        # The lab needs no run.
+        is_lab = page == "buckets" and "Strategies side by side" in texts(app)
+        assert is_lab or "warmup-insights " in commands
+    if kind == "damaged_database":
+        assert app.error[0].value.count("SQLite database") == 1
+    if kind == "newer_database":
+        assert "pip install" in app.error[0].value
+        assert "9\\.9" in app.error[0].value
 
 
 NEEDLES = {

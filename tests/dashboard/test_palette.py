@@ -1,4 +1,4 @@
-"""Colours that stand alone are told apart by every kind of colour vision."""
+"""Colours that stand alone differ for every kind of colour vision."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def distance(first: str, second: str, vision) -> float:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("vision", VISIONS)
-def test_states_of_buckets_are_told_apart(vision, dark):
+def test_states_of_buckets_differ(vision, dark):
     for first, second in itertools.combinations(STATES, 2):
         found = distance(
             colour(first, dark=dark), colour(second, dark=dark), VISIONS[vision]
@@ -77,7 +77,7 @@ def test_states_of_buckets_are_told_apart(vision, dark):
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("vision", VISIONS)
-def test_neighbours_in_a_memory_bar_are_told_apart(vision, dark):
+def test_neighbours_in_a_memory_bar_differ(vision, dark):
     """Parts of a stacked bar touch each other in this order."""
     order = list(PART_MEANINGS.values())
     for first, second in itertools.pairwise(order):

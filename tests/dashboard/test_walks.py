@@ -88,36 +88,42 @@ def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
     picture(page, "walk-failure")
 
 
+WIDE, NARROW = ({"width": width, "height": 1000} for width in (1600, 420))
+FITS = """() => {
+  const main = document.querySelector('[data-testid="stMain"]');
+  return main.scrollWidth <= main.clientWidth
+    && document.documentElement.scrollWidth <= innerWidth;
+}"""
+
+
 @pytest.mark.parametrize(
-    ("name", "width", "scheme"),
-    [("narrow", 420, "light"), ("wide", 1600, "light"), ("dark", 1600, "dark"),
-     ("narrow-dark", 420, "dark")],
-)  # fmt: skip
-def test_every_page_fits_its_window(demo_server, visit, name, width, scheme):
-    """Nothing is wider than the window, and what a visitor came for is on the page."""
-    visitor = visit(
-        demo_server, viewport={"width": width, "height": 1000}, color_scheme=scheme
-    )
+    ("scheme", "first", "second"), [("light", WIDE, NARROW), ("dark", NARROW, WIDE)]
+)
+def test_every_page_fits_its_window_and_axe_finds_nothing_grave(
+    demo_server, visit, scheme, first, second
+):
+    """Opened in a window and then made wide or narrow, nothing is wider than the window,
+    and what a visitor came for is on the page."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    visitor = visit(demo_server, viewport=first, color_scheme=scheme)
+    broken = {}
     for number, path in enumerate(PAGES):
         page = visitor.open(path)
-        main = page.get_by_test_id("stMain")
-        assert main.evaluate("e => e.scrollWidth <= e.clientWidth"), path
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         assert page.get_by_role("heading").first.is_visible(), path
-        if number in (1, 5) and name in ("narrow", "dark"):
+        page.wait_for_function(FITS, timeout=10_000)
+        broken[path] = grave(axe, page)
+        page.set_viewport_size(second)
+        settle(page)
+        page.wait_for_function(FITS, timeout=10_000)
+        if number in (1, 5):
+            name = "narrow" if second is NARROW else "dark"
             picture(page, f"walk-{name}-{'run' if number == 1 else 'memory'}")
+        page.set_viewport_size(first)
+    assert {path: found for path, found in broken.items() if found} == {}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_grave(demo_server, visit, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    visitor = visit(demo_server, color_scheme=scheme)
-    assert {path: found for path in PAGES if (found := grave(axe, visitor, path))} == {}
-
-
-def grave(axe, visitor, path: str) -> dict[str, list[str]]:
+def grave(axe, page) -> dict[str, list[str]]:
     """What axe-core calls serious or critical; what it finds once only was being drawn."""
-    page = visitor.open(path)
     for _ in range(3):
         answer = axe.run(page, options={"resultTypes": ["violations"]}).response
         found = {

@@ -44,6 +44,15 @@ def test_it_stays_on_until_the_last_user_is_done(clock):
     assert gc.callbacks.count(clock._measure) == 1
 
 
+@pytest.fixture
+def nothing_frozen():
+    """The suite itself has frozen what it imported."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
 def test_freezing_and_lifting():
     freeze = Freeze()
     freeze.begin()
@@ -54,13 +63,10 @@ def test_freezing_and_lifting():
 
 def test_what_the_program_had_frozen_stays_frozen():
     gc.freeze()
-    try:
-        freeze = Freeze()
-        freeze.begin()
-        assert not freeze.lift()
-        assert gc.get_freeze_count() > 1000
-    finally:
-        gc.unfreeze()
+    freeze = Freeze()
+    freeze.begin()
+    assert not freeze.lift()
+    assert gc.get_freeze_count() > 1000
 
 
 def test_what_waits_to_be_written_is_not_visited():
