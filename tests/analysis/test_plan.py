@@ -26,7 +26,11 @@ from tests.analysis.builders import (
 )
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
-from warmup_insights.analysis.plan.buckets import BucketChange, planned_buckets
+from warmup_insights.analysis.plan.buckets import (
+    BucketChange,
+    planned_buckets,
+    rules_version,
+)
 from warmup_insights.analysis.plan.planning import Planner, PlanSettings
 from warmup_insights.analysis.plan.recommend import (
     captures,
@@ -321,6 +325,14 @@ def test_buckets_are_generated_by_the_rules_of_the_runs_own_version(version):
     other = planned_buckets(summary, 7, BucketChange(engine_version="0.14.1"), {})
     assert other.lists == lists(7, "0.14.1")
     assert "vllm-gaudi v0.14.1" in other.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"), [(None, "v0.19.0"), ("0.26.0", "v0.26.0")]
+)
+def test_the_version_of_vllm_gaudi_counts_where_it_was_recorded(recorded, expected):
+    events = [started(version="0.19.0"), config(vllm_gaudi_version=recorded)]
+    assert rules_version(summary_of(events)) == expected
 
 
 def test_buckets_of_two_dimensions_cannot_be_generated_anew(seed_run):

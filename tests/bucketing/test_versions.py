@@ -95,13 +95,29 @@ def test_builds_and_pre_releases_have_the_rules_of_the_tag_below(version, same_a
 def test_a_version_without_known_rules_is_refused_by_name(version):
     with pytest.raises(SettingError, match="vllm-gaudi"):
         make_settings(engine_version=version)
-    assert version_of_run("vllm-gaudi", version) == NEWEST_RELEASE
+    is_newer = version in ("0.28.0", "1.0")
+    assert version_of_run("vllm-gaudi", version) == (
+        MAIN if is_newer else NEWEST_RELEASE
+    )
 
 
 def test_a_run_of_vllm_gaudi_has_its_own_rules_and_others_those_of_the_newest():
     assert version_of_run("vllm-gaudi", "0.19.0") == "v0.19.0"
     assert version_of_run("vllm-gaudi", None) == NEWEST_RELEASE
     assert version_of_run("reference", "0.11.2") == NEWEST_RELEASE
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        (("0.27.0rc0.post51", "0.27.1"), MAIN),  # a build after the newest tag
+        (("0.26.0", "0.26.1"), "v0.26.0"),
+        ((None, "0.27.1"), MAIN),
+        (("0.1.dev1+g0123abc", "0.19.0"), "v0.19.0"),  # a source tree without tags
+    ],
+)
+def test_the_first_version_that_is_known_counts(versions, expected):
+    assert version_of_run("vllm-gaudi", *versions) == expected
 
 
 def test_a_strategy_that_a_version_lacks_is_refused():

@@ -10,11 +10,12 @@ import pytest
 from tests.cli.decisions import invoke
 from tests.devices.habana_stand_in import StandIn, install
 from warmup_insights.devices import checks
-from warmup_insights.devices.base import _asked_bytes
+from warmup_insights.devices.base import DeviceOutOfMemory, _asked_bytes
 from warmup_insights.devices.checks import NOT_APPLICABLE, OK, WRONG
 from warmup_insights.devices.hpu import HpuDevice
 from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
 from warmup_insights.errors import InputError
+from warmup_insights.units import MIB
 
 
 def results(path):
@@ -138,6 +139,32 @@ def test_a_process_that_ends_before_the_first_check_is_a_wrong_device(monkeypatc
     (device,) = checks.checks_of("hpu")
     assert (device.name, device.result) == ("device", WRONG)
     assert device.figure == "the process ended with 1: no module torch"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_memory_of_a_gaudi_ends_in_pieces(monkeypatch, is_known):
+    """One tensor of twice the memory of a device could fail for its size alone."""
+
+    class Full(checks_cpu()):
+        kind = "hpu"
+
+    device = Full(256 * MIB)
+    left = 200 * MIB
+    sizes = []
+
+    def allocate(_, num_bytes):
+        sizes.append(num_bytes)
+        if sum(sizes) > left and num_bytes != MIB:
+            error = DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=0)
+            raise error if is_known else RuntimeError("Graph compile failed")
+        return [1]
+
+    monkeypatch.setattr(checks, "_allocate", allocate)
+    found = checks.check_out_of_memory("out of memory", device)
+    assert sizes == [4 * MIB] * 51 + [MIB]
+    assert found.values["asked_bytes"] == 204 * MIB
+    assert found.result == (OK if is_known else WRONG)
+    assert found.values["error"] == ("" if is_known else "Graph compile failed")
 
 
 def test_an_error_in_a_check_is_its_result():

@@ -118,6 +118,7 @@ CASES = {
     "prompts in chunks, prefix caching": Case(
         {}, {"max_num_batched_tokens": 256, "enable_prefix_caching": True}
     ),
+    "asynchronous scheduling": Case(NARROW, {"async_scheduling": True}),
     "warm-up skipped": Case({"VLLM_SKIP_WARMUP": "true"}),
     "out of memory at the 12th graph": Case({"HPU_SIM_OOM_AT_GRAPH": "12"}, fails=True),
     # Nothing is frozen in a process of its own: with few buckets it takes minutes less.

@@ -12,7 +12,12 @@ from warmup_insights.model.events import Note
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Outcome
-from warmup_insights.vllm_plugin.settings import VARIABLES, read_settings
+from warmup_insights.vllm_plugin.settings import (
+    RAY_PREFIXES,
+    VARIABLES,
+    hand_to_ray,
+    read_settings,
+)
 
 
 def test_a_phase_within_itself_is_one():
@@ -154,3 +159,23 @@ def test_a_configuration_that_cannot_be_asked_for_its_runner_has_none():
             return self.model_config.is_diffusion
 
     assert facts.configuration(Config()) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "WARMUP_INSIGHTS_"),
+        ("MYLIB_,OTHER_", "MYLIB_,OTHER_,WARMUP_INSIGHTS_"),
+        ("WARMUP_INSIGHTS_", "WARMUP_INSIGHTS_"),
+    ],
+)
+def test_ray_workers_get_our_variables_where_vllm_copies_some(given, expected):
+    environ = {} if given is None else {RAY_PREFIXES: given}
+    hand_to_ray(environ, {RAY_PREFIXES: None})
+    assert environ == {RAY_PREFIXES: expected}
+
+
+def test_a_vllm_that_copies_nothing_to_ray_gets_no_variable_that_it_does_not_know():
+    environ = {}
+    hand_to_ray(environ, {"VLLM_USE_V1": None})
+    assert environ == {}

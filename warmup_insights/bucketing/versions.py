@@ -203,16 +203,23 @@ def version_name(version: str) -> str:
     return version if version == MAIN else f"v{version.lstrip('vV')}"
 
 
-def version_of_run(engine: str | None, version: str | None) -> str:
-    """The vllm-gaudi whose rules hold for a run of this engine and version.
+def version_of_run(engine: str | None, *versions: str | None) -> str:
+    """The vllm-gaudi whose rules hold for a run of this engine, by the first version known.
 
-    It is the newest release for another engine, and where the rules are not known.
+    It is `main` for builds and releases after all tags, and the newest release for another
+    engine, and where the rules are not known.
     """
-    if engine == "vllm-gaudi" and version is not None:
+    for version in versions if engine == "vllm-gaudi" else ():
+        if version == MAIN:
+            return MAIN
         try:
-            return version_name(version)
+            known = _parse(version or "")
         except SettingError:
-            pass
+            continue
+        if known > Version(_NEWEST_TAG):
+            return MAIN
+        if known >= Version(RELEASES[0]):
+            return version_name(version or "")
     return NEWEST_RELEASE
 
 

@@ -13,10 +13,10 @@ from click.core import ParameterSource
 from warmup_insights.analysis.fit import traffic as shapes
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
-from warmup_insights.analysis.plan.buckets import bucketing_inputs
+from warmup_insights.analysis.plan.buckets import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
-from warmup_insights.bucketing.versions import rules_name, version_of_run
+from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
@@ -157,8 +157,7 @@ def _settings(request: Request, run: Folded | None) -> BucketingSettings:
         request,
         inputs={**inputs, **given},
         env={**variables, **changed},
-        engine_version=request.engine_version
-        or version_of_run(run.summary.engine.name, run.summary.engine.version),
+        engine_version=request.engine_version or rules_version(run.summary),
     )
     return merged.settings()
 

@@ -39,6 +39,7 @@ COARSE_S = 1e-3
 CHILD_S = 300.0
 BEYOND_ANY = 1 << 60
 """Bytes that no machine has; a host lends more than it has."""
+PIECES = 64
 PREFIX = "warmup-insights check: "
 MAX_TEXT = 4000
 NOT_KNOWN = "Attach the file: this error is not known"
@@ -193,24 +194,27 @@ def check_clock(name: str, device: Device) -> Check:
 
 def check_out_of_memory(name: str, device: Device) -> Check:
     """Allocate more than there is: which error it gives, and that the device works afterwards."""
-    asked = BEYOND_ANY if device.kind == "cpu" else device.memory().total_bytes * 2
+    sizes = _too_many(device)
+    held: list[Any] = []
     needed = free = None
     is_known = False
     error_text = ""
     try:
         with device.guard():
-            _allocate(device, asked)
+            held.extend(_allocate(device, size) for size in sizes)
     except DeviceOutOfMemory as error:
         is_known = True
         needed, free = error.needed_bytes, error.free_bytes
     except (RuntimeError, MemoryError) as error:
         error_text = str(error)[:MAX_TEXT]
-    held = _allocate(device, MIB)
-    works = device.torch_name is None or bool(held[0] == 1)
+    asked = sum(sizes[: len(held) + 1])
+    held.clear()
+    last = _allocate(device, MIB)
+    works = device.torch_name is None or bool(last[0] == 1)
     return Check(
         name,
         OK if is_known and works else WRONG,
-        f"{format_bytes(asked)} asked for, {format_bytes(needed)} named, "
+        f"{format_bytes(asked)} asked for, the last {format_bytes(needed)} refused, "
         f"{format_bytes(free)} free; {'works' if works else 'does not work'} afterwards",
         "" if is_known and works else NOT_KNOWN,
         {
@@ -222,6 +226,19 @@ def check_out_of_memory(name: str, device: Device) -> Check:
             "error": error_text,
         },
     )
+
+
+def _too_many(device: Device) -> list[int]:
+    """Sizes of tensors that a device has no room for together.
+
+    A Gaudi is this process's alone: there they are many, because of one tensor the number
+    of elements could be what fails. Elsewhere one is refused, and nobody else runs out.
+    """
+    if device.kind == "cpu":
+        return [BEYOND_ANY]
+    total = device.memory().total_bytes
+    is_alone = device.kind == "hpu" and not device.is_synthetic
+    return [total // PIECES] * (2 * PIECES) if is_alone else [2 * total]
 
 
 def tried(name: str, check: Callable[[], Check]) -> Check:

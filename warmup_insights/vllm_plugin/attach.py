@@ -24,7 +24,7 @@ from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Hook
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.settings import read_settings
+from warmup_insights.vllm_plugin.settings import hand_to_ray, read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
 from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
 
@@ -202,6 +202,8 @@ def start(environ: MutableMapping[str, str]) -> Session:
     global _running
     if _running is None:
         session = Session(read_settings(environ))
+        variables = getattr(sys.modules.get("vllm.envs"), "environment_variables", ())
+        hand_to_ray(environ, variables)
         hooks = hooks_for(facts.engine().name)
         _running = _Running(Instrumentation(session, hooks), session)
         os.register_at_fork(after_in_child=session.after_fork)

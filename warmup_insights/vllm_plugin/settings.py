@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 
 from warmup_insights.model.run import new_run_id
@@ -28,6 +28,10 @@ VARIABLES = {
     DRAINER: "set by the plugin: which run a process of this machine stores already",
 }
 """Name to what it does; the documentation lists the same."""
+
+RAY_PREFIXES = "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY"
+"""vLLM's variable for what its Ray workers get (`vllm/ray/ray_env.py`), since 2026-02."""
+_PREFIX = "WARMUP_INSIGHTS_"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
@@ -68,3 +72,13 @@ def read_settings(environ: MutableMapping[str, str]) -> Settings:
 
 def _is_true(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").strip().lower() in _TRUE
+
+
+def hand_to_ray(environ: MutableMapping[str, str], known: Iterable[str]) -> None:
+    """Have vLLM copy our variables to its Ray workers; nothing where it is too old for it.
+
+    `known` are the variables that vLLM reads: it warns of others with its prefix.
+    """
+    prefixes = [p for p in environ.get(RAY_PREFIXES, "").split(",") if p.strip()]
+    if RAY_PREFIXES in known and _PREFIX not in prefixes:
+        environ[RAY_PREFIXES] = ",".join([*prefixes, _PREFIX])

@@ -18,10 +18,10 @@ from warmup_insights.analysis.advice.setting_lives import (
 )
 from warmup_insights.analysis.advice.start import is_whole
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
+from warmup_insights.analysis.plan.buckets import rules_version
 from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
-from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
@@ -112,12 +112,11 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
         "max_model_len": integer(facts.summary.config.get("max_model_len")) or 2048,
         "num_kv_blocks": 1,
     }  # fmt: skip
-    engine = facts.summary.engine
     try:
         settings = settings_from_mapping(
             limits,
             variables,
-            engine_version=version_of_run(engine.name, engine.version),
+            engine_version=rules_version(facts.summary),
         )
     except (InputError, ValueError):
         return

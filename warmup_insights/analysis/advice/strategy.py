@@ -8,9 +8,9 @@ from typing import Any
 
 from warmup_insights.analysis.advice.finding import Value
 from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.plan.buckets import rules_version
 from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
 from warmup_insights.bucketing.generate import generate
-from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary
@@ -84,7 +84,7 @@ def regenerated(
         "max_model_len": integer(config.get("max_model_len")),
         "num_kv_blocks": memory.num_kv_blocks,
     }
-    version = version_of_run(summary.engine.name, summary.engine.version)
+    version = rules_version(summary)
     try:
         made = generate(settings_from_mapping(limits, env, engine_version=version))
     except (InputError, ValueError):

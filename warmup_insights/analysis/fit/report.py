@@ -27,6 +27,11 @@ from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 
+AT_MOST = (
+    "Warm-up and graphs of the strategies are at most as given: each bucket counts as one "
+    "with a graph of its own, and an engine runs some of them as the same shape."
+)
+
 
 @dataclass(frozen=True)
 class StrategyResult:
@@ -120,7 +125,7 @@ def fit_for_settings(
         block_weight,
         fit,
         tuple(_judge(trial, traffic, limits, block_weight) for trial in trials),
-        traffic.notes,
+        (*traffic.notes, *([AT_MOST] if limits.seconds or limits.bytes else [])),
     )
 
 

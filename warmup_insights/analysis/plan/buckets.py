@@ -114,7 +114,18 @@ def _version(summary: RunSummary, engine_version: str | None) -> str:
     engine = summary.engine
     if engine.name == "vllm-gaudi" and engine.version is None and engine_version:
         return version_name(engine_version)
-    return version_of_run(engine.name, engine.version)
+    return rules_version(summary)
+
+
+def rules_version(summary: RunSummary) -> str:
+    """The vllm-gaudi whose rules made the buckets of a run.
+
+    A recording has its version; a log has that of vLLM alone, which counts alike.
+    """
+    own = summary.config.get("vllm_gaudi_version")
+    return version_of_run(
+        summary.engine.name, str(own) if own else None, summary.engine.version
+    )
 
 
 def _regenerate(
