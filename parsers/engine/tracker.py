@@ -111,8 +111,8 @@ class RunTracker:
     def ending(self) -> Failure | ServingFailure | None:
         """The failure, as far as it is printed; None while nothing failed for good."""
         found = self._failures.close() if self._failures.has_ended else []
-        failed = found[0] if found else None
-        return failed if isinstance(failed, Failure | ServingFailure) else None
+        failed = (e for e in found if isinstance(e, Failure | ServingFailure))
+        return next(failed, None)
 
     def close(self) -> list[Event]:
         """What is left when the run's lines are over."""

@@ -350,8 +350,9 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "interrupted",
-        ("KeyboardInterrupt", "Cancellation requested; stopping"),
-        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}",
+        ("KeyboardInterrupt", "Cancellation requested; stopping", "SystemExit: 15"),
+        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}|"
+        r"SystemExit: 15\s*$",
         build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
         levels=(NO_LEVEL, "ERROR"),
         samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
