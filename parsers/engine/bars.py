@@ -7,6 +7,8 @@ reverse order of the list (vllm-gaudi `hpu_model_runner.py warmup_graphs`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from parsers.engine.pending import Average, BarClock, RankState
@@ -169,3 +171,45 @@ def _capture_mode(name: str) -> str:
     if name.startswith(("Capturing prefill", "Capturing decode")):
         return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
     return inside or "graphs"
+
+
+def drawn_by(ranks: Mapping[int | None, RankState], made: BarUpdate) -> int | None:
+    """The only rank whose bar over graphs this goes on from, its name having been pushed
+    off the line by another process; None when it is of none or of several.
+    """
+    key = f"{made.name}/{made.total}"
+    drawn = {
+        rank: state.captures[key][0]
+        for rank, state in ranks.items()
+        if rank is not None and key in state.captures
+    }
+    if len(drawn) != 1:
+        return None
+    ((rank, bar),) = drawn.items()
+    goes_on = bar.done < made.done and bar.elapsed_s <= made.elapsed_s
+    return rank if goes_on else None
+
+
+def is_redraw(
+    ranks: Mapping[int | None, RankState], made: BarUpdate, phase: str | None
+) -> bool:
+    """A bar without an owner, where others draw it with their name."""
+    others = [state for rank, state in ranks.items() if rank is not None]
+    if phase is not None:
+        return any(phase in state.clocks for state in others)
+    return any(key.startswith(f"{made.name}/") for s in others for key in s.captures)
+
+
+def give_bars_to_first_rank(ranks: Mapping[int | None, RankState]) -> None:
+    """A capture bar without a name is the first rank's: the others draw none."""
+    nameless, ranked = ranks.get(None), [rank for rank in ranks if rank is not None]
+    if nameless is None or not nameless.captures or not ranked:
+        return
+    first = ranks[min(ranked)]
+    if any(state.captures for state in ranks.values() if state is not nameless):
+        return
+    first.captures, nameless.captures = nameless.captures, {}
+    first.capture_states = nameless.capture_states
+    for key, (bar, origin) in first.captures.items():
+        origin = Origin(origin.time, min(ranked), origin.line)
+        first.captures[key] = (bar, origin)

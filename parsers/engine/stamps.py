@@ -31,7 +31,7 @@ _RELEASED = {
 }  # fmt: skip
 """Minor releases of vLLM on the package index; later ones are not older than the last."""
 NEAR_S = 30 * 86400.0
-"""A file that was written so soon after its first line was written by the engine."""
+"""A file that was last written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
@@ -136,7 +136,7 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
-    """A day before which nobody had the version of vLLM that a text states."""
+    """The day of the release before which the version of vLLM in a text did not exist."""
     version = _VERSION.search(text)
     if version is None:
         return None
@@ -207,7 +207,7 @@ class Clock:
             self._year, self._source = found
 
     def _is_near(self, text: str, *, not_before: int) -> bool:
-        """Whether the file was last written soon after the first stamp in its text."""
+        """Whether the file was last written soon after the first line of its text."""
         first = _ENGINE_STAMP.search(text)
         if first is None or self._not_after is None:
             return False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed, ShutdownLine
+from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     EngineInitialized,
@@ -55,10 +55,6 @@ def _failure(
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
 
     return build
-
-
-def _shutdown(match: re.Match[str]) -> Made:
-    return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
 
 
 _ERROR = (
@@ -327,51 +323,6 @@ END_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "shutdown",
-        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
-        r"\[shutdown\] (?:API server: shutdown triggered|"
-        r"EngineCore: trigger received signal).{0,200}|"
-        r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
-        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
-        build=_shutdown,
-        levels=("INFO", "WARNING"),
-        samples=(
-            Sample(
-                "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] "
-                "EngineCore: trigger received signal=SIGTERM",
-                {"is_weak": False},
-            ),
-            Sample(
-                "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
-                "FastAPI HTTP server.",
-                {"is_weak": True},
-            ),
-        ),
-    ),
-    LineRule(
-        "interrupted",
-        ("KeyboardInterrupt", "Cancellation requested; stopping", "SystemExit: 15"),
-        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}|"
-        r"SystemExit: 15\s*$",
-        build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
-        levels=(NO_LEVEL, "ERROR"),
-        samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
-    ),
-    LineRule(
-        "signal_received",
-        ("*** SIGTERM received", "*** SIGINT received"),
-        r"\*\*\* SIG(?:TERM|INT) received (?:by PID \d{1,9}|at time=\d{1,12}).{0,200}",
-        build=lambda match: ShutdownLine(match[0].strip()),
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "*** SIGTERM received by PID 4711 (TID 4711) on cpu 3, si_code=0, from "
-                "PID 815; stack trace: ***",
-                {"is_weak": False},
-            ),
-        ),
-    ),
-    LineRule(
         "signal_fatal",
         ("*** SIG", "Fatal Python error: "),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
@@ -387,18 +338,6 @@ END_RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample("Fatal Python error: Segmentation fault", {"kind": None}),
-        ),
-    ),
-    LineRule(
-        "shutdown_step",
-        "[shutdown] ",
-        r"\[shutdown\] (?!API server: shutdown triggered|"
-        r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
-        samples=(
-            Sample(
-                "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
-                "MPClient: start timeout=0s"
-            ),
         ),
     ),
 )

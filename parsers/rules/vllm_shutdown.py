@@ -1,0 +1,76 @@
+"""Upstream vLLM: an engine goes down, on request or because of a signal.
+
+Source: vLLM `entrypoints/launcher.py`, `v1/engine/core.py`; Ray and absl on signals.
+"""
+
+from __future__ import annotations
+
+import re
+
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.engine.signals import ShutdownLine
+
+
+def _shutdown(match: re.Match[str]) -> Made:
+    return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
+
+
+SHUTDOWN_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "shutdown",
+        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
+        r"\[shutdown\] (?:API server: shutdown triggered|"
+        r"EngineCore: trigger received signal).{0,200}|"
+        r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
+        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
+        build=_shutdown,
+        levels=("INFO", "WARNING"),
+        samples=(
+            Sample(
+                "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] "
+                "EngineCore: trigger received signal=SIGTERM",
+                {"is_weak": False},
+            ),
+            Sample(
+                "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
+                "FastAPI HTTP server.",
+                {"is_weak": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "interrupted",
+        ("KeyboardInterrupt", "Cancellation requested; stopping", "SystemExit: 15"),
+        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}|"
+        r"SystemExit: 15\s*$",
+        build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
+    ),
+    LineRule(
+        "signal_received",
+        ("*** SIGTERM received", "*** SIGINT received"),
+        r"\*\*\* SIG(?:TERM|INT) received (?:by PID \d{1,9}|at time=\d{1,12}).{0,200}",
+        build=lambda match: ShutdownLine(match[0].strip()),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "*** SIGTERM received by PID 4711 (TID 4711) on cpu 3, si_code=0, from "
+                "PID 815; stack trace: ***",
+                {"is_weak": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "shutdown_step",
+        "[shutdown] ",
+        r"\[shutdown\] (?!API server: shutdown triggered|"
+        r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
+        samples=(
+            Sample(
+                "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
+                "MPClient: start timeout=0s"
+            ),
+        ),
+    ),
+)
