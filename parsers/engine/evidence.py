@@ -58,6 +58,8 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
 NOT_THERE = "Failed to import"
 """Beginning of what a module logs whose libraries are missing: it is imported to be
 looked at on other devices too (`platforms/rocm.py`)."""
+_ROCM_ONLY = "[ROCm] "
+"""Beginning of warnings behind `current_platform.is_rocm()` (`layers/activation.py`)."""
 
 
 class Evidence:
@@ -71,8 +73,13 @@ class Evidence:
 
     def see_line(self, record: Record) -> None:
         """Take notice of the module that logged a line."""
+        if record.message.startswith(_ROCM_ONLY):
+            self._see_device("rocm", OWN)
         if not record.message.startswith(NOT_THERE):
             self.see_file(record.file)
+        elif (record.file or "").startswith("rocm.py"):
+            # No proof, but then words about CUDA graphs are none for CUDA either.
+            self._see_device("rocm", SHARED)
 
     def see_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""
