@@ -363,4 +363,4 @@ def test_kept_graphs_that_take_long_to_read_want_a_nearer_disk():
     facts = facts_of(phased(("compile", 200.0), ("load_model", 30.0), extra=parts))
     (found,) = [f for f in advise(facts) if f.rule == "largest_part"]
     assert "local disk" in found.suggestion
-    assert "2 min 53 s" in found.effect
+    assert "2 min 52 s" in found.effect
