@@ -94,10 +94,10 @@ CAPTURING = (
     "Capturing CUDA graphs (decode, FULL): 100%|##| 35/35 [00:18<00:00,  1.89it/s]\n"
 )
 NO_EXTENSION = (
+    "Loading safetensors checkpoint shards: 100% Completed | 1/1 [00:02<00:00,  2.24s/it]\n"
     "WARNING 08-17 17:26:49 [rocm.py:43] Failed to import from vllm._C with "
     "ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
     "WARNING 08-17 17:26:53 [model.py:2016] Casting torch.bfloat16 to torch.float16.\n"
-    "Loading safetensors checkpoint shards: 100% Completed | 1/1 [00:02<00:00,  2.24s/it]\n"
 )
 GELU = (
     "WARNING 08-17 17:26:56 [activation.py:643] [ROCm] PyTorch's native GELU with tanh "
