@@ -33,7 +33,7 @@ _WRAPPER = re.compile(
     r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
-    r"Worker failed with error |failed in the TorchScript interpreter"
+    r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
 )
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes

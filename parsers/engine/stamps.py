@@ -17,7 +17,7 @@ _OUTER = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
 )
-_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d")
+_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
 _VERSION = re.compile(
