@@ -44,7 +44,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         rf"Used ({_BARE}) of {_BARE} hbm",
     ),
     "free_bytes": (
-        rf"of which ({_SIZE}) is free", 
+        rf"of which ({_SIZE}) is free",
         # torch_npu `NPUCachingAllocator.cpp` has one more part.
         rf"already allocated; (?:{_SIZE} current active; )?({_SIZE}) free",
         rf"There are ({_BARE}) free",
