@@ -17,9 +17,9 @@ from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
 from parsers.rules.vllm_plain import PLAIN_RULES
 from parsers.rules.vllm_requests import REQUEST_RULES
+from parsers.rules.vllm_shutdown import SHUTDOWN_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
-from parsers.rules.vllm_stopping import STOP_RULES
 
 _USAGE = (
     r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:]{1,60}: "
@@ -120,7 +120,8 @@ DIALECT = Dialect(
     versions="V0 (2024) to 2026-09",
     source="vllm/v1/worker/, vllm/v1/engine/core.py, vllm/v1/core/kv_cache_utils.py",
     rules=(
-        *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *STOP_RULES, *GRAPH_RULES,
+        *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *SHUTDOWN_RULES,
+        *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
         *PLAIN_RULES, *REQUEST_RULES, *_OTHER,
     ),

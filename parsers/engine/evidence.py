@@ -36,6 +36,8 @@ engine's configuration."""
 
 _MODULES: dict[str, tuple[str, int, str | None]] = {
     "rocm.py": ("rocm", OWN, None),
+    # No proof, but then words about CUDA graphs are none for CUDA either.
+    "?rocm.py": ("rocm", SHARED, None),
     "cuda.py": ("cuda", OWN, None),
     "autotuner.py": ("cuda", OWN, None),
     "xpu.py": ("xpu", OWN, None),
@@ -66,6 +68,17 @@ NOT_THERE = "Failed to import"
 looked at on other devices too (`platforms/rocm.py`)."""
 
 
+def seen_file(record: Record) -> str | None:
+    """The module that logged a line, with a mark where its libraries are missing."""
+    if record.file is None or not record.message.startswith(NOT_THERE):
+        return record.file
+    return f"?{record.file}"
+
+
+_ROCM_ONLY = "[ROCm] "
+"""Beginning of warnings behind `current_platform.is_rocm()` (`layers/activation.py`)."""
+
+
 class Evidence:
     """What the lines of one run state about its engine and its device."""
 
@@ -77,8 +90,9 @@ class Evidence:
 
     def see_line(self, record: Record) -> None:
         """Take notice of the module that logged a line."""
-        if not record.message.startswith(NOT_THERE):
-            self.see_file(record.file)
+        if record.message.startswith(_ROCM_ONLY):
+            self._see_device("rocm", OWN)
+        self.see_file(seen_file(record))
 
     def see_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
 from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine, stamped
@@ -31,7 +33,7 @@ _WRAPPER = re.compile(
     r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
-    r"Worker failed with error |failed in the TorchScript interpreter"
+    r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
 )
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
@@ -123,6 +125,8 @@ class Failures:
         self._is_serving = False
         """A server is ready, more than its engine alone."""
         self._is_stopped = False
+        self._stop: ShutdownRequested | None = None
+        """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
 
@@ -154,10 +158,17 @@ class Failures:
 
     def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
         """The engine goes down; whether on request, unless it had failed."""
+        if self._stop is not None and origin.time is not None:
+            stopped, self._stop = replace(self._stop, time=origin.time), None
+            return [stopped]
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = True
-        return [stamped(ShutdownRequested(message=made.message[:500]), origin)]
+        stopped = stamped(ShutdownRequested(message=made.message[:500]), origin)
+        if origin.time is None:
+            self._stop = stopped
+            return []
+        return [stopped]
 
     def ready(self, *, is_server: bool) -> list[Event]:
         """The engine became ready: whatever was printed before did not stop it."""
@@ -179,9 +190,10 @@ class Failures:
 
     def close(self) -> list[Event]:
         """The failure of the start-up or of the serving engine, if there is one."""
+        stopped: list[Event] = [] if self._stop is None else [self._stop]
         cause = self._best()
         if cause is None or (self._is_ready and not self._is_certain()):
-            return []
+            return stopped
         fields: dict[str, Any] = {
             "failure": cause.kind,
             "message": mask_text(cause.message)[:2000],
@@ -190,10 +202,10 @@ class Failures:
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
         if self._is_ready and not self._failed_to_start():
-            return [stamped(ServingFailure(**fields), cause.origin)]
+            return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
         stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
         failure = Failure(phase=next(stated, cause.phase), **fields)
-        return [stamped(failure, cause.origin)]
+        return [*stopped, stamped(failure, cause.origin)]
 
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, NOT_THERE
+from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
     Origin,
@@ -241,8 +241,7 @@ class LineParser:
         run = self._open
         if run is None or run.tracker.has_ended:
             if record.level not in ("ERROR", "CRITICAL"):
-                is_own = not record.message.startswith(NOT_THERE)
-                self._now.before.see(time, record.file if is_own else None)
+                self._now.before.see(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:
             run.evidence.see_line(record)
             run.ranks.see(record)

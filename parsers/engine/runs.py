@@ -48,6 +48,9 @@ EARLIER_S = 30.0
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
+_HEARTBEATS = ("Waiting for ", "No available shared memory broadcast block found in")
+"""Lines that come again while nothing happens (vLLM `v1/engine/utils.py
+wait_for_engine_startup`, `distributed/device_communicators/shm_broadcast.py`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 FIRST_LINES = 2000
@@ -73,6 +76,8 @@ class OpenRun:
         self.last_time: float | None = None
         self.last_line = 0
         self.last_text = ""
+        self.waited: tuple[float, int, str] | None = None
+        """Time, number and text of the last line that only tells that something waits."""
         self.gaps = 0
         self.lines = 0
         self.ready_line: int | None = None
@@ -180,6 +185,16 @@ class OpenRun:
             self.tracker.usage.is_waited_for = False
         if time is None or self.is_ready:
             return None
+        if text.startswith(_HEARTBEATS):
+            self.waited = (time, line, text)
+            return None
+        gap = self._gap_until(time, line, text)
+        if self.last_time is None or time >= self.last_time:
+            self.last_time, self.last_line, self.last_text = time, line, text
+        self.waited = None
+        return gap
+
+    def _gap_until(self, time: float, line: int, text: str) -> GapSeen | None:
         last, gap = self.last_time, None
         if last is not None and time - last >= GAP_S and self.gaps < MAX_GAPS:
             self.gaps += 1
@@ -188,12 +203,15 @@ class OpenRun:
                 next_line=line, before=shown_text(self.last_text, GAP_TEXT),
                 after=shown_text(text, GAP_TEXT),
             )  # fmt: skip
-        if last is None or time >= last:
-            self.last_time, self.last_line, self.last_text = time, line, text
         return gap
 
     def identified(self) -> Iterator[Event]:
-        """Engine, device and number of ranks, now that all lines were read."""
+        """Engine, device and number of ranks, now that all lines were read; what was
+        waited for when they ended."""
+        if self.waited is not None and not self.is_ready:
+            gap = self._gap_until(*self.waited)
+            if gap is not None:
+                yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device != "tpu")
         if engine is not None or device is not None or ranks is not None:

@@ -17,7 +17,7 @@ _OUTER = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
 )
-_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d")
+_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
 _VERSION = re.compile(
@@ -31,7 +31,7 @@ _RELEASED = {
 }  # fmt: skip
 """Minor releases of vLLM on the package index; later ones are not older than the last."""
 NEAR_S = 30 * 86400.0
-"""A file that was written so soon after its first line was written by the engine."""
+"""A file that was last written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
@@ -207,7 +207,7 @@ class Clock:
             self._year, self._source = found
 
     def _is_near(self, text: str, *, not_before: int) -> bool:
-        """Whether the file was last written soon after the first stamp in its text."""
+        """Whether the file was last written soon after the first line of its text."""
         first = _ENGINE_STAMP.search(text)
         if first is None or self._not_after is None:
             return False

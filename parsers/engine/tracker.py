@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from parsers.engine.bar_owners import drawn_by, give_bars_to_first_rank, is_redraw
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
@@ -114,13 +115,13 @@ class RunTracker:
     def ending(self) -> Failure | ServingFailure | None:
         """The failure, as far as it is printed; None while nothing failed for good."""
         found = self._failures.close() if self._failures.has_ended else []
-        failed = found[0] if found else None
-        return failed if isinstance(failed, Failure | ServingFailure) else None
+        failed = (e for e in found if isinstance(e, Failure | ServingFailure))
+        return next(failed, None)
 
     def close(self) -> list[Event]:
         """What is left when the run's lines are over."""
         events: list[Event] = []
-        self._give_bars_to_first_rank()
+        give_bars_to_first_rank(self._ranks)
         for rank, state in self._ranks.items():
             origin = Origin(None, rank, 0)
             events += end_step(state, None, is_finished=False)
@@ -130,22 +131,6 @@ class RunTracker:
         events += self.usage.close()
         events += self._failures.close()
         return events
-
-    def _give_bars_to_first_rank(self) -> None:
-        """A capture bar without a name is the first rank's: the others draw none."""
-        nameless = self._ranks.get(None)
-        ranked = [rank for rank in self._ranks if rank is not None]
-        if nameless is None or not nameless.captures or not ranked:
-            return
-        first = self._ranks[min(ranked)]
-        if not any(
-            state.captures for state in self._ranks.values() if state is not nameless
-        ):
-            first.captures, nameless.captures = nameless.captures, {}
-            first.capture_states = nameless.capture_states
-            for key, (bar, origin) in first.captures.items():
-                origin = Origin(origin.time, min(ranked), origin.line)
-                first.captures[key] = (bar, origin)
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
         if isinstance(event, (BucketMiss, DefragRan, Note)):
@@ -278,9 +263,9 @@ class RunTracker:
 
     def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
         phase = STEP_BARS.get(made.name)
-        if origin.rank is None and (rank := self._drawn_by(made)) is not None:
+        if origin.rank is None and (rank := drawn_by(self._ranks, made)) is not None:
             state, origin = self._ranks[rank], Origin(origin.time, rank, origin.line)
-        elif origin.rank is None and self._is_redraw(made, phase):
+        elif origin.rank is None and is_redraw(self._ranks, made, phase):
             return []
         if phase is not None:
             return warmup_bar(state, phase, made, origin)
@@ -288,31 +273,6 @@ class RunTracker:
             capture_bar(state, made, origin)
             return []
         return stage_bar(state, made, origin)
-
-    def _drawn_by(self, made: BarUpdate) -> int | None:
-        """The only rank whose bar over graphs this goes on from, its name having been
-        pushed off the line by another process; None when it is nobody's or several's.
-        """
-        key = f"{made.name}/{made.total}"
-        drawn = {
-            rank: state.captures[key][0]
-            for rank, state in self._ranks.items()
-            if rank is not None and key in state.captures
-        }
-        if len(drawn) != 1:
-            return None
-        ((rank, bar),) = drawn.items()
-        goes_on = bar.done < made.done and bar.elapsed_s <= made.elapsed_s
-        return rank if goes_on else None
-
-    def _is_redraw(self, made: BarUpdate, phase: str | None) -> bool:
-        """A bar without an owner, where others draw it with their name."""
-        others = [state for rank, state in self._ranks.items() if rank is not None]
-        if phase is not None:
-            return any(phase in state.clocks for state in others)
-        return any(
-            key.startswith(f"{made.name}/") for s in others for key in s.captures
-        )
 
     def _flush(self, state: RankState, origin: Origin) -> list[Event]:
         """Close a configuration dump or a list of omitted buckets."""

@@ -143,7 +143,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "graphs_captured",
         "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs"
-        rf"(?:, took (?P<memory_gib>{_NUM}) GiB|\.)",
+        # A difference of free memory: below zero, another program gave more back.
+        r"(?:, took (?:(?P<memory_gib>[\d.]{1,16})|-[\d.]{1,16}) GiB|\.)",
         GraphsCaptured,
         device="cuda",
         samples=(
@@ -156,6 +157,11 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "INFO 11-01 06:59:47 model_runner.py:2718] Graph capturing finished in "
                 "37 secs.",
                 {"duration_s": 37.0, "memory_bytes": None},
+            ),
+            Sample(
+                "INFO 12-07 23:26:32 [gpu_model_runner.py:3118] Graph capturing finished in "
+                "2 secs, took -0.09 GiB",
+                {"duration_s": 2.0, "memory_bytes": None},
             ),
         ),
     ),

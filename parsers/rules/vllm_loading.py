@@ -90,6 +90,17 @@ def _checkpoint(match: re.Match[str]) -> Made:
     return Note(topic="checkpoint", text=text_of(match["text"]), values=values)
 
 
+def _ray_waits(match: re.Match[str]) -> list[Made]:
+    """Ray has no place for all ranks yet (`executor/ray_utils.py _wait_until_pg_ready`)."""
+    return [
+        PhaseMarked(name="start_workers", edge="start"),
+        Note(
+            topic="ray_wait", text=text_of(match[0])[:300],
+            values={"waited_s": int(match["seconds"])},
+        ),
+    ]  # fmt: skip
+
+
 LOAD_RULES: tuple[LineRule, ...] = (
     phase_rule(
         "engine_processes",
@@ -99,6 +110,20 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "start",
         "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
         "leader: node_rank=0, node_rank_within_dp=0",
+    ),
+    LineRule(
+        "ray_waits",
+        "creating a placement group",
+        r"Waiting for creating a placement group of specs for (?P<seconds>\d{1,6}) seconds\..*",
+        build=_ray_waits,
+        samples=(
+            Sample(
+                "INFO 05-26 18:54:23 [ray_utils.py:233] Waiting for creating a placement group "
+                "of specs for 30 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}]. Check `ray "
+                "status` to see if you have enough resources",
+                {"name": "start_workers", "edge": "start"},
+            ),
+        ),
     ),
     phase_rule(
         "plugins_loading",

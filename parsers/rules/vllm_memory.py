@@ -20,9 +20,16 @@ _NUM = r"-?[\d.]{1,16}"
 def _sizes(
     match: re.Match[str], *names: str, size: Callable[[str], int] = gib
 ) -> dict[str, int]:
-    """Fields `NAME_bytes` from those groups that are there."""
+    """Fields `NAME_bytes` from those groups that are there.
+
+    What graphs took is a difference of free memory: below zero, another program gave more
+    back than they took, which is unknown then.
+    """
     groups = match.groupdict()
-    return {f"{name}_bytes": size(groups[name]) for name in names if groups.get(name)}
+    found = {f"{name}_bytes": size(groups[name]) for name in names if groups.get(name)}
+    if found.get("graph_bytes", 0) < 0:
+        del found["graph_bytes"]
+    return found
 
 
 def _on_startup(match: re.Match[str]) -> Made:
@@ -171,6 +178,16 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "`--kv-cache-memory=16270032384` to fully utilize gpu memory. Current kv "
                 "cache memory in use is 9318930329 bytes.",
                 {"kv_cache_bytes": 9318930329, "graph_bytes": round(0.69 * GIB)},
+            ),
+            Sample(
+                "INFO 12-07 23:26:32 [gpu_worker.py:391] Free memory on device "
+                "(104.28/119.7 GiB) on startup. Desired GPU memory utilization is (0.15, 17.95 "
+                "GiB). Actual usage is 7.34 GiB for weight, 1.13 GiB for peak activation, "
+                "-7.12 GiB for non-torch memory, and -0.09 GiB for CUDAGraph memory.",
+                {
+                    "weights_bytes": round(7.34 * GIB),
+                    "graph_bytes": None,
+                },
             ),
             Sample(
                 "INFO 09-16 14:14:04 [gpu_worker.py:1066] Free memory on device "

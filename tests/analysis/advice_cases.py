@@ -219,6 +219,12 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [phased(("import", 10.0), ("load_model", 5.0)),
          phased(("import", 30.0), ("load_model", 300.0))],
     ),
+    "ray_wait": (
+        [phased(("start_workers", 200.0), ("load_model", 20.0),
+                extra=(Note(topic="ray_wait", text="Waiting for creating a placement group of "
+                            "specs for 150 seconds. specs=[]"),))],
+        [phased(("start_workers", 200.0), ("load_model", 20.0))],
+    ),
     "profile_run": (
         [phased(("profile_run", 60.0), ("load_model", 30.0))],
         [phased(("profile_run", 3.0), ("load_model", 30.0)), profiled((1, 32768, 0))],

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.analysis.advice_cases import TIME_CASES
+from tests.analysis.advice_cases import TIME_CASES, phased
 from tests.analysis.builders import (
     DECODES,
     PROMPTS,
@@ -29,6 +29,7 @@ from warmup_insights.analysis.advice.setting_lives import LIVES, read_version
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
+    CompileFinished,
     ConfigRecorded,
     GraphCaptured,
     GraphsCaptured,
@@ -352,3 +353,14 @@ def test_dead_settings_say_what_they_became():
     events = set_to("vllm-gaudi", "0.26.0", "VLLM_PROMPT_SEQ_BUCKET_STEP", "64")
     (finding,) = found(events, "dead_setting")
     assert "VLLM_PROMPT_QUERY_BUCKET_STEP" in finding.suggestion
+
+
+def test_kept_graphs_that_take_long_to_read_want_a_nearer_disk():
+    parts = (
+        CompileFinished(what="dynamo", duration_s=17.4),
+        CompileFinished(what="graph", duration_s=172.5, from_cache=True),
+    )
+    facts = facts_of(phased(("compile", 200.0), ("load_model", 30.0), extra=parts))
+    (found,) = [f for f in advise(facts) if f.rule == "largest_part"]
+    assert "local disk" in found.suggestion
+    assert "2 min 52 s" in found.effect

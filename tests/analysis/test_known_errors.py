@@ -83,6 +83,8 @@ TEXTS = [
     ("requests.exceptions.ReadTimeout: (ReadTimeoutError(\"HTTPSConnectionPool(host="
      "'huggingface.co', port=443): Read timed out.\"), '(Request ID: 1)')", "model_access",
      "the same start again", {}),
+    ("torch.AcceleratorError: CUDA error: device-side assert triggered",
+     "device_unreachable", "CUDA_LAUNCH_BLOCKING=1", {}),
     ("httpx.ConnectTimeout: timed out", "model_access", "HF_ENDPOINT", {}),
     ("RuntimeError: create_config:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:148 HCCL "
      "function error: hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config, "

@@ -88,3 +88,26 @@ def test_one_process_that_drives_several_devices_is_one_rank():
         "as DP rank 0, PP rank 0, PCP rank 0, TP rank 0, EP rank N/A\n"
     )
     assert summary_of(events(text))["ranks"] == 1
+
+
+CAPTURING = (
+    "Capturing CUDA graphs (decode, FULL): 100%|##| 35/35 [00:18<00:00,  1.89it/s]\n"
+)
+NO_EXTENSION = (
+    "Loading safetensors checkpoint shards: 100% Completed | 1/1 [00:02<00:00,  2.24s/it]\n"
+    "WARNING 08-17 17:26:49 [rocm.py:43] Failed to import from vllm._C with "
+    "ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
+    "WARNING 08-17 17:26:53 [model.py:2016] Casting torch.bfloat16 to torch.float16.\n"
+)
+GELU = (
+    "WARNING 08-17 17:26:56 [activation.py:643] [ROCm] PyTorch's native GELU with tanh "
+    "approximation is unstable. Falling back to GELU(approximate='none').\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [(NO_EXTENSION + CAPTURING, None), (NO_EXTENSION + GELU + CAPTURING, "rocm")],
+)
+def test_words_about_cuda_graphs_are_no_proof_where_rocm_was_looked_for(text, device):
+    assert summary_of(events(text))["device"]["kind"] == device

@@ -396,3 +396,52 @@ def test_a_long_refusal_of_a_setting_is_the_cause():
     )
     (failure,) = of(Failure, events(START + text))
     assert failure.message.startswith("ValueError: Model architectures ['X'] are not")
+
+
+def test_memory_of_an_ascend_device_is_read_as_it_is_printed():
+    figures = figures_of(
+        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 60.00 GiB total "
+        "capacity; 57.50 GiB already allocated; 57.25 GiB current active; 1.50 GiB free; 58.00 "
+        "GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try"
+    )
+    assert figures["needed_bytes"] == 2 * GIB
+    assert figures["free_bytes"] == 1.5 * GIB
+    assert figures["total_bytes"] == 60 * GIB
+    assert figures["allocated_bytes"] == 57.5 * GIB
+
+
+def test_a_wrapper_of_ray_is_not_the_cause():
+    text = (
+        "(EngineCore pid=7) ray.exceptions.RayTaskError(RuntimeError): ray::RayWorkerWrapper."
+        "execute_method() (pid=195136, ip=10.1.1.1)\n"
+        "(EngineCore pid=7) RuntimeError: the real one\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "RuntimeError: the real one"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "requests.exceptions.ReadTimeout: (ReadTimeoutError(\"host='hub'\"), '(1)')",
+        "httpx.ConnectTimeout: timed out",
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory",
+        "subprocess.TimeoutExpired: Command 'nvcc' timed out after 600 seconds",
+        "NotImplementedError",
+    ],
+)
+def test_errors_whose_names_end_in_another_word_fail_a_start(message):
+    (failure,) = of(Failure, events(START + "(EngineCore pid=7) " + message))
+    assert failure.message == message
+
+
+def test_a_stop_without_a_time_is_over_with_the_lines_after_it():
+    text = (
+        "*** SIGTERM received at time=1748300290 on cpu 8 ***\n"
+        "ERROR 07-16 10:05:01 [engine.py:448] SystemExit: 15\n"
+    )
+    found = events(START + text)
+    (stop,) = of(ShutdownRequested, found)
+    assert stop.message.startswith("*** SIGTERM")
+    (first,) = [e.time for e in found if e.line == 1][:1]
+    assert stop.time - first == 301.0

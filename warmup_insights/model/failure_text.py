@@ -46,12 +46,14 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         rf"Used ({_BARE}) of {_BARE} hbm",
     ),
     "free_bytes": (
-        rf"of which ({_SIZE}) is free", rf"already allocated; ({_SIZE}) free",
+        rf"of which ({_SIZE}) is free",
+        # torch_npu `NPUCachingAllocator.cpp` has one more part.
+        rf"already allocated; (?:{_SIZE} current active; )?({_SIZE}) free",
         rf"There are ({_BARE}) free",
     ),
     "total_bytes": (
         rf"total capacity of ({_SIZE})", rf"; ({_SIZE}) total capacity",
-        rf"\(GPU \d{{1,4}}; ({_SIZE}) total", rf"Used {_BARE} of ({_BARE}) hbm",
+        rf"\([GNX]PU \d{{1,4}}; ({_SIZE}) total", rf"Used {_BARE} of ({_BARE}) hbm",
     ),
     "process_bytes": (rf"this process has ({_SIZE}) memory in use",),
     "allocated_bytes": (

@@ -173,8 +173,16 @@ ROWS: tuple[KnownError, ...] = (
               "device files), then start again", "none"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"))),
+        (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
+         "A kernel met a value that it does not allow, such as an index outside of a table",
+         (Way("the lines `Assertion ... failed` above the error name the kernel and the condition; "
+              "CUDA_LAUNCH_BLOCKING=1 gives the call that it was in", "slower; without it the "
+              "line of the error is not the kernel's"),
+          Way("a newer vLLM, or --enforce-eager and a text-only request to tell which part "
+              "makes the value: tokenizer and model of other sizes, an image, a draft model",
+              "slower decoding while it is looked for"))),
         (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|"
-         r"device-side assert|hardware exception|HSA_STATUS_ERROR|\bXid\b",
+         r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
               "CUDA_LAUNCH_BLOCKING=1 names the kernel",

@@ -32,6 +32,7 @@ _NETWORK = re.compile(
     r"(?:^|[/_.-])(nfs|efs|smb|cifs|lustre|gpfs|cephfs|glusterfs|fsx)(?:[/_.0-9-]|$)",
     re.I,
 )
+_RANK = re.compile(r"/rank_\d{1,5}_\d{1,5}(?:/.*)?$")
 _HOME = re.compile(r"(?:/home/|~|/Users/)")
 _TRUE = ("1", "true")
 
@@ -189,6 +190,7 @@ def _kept_by(*, is_off: bool, where: str) -> tuple[str, str]:
     if is_off:
         return "VLLM_DISABLE_COMPILE_CACHE", "unset VLLM_DISABLE_COMPILE_CACHE"
     if where:
+        where = _RANK.sub("", where)
         return "VLLM_CACHE_ROOT", f"nothing: what was compiled is in {where}; keep it"
     return (
         "VLLM_CACHE_ROOT",

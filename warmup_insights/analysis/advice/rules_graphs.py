@@ -52,9 +52,7 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         numbers,
         "cudagraph_capture_sizes",
         _limited_words(facts.summary),
-        f"each size costs {format_duration(seconds / len(sizes))}"
-        if sizes
-        else "no figure: the sizes are not known",
+        _each_words(seconds, len(sizes), graphs.captured),
         tuple(_table(sizes, seconds)),
         gain_s=(0.0, seconds * _share_above(sizes)) if sizes else None,
         price="a larger batch runs without a graph",
@@ -66,6 +64,16 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
     is_known = bool(sizes) and _most_tokens(facts.summary) is not None
     if bounded is not None or not is_known or start.dominant == "graph_capture":
         yield bounded or finding
+
+
+def _each_words(seconds: float, num_sizes: int, captured: int | None) -> str:
+    """What one size costs, or one graph where the sizes are not known."""
+    if num_sizes:
+        return f"each size costs {format_duration(seconds / num_sizes)}"
+    if captured:
+        each = format_duration(seconds / captured)
+        return f"each of the {captured} graphs costs {each} in the mean"
+    return "no figure: the sizes are not known"
 
 
 def _share_above(sizes: Sequence[int]) -> float:

@@ -22,6 +22,8 @@ _CONVERTED = (
     "converted, packed or laid out anew at each start",
     "no figure: the log does not divide it",
 )
+LONG_S = 20.0
+"""Kept graphs are read from a local disk in less (3 to 10 s on real starts)."""
 _DEBUG = ("VLLM_LOGGING_LEVEL", "VLLM_LOGGING_LEVEL=DEBUG prints its steps")
 _RECORDER = (
     "warmup-insights vllm",
@@ -85,6 +87,14 @@ def _loaded_words(summary: RunSummary) -> tuple[str, str, str] | None:
         part.duration_s or 0.0 for part in compiled.parts if part.what == "dynamo"
     ]
     spent = f" (Dynamo {format_duration(max(dynamo))})" if dynamo else ""
+    reading = sum(part.duration_s or 0.0 for part in compiled.parts if part.from_cache)
+    if reading > max([LONG_S, *dynamo]):
+        return (
+            "VLLM_CACHE_ROOT",
+            "VLLM_CACHE_ROOT on a local disk of each host, with a copy of what is kept",
+            f"reading the graphs that are kept took {format_duration(reading)}; no figure: the log "
+            "does not name the file system they lie on",
+        )
     return (
         "VLLM_CACHE_ROOT",
         "nothing: the graphs came from the cache; keep it",

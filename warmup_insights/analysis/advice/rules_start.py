@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -19,6 +20,7 @@ from warmup_insights.units import format_duration
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2
 MUCH_S = 45.0
 """Of imports: less is what two processes take that read from a disk nobody had read yet."""
+_WAITED = re.compile(r"specs for (\d{1,6}) seconds")
 _IMPORTING = ("import", "configure", "start_engine", "start_workers")
 """Phases that are mostly imports: each new process does them again."""
 
@@ -29,12 +31,10 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
     if start is None:
         return
     # On TPU the engine's process makes its devices known before it names a stage.
-    is_tpu = facts.summary.device.kind == "tpu"
-    phases = [
-        name
-        for name in _IMPORTING
-        if name in start.seconds and not (is_tpu and name == "start_engine")
-    ]
+    left_out = {"start_engine"} if facts.summary.device.kind == "tpu" else set()
+    if any(note.topic == "ray_wait" for note in facts.summary.notes):
+        left_out.add("start_workers")
+    phases = [n for n in _IMPORTING if n in start.seconds and n not in left_out]
     seconds = sum(start.seconds[name] for name in phases)
     if seconds < SLOW_IMPORTS_S or start.share(seconds) < SLOW_IMPORTS_SHARE:
         return
@@ -65,6 +65,30 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
         price="a larger image",
         phase=max(phases, key=lambda name: start.seconds[name]),
         part_s=seconds,
+    )
+
+
+def ray_wait(facts: RunFacts) -> Iterator[Finding]:
+    """Ray had no place for all ranks, and the engine waited for it."""
+    texts = [n.text for n in facts.summary.notes if n.topic == "ray_wait"]
+    waits = [int(m[1]) for text in texts if (m := _WAITED.search(text))]
+    failure = facts.summary.failure
+    if not waits or (failure is not None and "placement" in failure.message):
+        return
+    seconds, is_ready = float(max(waits)), facts.summary.status == "finished"
+    yield Finding(
+        "ray_wait",
+        "medium" if is_ready else "high",
+        f"The engine waited {format_duration(seconds)} at least for Ray to place its ranks"
+        f"{'' if is_ready else ', and the log holds no end of it'}.",
+        {"waited_s": seconds},
+        "tensor_parallel_size",
+        "`ray status`: all nodes joined, as many GPUs free as tensor times pipeline parallel size, "
+        "no placement group of an engine that ended",
+        "ranks start as soon as all have a GPU; Ray gives up after 1800 s",
+        price="none; on one node --distributed-executor-backend mp needs no Ray",
+        phase="start_workers",
+        part_s=seconds if is_ready else None,
     )
 
 
@@ -176,6 +200,16 @@ RULES = (
         margin="no gain without two other starts",
         source="vLLM entrypoints; CPython -X importtime",
         example="tensor parallel start on a simulated device: 39 of 55 s",
+    ),
+    Rule(
+        "ray_wait",
+        "the engine printed that it waits for a placement group of Ray",
+        "those lines; whether the start came to its end",
+        ray_wait,
+        formula="the seconds that the last of the lines states",
+        margin="silent where the error itself names the placement group",
+        source="vLLM v1/executor/ray_utils.py _wait_until_pg_ready; PG_WAIT_TIMEOUT is 1800 s",
+        example="vLLM 0.8.5 with four GPUs asked of Ray: 150 s, then stopped by a person",
     ),
     Rule(
         "kernel_autotune",

@@ -113,10 +113,15 @@ class Timeline:
 
     def _while_serving(self, event: Event) -> None:
         """Events of serving: they do not delimit phases of the start-up."""
+        was_over = self._is_over or self._is_ready
         self._is_over = self._is_over or type(event) in _ENDS
         time = event.time
-        if time is not None and (self.started_at is None or time < self.started_at):
+        if time is None:
+            return
+        if self.started_at is None or time < self.started_at:
             self.started_at = time
+        if type(event) is ShutdownRequested and not was_over:
+            self.last_at = max(self.last_at or time, time)
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""

@@ -1,7 +1,7 @@
-"""Upstream vLLM: stopped on request.
+"""Upstream vLLM: an engine goes down, on request or because of a signal.
 
 Source: vLLM `entrypoints/launcher.py`, `v1/engine/core.py`, `v1/engine/core_client.py`;
-uvicorn; absl's and torch's handlers of signals.
+uvicorn; the handlers of signals of Ray, absl and torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _shutdown(match: re.Match[str]) -> Made:
     return ShutdownLine(match[0].strip(), is_weak=match["weak"] is not None)
 
 
-STOP_RULES: tuple[LineRule, ...] = (
+SHUTDOWN_RULES: tuple[LineRule, ...] = (
     LineRule(
         "shutdown",
         ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
@@ -41,8 +41,9 @@ STOP_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "interrupted",
-        ("KeyboardInterrupt", "Cancellation requested; stopping"),
-        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}",
+        ("KeyboardInterrupt", "Cancellation requested; stopping", "SystemExit: 15"),
+        r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}|"
+        r"SystemExit: 15\s*$",
         build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
         levels=(NO_LEVEL, "ERROR"),
         samples=(Sample("(APIServer pid=7) KeyboardInterrupt", {"is_weak": True}),),
