@@ -302,7 +302,7 @@ class Compilation:
         ]
         cache = None
         if loaded:
-            graphs = [part for part in made if part.what != "dynamo"]
+            graphs = [part for part in made if part.what not in ("dynamo", "aot")]
             cache = "partial" if graphs else "hit"
         elif made:
             cache = "miss"
@@ -331,7 +331,9 @@ class Compilation:
             if part.duration_s is not None and part.what != "total_with_profile_run"
         ]
         totals = [part for part in timed if part.what == "total"]
-        known = [part.duration_s or 0.0 for part in totals or timed]
+        # A function that was compiled as a whole holds its graphs.
+        whole = [part for part in timed if part.what == "aot" and not part.from_cache]
+        known = [part.duration_s or 0.0 for part in totals or whole or timed]
         return sum(known) if known else None
 
 

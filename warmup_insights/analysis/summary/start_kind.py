@@ -110,6 +110,7 @@ class StartKind:
         parts = compiled.parts if compiled is not None else []
         is_loaded = any(p.what == "aot" and p.from_cache for p in parts)
         is_saved = compiled is not None and compiled.saved_to is not None
+        is_saved = is_saved or any(p.what == "aot" and not p.from_cache for p in parts)
         is_made = is_saved or self._is_aot_refused
         if is_loaded:
             return "partial" if is_made else "hit"
