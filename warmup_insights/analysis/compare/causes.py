@@ -145,6 +145,13 @@ _OF_A_POD = re.compile(
     r"(?:worker|instance|replica)_?id)s?$",
     re.I,
 )
+_OUTSIDE = re.compile(
+    r"WARMUP_INSIGHTS_|command$|served_model_name$|port$|host$|"
+    r"VLLM_(?:LOG|CACHE_ROOT$|PORT$|HOST_IP$|API_KEY$|RPC_BASE_PATH$|CPU_KVCACHE_SPACE$|"
+    r"NO_USAGE_STATS$|DO_NOT_TRACK$|ENABLE_V1_MULTIPROCESSING$|WORKER_MULTIPROC_METHOD$|"
+    r"MEDIA_|CONFIG_ROOT$|XLA_CACHE_PATH$|DEBUG_|SERVER_DEV_MODE$)"
+)
+"""What no key of a cache is made of (vLLM `envs.py compile_factors`)."""
 MAX_FACTORS = 20
 
 
@@ -175,13 +182,18 @@ class KeyChange:
     parts: tuple[str, ...] | None
     """Of `PARTS` those that differ; None where the runs do not state theirs."""
     factors: tuple[Factor, ...]
+    candidates: tuple[Factor, ...] | None = None
+    """For a compiled function (AOT), whose parts vLLM lists nowhere: what differs between
+    the runs and may be one of them. None where the key is that of a directory of graphs."""
 
     @property
     def sentence(self) -> str:
         """What differs, as far as the runs show it."""
         first, second = self.hashes
-        where = f" ({first}, {second})" if first and second else ""
+        where = f" ({first[:12]}, {second[:12]})" if first and second else ""
         text = f"The compile caches have different keys{where}"
+        if self.candidates is not None:
+            return f"{text}: {_candidates_text(self.candidates)}."
         if self.factors:
             shown = "; ".join(map(_shown, self.factors[:3]))
             rest = len(self.factors) - 3
@@ -204,14 +216,47 @@ def key_change(old: RunSummary, new: RunSummary) -> KeyChange | None:
     if first is None or second is None:
         return None
     hashes = (first.hash, second.hash)
+    candidates = None
     if not all(hashes):
         hashes = (first.aot_hash, second.aot_hash)
+        candidates = _candidates(old, new)
     factors = _factors(first, second)
     parts = _differing(first, second)
     is_other = all(hashes) and hashes[0] != hashes[1]
     if not is_other and not parts and not factors:
         return None
-    return KeyChange(hashes, parts, factors)
+    is_known = bool(parts or factors)
+    return KeyChange(hashes, parts, factors, None if is_known else candidates)
+
+
+def _candidates(old: RunSummary, new: RunSummary) -> tuple[Factor, ...]:
+    """Settings with another value, and variables that a recorder found in one run only."""
+    recorded = old.source.kind == new.source.kind == "recorder"
+    found = []
+    for name in dict.fromkeys((*old.config, *new.config)):
+        before, after = (
+            None if run.config.get(name) is None else str(run.config[name])
+            for run in (old, new)
+        )
+        is_told = (before is not None and after is not None) or (
+            recorded and name.startswith("VLLM_")
+        )
+        if is_told and before != after and not _OUTSIDE.match(name):
+            found.append(Factor(name, (before, after)))
+    return tuple(found[:MAX_FACTORS])
+
+
+def _candidates_text(candidates: tuple[Factor, ...]) -> str:
+    if not candidates:
+        return (
+            "nothing that the runs state differs; variables of the environment are in the "
+            "run of a recorder, not in a log"
+        )
+    shown = "; ".join(map(_shown, candidates[:3]))
+    more = f"; and {len(candidates) - 3} more" if len(candidates) > 3 else ""
+    return (
+        f"their parts are not listed anywhere; of what differs it may be {shown}{more}"
+    )
 
 
 def _differing(first: CompileFacts, second: CompileFacts) -> tuple[str, ...] | None:

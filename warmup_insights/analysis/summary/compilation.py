@@ -87,7 +87,7 @@ class Compilation:
         ]
         cache = None
         if loaded:
-            graphs = [part for part in made if part.what != "dynamo"]
+            graphs = [part for part in made if part.what not in ("dynamo", "aot")]
             cache = "partial" if graphs else "hit"
         elif made:
             cache = "miss"
@@ -116,7 +116,9 @@ class Compilation:
             if part.duration_s is not None and part.what != "total_with_profile_run"
         ]
         totals = [part for part in timed if part.what == "total"]
-        known = [part.duration_s or 0.0 for part in totals or timed]
+        # A function that was compiled as a whole holds its graphs.
+        whole = [part for part in timed if part.what == "aot" and not part.from_cache]
+        known = [part.duration_s or 0.0 for part in totals or whole or timed]
         return sum(known) if known else None
 
 
@@ -270,6 +272,7 @@ class StartKind:
         parts = compiled.parts if compiled is not None else []
         is_loaded = any(p.what == "aot" and p.from_cache for p in parts)
         is_saved = compiled is not None and compiled.saved_to is not None
+        is_saved = is_saved or any(p.what == "aot" and not p.from_cache for p in parts)
         is_made = is_saved or self._is_aot_refused
         if is_loaded:
             return "partial" if is_made else "hit"

@@ -48,6 +48,8 @@ def load_model(session: Session, call: Call) -> Watch:
 
 def profile_run(session: Session, call: Call) -> Watch:
     """`profile_run` of a model runner; compiles, where the model is compiled."""
+    if session.state.is_compiling_run:
+        return
     yield from session.watch_phase("profile_run")
 
 
