@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+@cache
 def replaced() -> list[str]:
     """The last column of the table of words."""
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -56,8 +58,14 @@ def wrong_words(text: str) -> list[str]:
     text = re.sub(
         r"`[^`]*`|(?:garbage|OpenTelemetry) collectors?", "", text, flags=re.IGNORECASE
     )
+    return wrong_pattern().findall(text)
+
+
+@cache
+def wrong_pattern() -> re.Pattern[str]:
+    """Every word that is not to be used."""
     words = "|".join(map(re.escape, (*ACTING, *replaced())))
-    return re.findall(rf"\b(?:{words})\b", text, re.IGNORECASE)
+    return re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
 
 
 def text_of(node: ast.expr) -> str | None:
