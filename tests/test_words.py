@@ -55,6 +55,8 @@ def replaced() -> list[str]:
 
 def wrong_words(text: str) -> list[str]:
     """What no first line of a docstring and no message may hold."""
+    if wrong_pattern().search(text) is None:
+        return []
     text = re.sub(
         r"`[^`]*`|(?:garbage|OpenTelemetry) collectors?", "", text, flags=re.IGNORECASE
     )
@@ -78,9 +80,18 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
+NAMED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """What has a name or is called in a module."""
+    return [node for node in ast.walk(tree) if isinstance(node, (*NAMED, ast.Call))]
+
+
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of every message of an error of this project."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and node.args:
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             text = text_of(node.args[0]) if name in ERRORS else None
@@ -104,9 +115,8 @@ def faults_of_form(message: str) -> list[str]:
 
 def wrong_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """Line, text and word of what is wrong in a module."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, kinds):
+    for node in nodes(tree):
+        if isinstance(node, NAMED):
             line = getattr(node, "lineno", 1)
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             yield from ((line, first, word) for word in wrong_words(first))
