@@ -31,6 +31,9 @@ from typing import Any
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from dashboard import comparing, configurations
 from dashboard.charts.buckets import (
     HISTORY_KINDS,
     bucket_history,
@@ -40,10 +43,6 @@ from dashboard.charts.buckets import (
 from dashboard.charts.memory import capture_points
 from dashboard.charts.runs import runs_frame, runs_table
 from dashboard.charts.time import COSTLY_KINDS, costly_steps
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from dashboard import comparing, configurations
 from tests.dashboard.browser import (
     ARGUMENTS,
     CHROMIUM,

@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dashboard.charts.runs import level_words, trend_frame
 from warmup_insights.analysis.compare import Comparison, compare
 from warmup_insights.model.events import Event, MemoryMeasured, WarmupStep
 from warmup_insights.model.run import RunRecord
@@ -236,8 +235,7 @@ def trend_of_all(store: EventStore) -> dict[str, str]:
     """What the trend of the page *Runs* shows of all runs: the series and their levels."""
     # A script of this folder has the name of the package.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
-    pass
-    from dashboard.charts.runs import runs_frame
+    from dashboard.charts.runs import level_words, runs_frame, trend_frame
 
     table = trend_frame(runs_frame(store.run_table()), "ready_s")
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+@cache
 def replaced() -> list[str]:
     """The last column of the table of words."""
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -53,11 +55,19 @@ def replaced() -> list[str]:
 
 def wrong_words(text: str) -> list[str]:
     """What no first line of a docstring and no message may hold."""
+    if wrong_pattern().search(text) is None:
+        return []
     text = re.sub(
         r"`[^`]*`|(?:garbage|OpenTelemetry) collectors?", "", text, flags=re.IGNORECASE
     )
+    return wrong_pattern().findall(text)
+
+
+@cache
+def wrong_pattern() -> re.Pattern[str]:
+    """Every word that is not to be used."""
     words = "|".join(map(re.escape, (*ACTING, *replaced())))
-    return re.findall(rf"\b(?:{words})\b", text, re.IGNORECASE)
+    return re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
 
 
 def text_of(node: ast.expr) -> str | None:
@@ -70,9 +80,18 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
+NAMED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """What has a name or is called in a module."""
+    return [node for node in ast.walk(tree) if isinstance(node, (*NAMED, ast.Call))]
+
+
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of every message of an error of this project."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and node.args:
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             text = text_of(node.args[0]) if name in ERRORS else None
@@ -96,9 +115,8 @@ def faults_of_form(message: str) -> list[str]:
 
 def wrong_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """Line, text and word of what is wrong in a module."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, kinds):
+    for node in nodes(tree):
+        if isinstance(node, NAMED):
             line = getattr(node, "lineno", 1)
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             yield from ((line, first, word) for word in wrong_words(first))
