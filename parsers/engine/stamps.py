@@ -30,7 +30,7 @@ _RELEASED = {
     14: (2026, 1, 20), 15: (2026, 1, 29),
 }  # fmt: skip
 """Minor releases of vLLM on the package index; later ones are not older than the last."""
-NEAR_S = 30 * 86400.0
+NEAR_S = 7 * 86400.0
 """A file that was last written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")

@@ -177,7 +177,7 @@ def test_a_log_is_not_older_than_the_release_of_the_engine(day, version, year):
 
 
 def test_a_file_written_soon_after_its_first_line_shows_the_year():
-    run = started(VERSION.format("11-02", "0.10.0"), not_after=LATER)
+    run = started(VERSION.format("11-18", "0.10.0"), not_after=LATER)
     assert (year_of(run), run.year_from) == (2026, "file")
 
 

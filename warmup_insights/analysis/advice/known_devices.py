@@ -165,7 +165,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("`npu-smi info` in the container: --device /dev/davinciN, /dev/davinci_manager, "
               "/dev/devmm_svm and /dev/hisi_hdc, the driver of the host mounted, "
               "ASCEND_RT_VISIBLE_DEVICES of devices that are there", "none"),
-          Way("CANN and torch_npu of the driver's release", "another image"))),
+          Way("torch_npu and the Ascend toolkit of the driver's release", "another image"))),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): 16|iommu group",
          "Another process holds the device, or it is in a bad state",
