@@ -90,19 +90,19 @@ def read_log(
         report=reader.report.as_dict(),
         kept_lines=reader.report.kept_lines,
         runs={
-            ordinal: _folded(fold, ordinal, name, options)
+            # Id and label are filled in where they are stored.
+            ordinal: fold.result(
+                RunRecord(
+                    run_id="",
+                    source_kind="log",
+                    source_name=name,
+                    ordinal=ordinal,
+                    synthetic=options.synthetic,
+                )
+            )
             for ordinal, fold in folds.items()
         },
     )
-
-
-def _folded(fold: RunFold, ordinal: int, name: str, options: Options) -> Folded:
-    """The summary and rows of a run; id and label are filled in where they are stored."""
-    run = RunRecord(
-        run_id="", source_kind="log", source_name=name, ordinal=ordinal,
-        synthetic=options.synthetic,
-    )  # fmt: skip
-    return fold.result(run)
 
 
 def source_name(path: str) -> str:
@@ -163,15 +163,11 @@ def encode_part(part: Part) -> bytes:
         return _MSGPACK + _encoder.encode(part)
     except (UnicodeEncodeError, OverflowError):
         # Half a surrogate pair, or a number of more than 64 bits, from a hostile log.
-        plain = _payloads(part) if isinstance(part, Events) else part
+        plain: _Payloads | Part = part
+        if isinstance(part, Events):
+            batch = [(ordinal, [*map(event_payload, e)]) for ordinal, e in part.batch]
+            plain = _Payloads(part.digest, batch)
         return _JSON + to_json(msgspec.to_builtins(plain)).encode()
-
-
-def _payloads(part: Events) -> _Payloads:
-    return _Payloads(
-        part.digest,
-        [(ordinal, [event_payload(e) for e in events]) for ordinal, events in part.batch],
-    )  # fmt: skip
 
 
 def decode_part(data: bytes) -> Part:

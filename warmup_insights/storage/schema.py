@@ -6,8 +6,6 @@ seconds since the epoch in UTC, sizes bytes, durations seconds; unknown is null.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sqlalchemy as sa
 from sqlalchemy import (
     BigInteger,
@@ -217,39 +215,19 @@ _UPGRADE_LOCK = 0x77617270
 """Number of the advisory lock that keeps two upgrades of one PostgreSQL apart."""
 
 
-def _recording_process(connection: Connection) -> None:
-    _add_columns(connection, "runs", "process TEXT")
-
-
-def _one_fold(connection: Connection) -> None:
-    # Summaries of an older fold are made anew from the events when a run is read.
-    _add_columns(
-        connection, "run_summaries", "fold INTEGER", "wall_s FLOAT", "doubtful TEXT"
-    )
-    _add_columns(
-        connection, "bucket_summaries",
-        "gc_s FLOAT", "compiled INTEGER", "resolution_s FLOAT", "compile_s FLOAT",
-        "run TEXT", "capture TEXT",
-    )  # fmt: skip
-
-
-def _kind_of_start(connection: Connection) -> None:
-    _add_columns(connection, "run_summaries", "start TEXT")
-
-
-def _add_columns(connection: Connection, table: str, *columns: str) -> None:
-    for column in columns:
-        connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-
-
 FIRST = "0001"
 """The schema of the first version, which no step leads to."""
-MIGRATIONS: list[tuple[str, Callable[[Connection], None]]] = [
-    ("0002", _recording_process),
-    ("0003", _one_fold),
-    ("0004", _kind_of_start),
-]
-"""Each version of the schema and the step to it from the one before."""
+MIGRATIONS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
+    ("0002", {"runs": ("process TEXT",)}),
+    # Summaries of an older fold are made anew from the events when a run is read.
+    ("0003", {
+        "run_summaries": ("fold INTEGER", "wall_s FLOAT", "doubtful TEXT"),
+        "bucket_summaries": ("gc_s FLOAT", "compiled INTEGER", "resolution_s FLOAT",
+                             "compile_s FLOAT", "run TEXT", "capture TEXT"),
+    }),
+    ("0004", {"run_summaries": ("start TEXT",)}),
+]  # fmt: skip
+"""Each version of the schema, and the columns of tables that it adds to the one before."""
 NEWEST = MIGRATIONS[-1][0]
 
 
@@ -279,10 +257,16 @@ def prepare_schema(engine: Engine, where: str) -> None:
             if version is None:
                 metadata.create_all(connection)
             else:
-                for number, migrate in MIGRATIONS:
+                for number, added in MIGRATIONS:
                     if number > version:
-                        migrate(connection)
+                        _add_columns(connection, added)
             _write_version(connection)
+
+
+def _add_columns(connection: Connection, added: dict[str, tuple[str, ...]]) -> None:
+    for table, columns in added.items():
+        for column in columns:
+            connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
 def stored_version(connection: Connection, where: str) -> str | None:

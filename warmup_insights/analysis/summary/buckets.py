@@ -153,10 +153,11 @@ class Buckets:
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
             BucketRangesConfigured: self._ranged,
+            BucketsOmitted: self._of_a_phase,
+            GraphSkipped: self._of_a_phase,
+            CaptureSummary: self._of_a_phase,
         }
-        if kind in routes:
-            return routes[kind]
-        return self._of_a_phase if kind in _OF_A_PHASE else self._of_the_run
+        return routes.get(kind, self._of_the_run)
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:
@@ -171,8 +172,22 @@ class Buckets:
     def _ranged(self, event: BucketRangesConfigured) -> None:
         self._dimensions.setdefault(event.phase, list(event.ranges))
 
-    def _of_a_phase(self, event: Any) -> None:
-        _OF_A_PHASE[type(event)](self._facts[rank_of(event), event.phase], event)
+    def _of_a_phase(
+        self, event: BucketsOmitted | GraphSkipped | CaptureSummary
+    ) -> None:
+        facts = self._facts[rank_of(event), event.phase]
+        match event:
+            case GraphSkipped():
+                facts.fates[event.bucket].skipped = True
+                facts.saw_skips = True
+            case CaptureSummary():
+                facts.summary = event
+                facts.captured.update(event.buckets or ())
+            case BucketsOmitted() if event.buckets:
+                known = facts.omitted_listed or 0
+                facts.omitted_listed = known + len(event.buckets)
+            case BucketsOmitted() if event.count is not None:
+                facts.omitted_counted = event.count
 
     def _of_the_run(self, event: Event) -> None:
         match event:
@@ -349,30 +364,6 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
         facts.reached_end = True
     if event.is_finished:
         facts.steps.add((index, event.bucket))
-
-
-def _omitted(facts: _PhaseFacts, event: BucketsOmitted) -> None:
-    if event.buckets:
-        facts.omitted_listed = (facts.omitted_listed or 0) + len(event.buckets)
-    elif event.count is not None:
-        facts.omitted_counted = event.count
-
-
-def _summarised(facts: _PhaseFacts, event: CaptureSummary) -> None:
-    facts.summary = event
-    facts.captured.update(event.buckets or ())
-
-
-def _skipped(facts: _PhaseFacts, event: GraphSkipped) -> None:
-    facts.fates[event.bucket].skipped = True
-    facts.saw_skips = True
-
-
-_OF_A_PHASE: dict[type[Event], Callable[[_PhaseFacts, Any], None]] = {
-    BucketsOmitted: _omitted,
-    GraphSkipped: _skipped,
-    CaptureSummary: _summarised,
-}
 
 
 def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:

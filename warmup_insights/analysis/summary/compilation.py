@@ -235,7 +235,9 @@ class StartKind:
         caches = {
             "torch_compile": self._compile_state(compiled, config),
             "aot": self._aot_state(compiled),
-            "flashinfer_autotune": self._autotune_state(config),
+            "flashinfer_autotune": "off"
+            if _is_on(config, "VLLM_DISABLE_FLASHINFER_AUTOTUNE_CACHE")
+            else self._autotune,
             "hpu_recipes": _recipe_state(config) if device_kind == "hpu" else None,
         }
         known = {name: state for name, state in caches.items() if state is not None}
@@ -277,11 +279,6 @@ class StartKind:
         if is_loaded:
             return "partial" if is_made else "hit"
         return "missed" if is_made else None
-
-    def _autotune_state(self, config: Mapping[str, Setting]) -> str | None:
-        if _is_on(config, "VLLM_DISABLE_FLASHINFER_AUTOTUNE_CACHE"):
-            return "off"
-        return self._autotune
 
 
 def _is_on(config: Mapping[str, Setting], name: str) -> bool:

@@ -77,7 +77,10 @@ class Memory:
         """Take an event, in the order of the run."""
         match event:
             case MemoryBudgetSet():
-                self._divided(event)
+                for name in _BUDGET:
+                    self._put(event, name, getattr(event, name))
+                self._put(event, "weights_bytes", event.weights_bytes, first=True)
+                self._put(event, "profile_bytes", event.activation_bytes, first=True)
             case MemoryMeasured():
                 self._measured(event)
             case KVCacheAllocated():
@@ -119,12 +122,6 @@ class Memory:
             return True
         return abs(event.time - before) <= _TOGETHER_S
 
-    def _divided(self, event: MemoryBudgetSet) -> None:
-        for name in _BUDGET:
-            self._put(event, name, getattr(event, name))
-        self._put(event, "weights_bytes", event.weights_bytes, first=True)
-        self._put(event, "profile_bytes", event.activation_bytes, first=True)
-
     def _measured(self, event: MemoryMeasured) -> None:
         rank, delta = rank_of(event), event.delta_bytes
         readings = self._readings.setdefault(rank, [])
@@ -150,11 +147,6 @@ class Memory:
         value = first_known(self._by_rank, lambda facts: facts.get(name))
         return value if isinstance(value, int | float) else None
 
-    def _least(self, name: str) -> float | None:
-        """The smallest figure of any rank: one setting is for all of them."""
-        values = [facts[name] for facts in self._by_rank.values() if name in facts]
-        return min(values, default=None)
-
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
@@ -178,7 +170,10 @@ class Memory:
         """The section; None when no event states anything about memory."""
         names = [name for name in MemoryFacts.__struct_fields__ if name not in _DERIVED]
         known = {name: self._first(name) for name in names}
-        known["suggested_kv_cache_bytes"] = self._least("suggested_kv_cache_bytes")
+        # One setting is for all ranks: the smallest that any of them suggests.
+        suggested = "suggested_kv_cache_bytes"
+        sizes = [facts.get(suggested) for facts in self._by_rank.values()]
+        known[suggested] = min((s for s in sizes if s is not None), default=None)
         if all(value is None for value in known.values()):
             return None
         for name in ("gpu_memory_utilization", "block_size"):
