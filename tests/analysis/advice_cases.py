@@ -24,6 +24,10 @@ from warmup_insights.model.events import (
 from warmup_insights.units import GIB
 
 T0 = 1_000_000.0
+NOT_LOADED = Note(
+    topic="compile", text="not loaded",
+    values={"outcome": "refused", "path": "/c/model", "reason": "no attribute x"},
+)  # fmt: skip
 
 
 def phased(
@@ -271,7 +275,12 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
          # Kept under a home directory, and not the largest part.
          compiled(15.0, path="/home/u/.cache", rest=40.0),
          compiled(52.0, CompileFinished(what="graph", duration_s=1.0, from_cache=True)),
+         compiled(52.0, NOT_LOADED),
          compiled(52.0)[:-1]],
+    ),
+    "saved_not_loaded": (
+        [compiled(30.0, NOT_LOADED)],
+        [compiled(30.0), compiled(30.0, CompileFinished(what="aot", from_cache=True))],
     ),
     "compile_sizes": (
         [compiled(60.0,

@@ -53,6 +53,7 @@ TUNING_RULES: tuple[Rule, ...] = (
     *rules_start.RULES,
     *rules_profile.RULES,
     *rules_compile.RULES,
+    *rules_cache.CACHE_RULES,
     *rules_graphs.RULES,
     *rules_captures.RULES,
     *rules_dimensions.RULES,

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import explained, poisoned_by
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Rule,
+    Value,
+    Way,
+    count_of,
+)
 from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.compare.causes import KeyChange, key_change
@@ -53,6 +59,43 @@ def poisoned_cache(facts: RunFacts) -> Iterator[Finding]:
         tuple(folders),
     )
     yield dataclasses.replace(finding, severity="high" if again else "medium")
+
+
+def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
+    """A compiled function of an earlier start was there, could not be loaded, and was made
+    again; the engine saves it again as well."""
+    summary = facts.summary
+    reason = summary.start.aot_reason
+    if reason is None:
+        return
+    again = [
+        other
+        for other in facts.history
+        if is_same_model(summary, other) and other.start.aot_reason is not None
+    ]
+    spent = facts.figure("compile_s")
+    numbers: dict[str, Value] = {"num_starts": 1 + len(again)}
+    if spent is not None:
+        numbers["compile_s"] = spent
+    times = f", as in {count_of(len(again), 'other start')}" if again else ""
+    once = Way(
+        "nothing, if the code or a package was changed since: this start saved it anew",
+        "compiled anew once after each change",
+    )
+    off = Way(
+        "another release of vLLM, or VLLM_USE_AOT_COMPILE=0, which leaves saving and loading "
+        "out; torch's own cache of graphs stays",
+        "compare the times of two starts: what it saves depends on the model",
+    )
+    finding = finding_of(
+        "saved_not_loaded",
+        "A compiled function that an earlier start saved was not loaded"
+        f"{times}, and the model was compiled again: {reason[:160].rstrip('.')}.",
+        numbers,
+        [off, once] if again else [once, off],
+        "a start that loads the function does not compile",
+    )
+    yield dataclasses.replace(finding, severity="medium" if again else "low")
 
 
 def cache_folders(summary: RunSummary) -> list[str]:
@@ -142,6 +185,19 @@ def key_advice(change: KeyChange) -> tuple[str, str]:
     )
 
 
+CACHE_RULES = (
+    Rule(
+        "saved_not_loaded",
+        "a compiled function (AOT) of an earlier start was found and not loaded",
+        "the line of the failed load, or the recorder",
+        saved_not_loaded,
+        formula="none: the engine states the reason",
+        margin="low, and `medium` when another start of the model could not load it either",
+        source="vLLM `compilation/decorators.py`, `_try_load_aot_compiled_fn`",
+        example="vLLM 0.26 and 0.32 on a CPU, every start: a first start compiled for 44 s, "
+        "later ones for 12 s, with torch's own cache",
+    ),
+)
 FAILURE_RULES = (
     Rule(
         "poisoned_cache",
