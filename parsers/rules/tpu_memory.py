@@ -64,9 +64,9 @@ def _weights_file(match: re.Match[str]) -> list[Made]:
 
     Source: tpu-inference `models/jax/utils/weight_utils.py`.
     """
-    number = int(match["number"] or 0)
-    is_only = match["name"] is not None and not number and not match["rest"]
-    if number != 1 and not is_only:
+    name = match["path"].rpartition("/")[2]
+    first = re.fullmatch(r"model(?:-0{0,8}1-of-\d{1,8}[\w.-]{0,80})?", name)
+    if first is None:
         return []
     return [
         PhaseMarked(name="download", edge="end"),
@@ -159,8 +159,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_weights_file",
         "Loading weights from ",
-        r"Loading weights from \S{1,400}?/(?P<name>model)?"
-        r"(?:-(?P<number>\d{1,8})-of-\d{1,8})?(?P<rest>[\w.-]{0,80})\.safetensors$",
+        r"Loading weights from (?P<path>\S{1,400})\.safetensors$",
         build=_weights_file,
         samples=(
             Sample(

@@ -36,6 +36,7 @@ MORE_RETRIES = {
 ONLY_MATCHED = {
     # Tried at the start of a text only.
     "parsers.engine.dispatch._TRACEBACK",
+    "parsers.engine.wrapping._BEGINS",
     # Each of its endless spaces follows a literal that is no space.
     "parsers.engine.envelope._REPEATED",
     # Takes 200 characters of a key.
