@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from tests.audit.__main__ import coverage, rows_of, wrong
 from warmup_insights import api
-from warmup_insights.analysis.compare.cache_key import key_change
+from warmup_insights.analysis.compare.causes import key_change
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.vllm_plugin.check import MISSING, check_source
 from warmup_insights.vllm_plugin.facts import version_of
