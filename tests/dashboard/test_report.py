@@ -380,6 +380,8 @@ def test_it_opens_without_a_network(tmp_path, folds, scheme):
     """Charts are drawn whole, nothing is requested, nothing is complained about."""
     sync_api = pytest.importorskip("playwright.sync_api")
     made = reports(tmp_path, folds)
+    # What differs by the colour of the page are the charts, which the first ones have.
+    made = made if scheme == "light" else made[:3]
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for path in made:
