@@ -104,10 +104,13 @@ class LineParser:
     @property
     def wants_all(self) -> bool:
         """Whether ordinary lines matter now."""
-        runs = [source.open for source in self._sources.values()]
-        return all(run is None for run in runs) or any(
-            run is not None and run.wants_all(self._line) for run in runs
-        )
+        is_before_any = True
+        for source in self._sources.values():
+            if source.open is not None:
+                if source.open.wants_all(self._line):
+                    return True
+                is_before_any = False
+        return is_before_any
 
     @property
     def num_waiting(self) -> int:
@@ -245,7 +248,8 @@ class LineParser:
                 run = self._begin(time, line)
             run.note_opening(rule, record, made)
         assert run is not None
-        self._know(run, rule, record)
+        if record.pid is not None and record.pid not in run.pids:
+            self._know(run, rule, record.pid)
         run.evidence.see_line(record)
         run.ranks.see(record)
         if rule.starts == API_SERVER:
@@ -267,11 +271,10 @@ class LineParser:
 
     def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
         """Whether a line is of a start that is over, or of none."""
-        is_end = bool(made) and all(map(is_foreign, made))
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            return is_end and not is_own
+            return bool(made) and all(map(is_foreign, made)) and not is_own
         if record.pid is None or rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
@@ -279,11 +282,8 @@ class LineParser:
         is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
         return is_over or (is_stop and self._open.is_restarted(record))
 
-    def _know(self, run: OpenRun, rule: LineRule, record: Record) -> None:
+    def _know(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
-        pid = record.pid
-        if pid is None or pid in run.pids:
-            return
         run.pids.add(pid)
         self._heads.clear()
         if rule.starts and run is self._now.open:
