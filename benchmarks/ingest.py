@@ -29,7 +29,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from parsers.engine.dispatch import Selector, make_selector, regex_selector  # noqa: E402
+from parsers.engine.dispatch import (  # noqa: E402
+    Selector,
+    count_lines,
+    lines_at,
+    make_selector,
+    regex_selector,
+)
 from parsers.files import dispatcher  # noqa: E402
 
 ACCESS = '(APIServer pid=1) INFO:     10.0.{}.{}:4{:04d} - "POST /v1/completions HTTP/1.1" 200 OK'
@@ -143,14 +149,11 @@ def blocks_of(path: Path) -> Iterator[bytes]:
 
 def select_lines(path: Path, selector: Selector) -> int:
     """Candidate lines, each with its number, as `ingest` needs them."""
-    from parsers.engine.dispatch import Lines
-
     number = found = 0
     for block in blocks_of(path):
-        lines = Lines(block)
-        for _number, text in lines.with_any(selector(block)):
+        for _number, text, _behind in lines_at(block, selector(block)):
             found += bool(text)
-        number += len(lines)
+        number += count_lines(block)
     return found
 
 

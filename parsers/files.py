@@ -10,7 +10,13 @@ from itertools import chain
 from typing import BinaryIO
 
 from parsers import DIALECTS, all_rules
-from parsers.engine.dispatch import Dispatcher, Lines, Selector, make_selector
+from parsers.engine.dispatch import (
+    Dispatcher,
+    Selector,
+    count_lines,
+    lines_at,
+    make_selector,
+)
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import unwrapped, width_of
@@ -270,14 +276,16 @@ def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.wants_all:
         return _feed_all(parser, block, number)
-    lines = Lines(block)
-    for index, text in lines.with_any(_selector()(block)):
+    index, behind = -1, 0
+    for index, text, behind in lines_at(block, _selector()(block)):
+        if parser.counts(text):
+            continue
         line = number + index + 1
         parser.feed(text, line)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
-            return _feed_all(parser, lines.after(index), line)
-    return number + len(lines)
+            return _feed_all(parser, block[behind:], line)
+    return number + index + 1 + count_lines(block, behind)
 
 
 def _feed_all(parser: LineParser, block: bytes, number: int) -> int:

@@ -144,10 +144,6 @@ def _pattern(node: Trie) -> str:
     return f"(?:{joined})?"
 
 
-DENSE = 4
-"""From one candidate in so many lines on, all lines are decoded at once."""
-
-
 Selector = Callable[[bytes], list[int]]
 """Takes a block of whole lines; gives where literals end, in order, and at least one of
 every line that holds one."""
@@ -199,39 +195,22 @@ def _hyperscan_selector(literals: Sequence[str], hyperscan: Any) -> Selector:
     return ends
 
 
-class Lines:
-    """The lines of a block, numbered from 0; its length is their number."""
+def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+    """The lines of a block in which something ends, in order: the number of each, from 0,
+    its text, and where the line behind it begins."""
+    number, behind = -1, 0
+    for end in ends:
+        if end <= behind:
+            continue  # of a line that was given
+        begin = max(behind, block.rfind(b"\n", behind, end) + 1)
+        number += block.count(b"\n", behind, begin) + 1
+        stop = block.find(b"\n", end)
+        stop = len(block) if stop < 0 else stop
+        yield number, block[begin:stop].decode("utf-8", "replace"), stop + 1
+        behind = stop + 1
 
-    def __init__(self, block: bytes) -> None:
-        import numpy as np  # a tenth of a second, which small logs need not wait
 
-        self._block = block
-        self._breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-
-    def __len__(self) -> int:
-        return len(self._breaks) + (not self._block.endswith(b"\n"))
-
-    def with_any(self, ends: list[int]) -> Iterator[tuple[int, str]]:
-        """Number and text of the lines in which something ends, in order."""
-        if not ends:
-            return iter(())
-        breaks, block = self._breaks, self._block
-        found = breaks.searchsorted(ends)
-        # What ends with the line ends where the break is.
-        numbers = sorted(set(found.tolist()))
-        if len(numbers) * DENSE > len(breaks):
-            texts = block.decode("utf-8", "replace").split("\n")
-            return ((number, texts[number]) for number in numbers)
-        return ((number, self._text(number)) for number in numbers)
-
-    def after(self, number: int) -> bytes:
-        """The block behind a line."""
-        if number >= len(self._breaks):
-            return b""
-        return self._block[self._breaks[number] + 1 :]
-
-    def _text(self, number: int) -> str:
-        breaks = self._breaks
-        start = breaks[number - 1] + 1 if number else 0
-        end = breaks[number] if number < len(breaks) else len(self._block)
-        return self._block[start:end].decode("utf-8", "replace")
+def count_lines(block: bytes, begin: int = 0) -> int:
+    """The lines of a block from a place on where one begins."""
+    is_open = begin < len(block) and not block.endswith(b"\n")
+    return block.count(b"\n", begin) + is_open

@@ -88,8 +88,6 @@ class Record:
     """Timestamp of the log shipper."""
     source: str | None = None
     """Container, pod or unit that a log shipper names in front of the line."""
-    count: int = 1
-    """How many equal lines this one stands for."""
     is_json: bool = False
     """True when it came out of a JSON object."""
     partial: bool = False
@@ -112,9 +110,9 @@ def peel(line: str) -> list[Record]:
     """
     match = _FAST.match(line)
     if match is not None:
-        message = match["message"]
-        if not _may_hold_record(message) or _glued(message) is None:
-            return [_from_match(match)]
+        record = _from_match(match)
+        if _glued(record.message) is None:
+            return [record]
     rest, base = _peel_front(line)
     if rest.startswith("{"):
         record = _json_record(rest, base)
@@ -123,19 +121,16 @@ def peel(line: str) -> list[Record]:
     return _split_records(rest, base)
 
 
-def _may_hold_record(message: str) -> bool:
-    """Cheap test before the search for a glued record."""
-    return (
+def _glued(message: str) -> re.Match[str] | None:
+    """The next record inside a message, if any."""
+    if not (
         "INFO " in message
         or "WARNING " in message
         or "ERROR " in message
         or "DEBUG " in message
         or "CRITICAL " in message
-    )
-
-
-def _glued(message: str) -> re.Match[str] | None:
-    """The next record inside a message, if any."""
+    ):
+        return None
     start = 0
     while True:
         match = _RECORD.search(message, start)
@@ -152,17 +147,14 @@ def _from_match(match: re.Match[str]) -> Record:
         if rank is not None:
             record.rank = int(rank)
     if "across cluster]" in message:
-        record.message, record.count = _without_repeat(message)
+        record.message = _without_repeat(message)
     return record
 
 
-def _without_repeat(message: str) -> tuple[str, int]:
-    if "across cluster]" not in message:
-        return message, 1
-    match = _REPEATED.search(message)
-    if match is None:
-        return message, 1
-    return message[: match.start()], int(match[1])
+def _without_repeat(message: str) -> str:
+    """The message without Ray's mark that other processes printed it too."""
+    match = _REPEATED.search(message) if "across cluster]" in message else None
+    return message if match is None else message[: match.start()]
 
 
 def peel_again(record: Record) -> list[Record]:
@@ -311,7 +303,7 @@ def _split_owner(before: str, owner: Record) -> tuple[str, Record]:
 
 
 def _finish(record: Record) -> None:
-    record.message, record.count = _without_repeat(record.message)
+    record.message = _without_repeat(record.message)
     message = record.message
     if message.startswith("*** SIG") and (match := _SIGNALLED.match(message)):
         record.pid = int(match[1])

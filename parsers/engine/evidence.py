@@ -77,6 +77,7 @@ def seen_file(record: Record) -> str | None:
 
 _ROCM_ONLY = "[ROCm] "
 """Beginning of warnings behind `current_platform.is_rocm()` (`layers/activation.py`)."""
+_TELLING = (NOT_THERE, _ROCM_ONLY)
 
 
 class Evidence:
@@ -90,6 +91,8 @@ class Evidence:
 
     def see_line(self, record: Record) -> None:
         """Take notice of the module that logged a line."""
+        if record.file in self._files and not record.message.startswith(_TELLING):
+            return
         if record.message.startswith(_ROCM_ONLY):
             self._see_device("rocm", OWN)
         self.see_file(seen_file(record))

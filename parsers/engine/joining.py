@@ -21,11 +21,15 @@ class Joiner:
         self._line = 0
         self._json: list[str] = []
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for its continuation."""
+        return self._held is None and not self._json
+
     def passes(self, record: Record) -> bool:
         """Whether a record stands for itself: nothing pends and it opens nothing."""
         return (
-            self._held is None
-            and not self._json
+            self.is_idle
             and not record.partial
             and "[(" not in record.message
             and (record.stamp is not None or record.message.strip() != "{")

@@ -7,6 +7,10 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
@@ -16,6 +20,7 @@ from parsers.engine.signals import (
     Origin,
     RankNamed,
     ShutdownLine,
+    StatisticsLine,
     is_cause,
     is_foreign,
     stamped,
@@ -28,6 +33,24 @@ MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
+_DATE = re.compile(r"(?:\d{4}-)?\d\d-\d\d(?=[T ]\d\d:)|[A-Z][a-z]{2} [ \d]\d(?= \d\d:)")
+_TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_BEHIND = r"[\w ,:.%/()-]*\r?"
+"""What may follow the figures of a statistics line that is counted."""
+MAX_HEADS = 32
+
+
+class _Head(NamedTuple):
+    """What stood before a statistics line of a ready server: whose line it is."""
+
+    match: Callable[[str], re.Match[str] | None]
+    """Takes a line; gives the match of the rule where the same stands before it, on
+    the same day."""
+    rule: str
+    name: str | None
+    """Of the source."""
+    source: Source
+    run: OpenRun
 
 
 class _Unreadable(Exception):
@@ -64,6 +87,9 @@ class LineParser:
         self._source: str | None = None
         self._read_from(None)
         self._line = 0
+        self._text = ""
+        """That line, where it is one record."""
+        self._heads: dict[str, _Head] = {}
 
     def _read_from(self, name: str | None) -> None:
         """From here on lines are those of this container, pod or unit."""
@@ -78,10 +104,13 @@ class LineParser:
     @property
     def wants_all(self) -> bool:
         """Whether ordinary lines matter now."""
-        runs = [source.open for source in self._sources.values()]
-        return all(run is None for run in runs) or any(
-            run is not None and run.wants_all(self._line) for run in runs
-        )
+        is_before_any = True
+        for source in self._sources.values():
+            if source.open is not None:
+                if source.open.wants_all(self._line):
+                    return True
+                is_before_any = False
+        return is_before_any
 
     @property
     def num_waiting(self) -> int:
@@ -116,7 +145,9 @@ class LineParser:
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
-        for record in peel_redrawn(line) if "\r" in line else peel(line):
+        records = peel_redrawn(line) if "\r" in line else peel(line)
+        self._text = line.rstrip("\r") if len(records) == 1 else ""
+        for record in records:
             if record.source != self._source and len(self._sources) < MAX_SOURCES:
                 self._read_from(record.source)
             if self._joiner.passes(record):
@@ -124,6 +155,42 @@ class LineParser:
                 continue
             for whole, first in self._joiner.add(record, number):
                 self._dispatch_record(whole, first)
+
+    def counts(self, line: str) -> bool:
+        """Count a line that `feed` would only count; False for any other one.
+
+        A ready server prints statistics as long as it runs. A line that differs from an
+        earlier one in the time of the day and in its figures alone belongs to the same
+        start, while none began or ended and no process joined one.
+        """
+        for match, rule, name, source, run in self._heads.values():
+            found = match(line)
+            if found is None:
+                continue
+            if not source.joiner.is_idle or not run.tracker.usage.counts(found):
+                return False
+            if name != self._source:
+                self._read_from(name)
+            run.lines += 1
+            self.report.matched[rule] += 1
+            return True
+        return False
+
+    def _keep_head(self, rule: LineRule, record: Record, run: OpenRun) -> None:
+        """Keep what stands before the message of a statistics line."""
+        head = self._text.removesuffix(record.message)
+        is_whole = len(head) + len(record.message) == len(self._text)
+        # A shipper's clock without a zone is held against that of the engine, line by line.
+        has_one_clock = record.outer is None or record.outer.has_zone
+        if not is_whole or not has_one_clock or run.waits_for_request(self._line):
+            return
+        key = _DATE.sub("", head)
+        key = re.sub(_TIME, "", key)
+        if key not in self._heads and len(self._heads) >= MAX_HEADS:
+            return
+        before = _TIME.join(map(re.escape, re.split(_TIME, head)))
+        match = re.compile(f"{before}(?:{rule.pattern}){_BEHIND}").fullmatch
+        self._heads[key] = _Head(match, rule.name, self._source, self._now, run)
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
@@ -181,7 +248,8 @@ class LineParser:
                 run = self._begin(time, line)
             run.note_opening(rule, record, made)
         assert run is not None
-        self._know(run, rule, record)
+        if record.pid is not None and record.pid not in run.pids:
+            self._know(run, rule, record.pid)
         run.evidence.see_line(record)
         run.ranks.see(record)
         if rule.starts == API_SERVER:
@@ -198,14 +266,15 @@ class LineParser:
         if run.lines < CREDITED_LINES:
             run.evidence.see_rule(rule, made)
         self._deliver(run, record, made, time, line)
+        if run.is_ready and made and type(made[0]) is StatisticsLine:
+            self._keep_head(rule, record, run)
 
     def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
         """Whether a line is of a start that is over, or of none."""
-        is_end = bool(made) and all(map(is_foreign, made))
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            return is_end and not is_own
+            return bool(made) and all(map(is_foreign, made)) and not is_own
         if record.pid is None or rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
@@ -213,12 +282,10 @@ class LineParser:
         is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
         return is_over or (is_stop and self._open.is_restarted(record))
 
-    def _know(self, run: OpenRun, rule: LineRule, record: Record) -> None:
+    def _know(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
-        pid = record.pid
-        if pid is None or pid in run.pids:
-            return
         run.pids.add(pid)
+        self._heads.clear()
         if rule.starts and run is self._now.open:
             for ended in self._now.replaced(pid):
                 self._end(ended)
@@ -280,6 +347,7 @@ class LineParser:
 
     def _begin(self, time: float | None, line: int) -> OpenRun:
         """Another start-up begins with a line, or with the lines before it."""
+        self._heads.clear()
         for ended in self._now.set_aside():
             self._end(ended)
         self._now.open = self._open = opened = OpenRun(self.num_runs)

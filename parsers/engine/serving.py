@@ -8,6 +8,7 @@ for the rows of `vllm bench serve` and `vllm bench startup`, whose keys are thos
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from parsers.engine.signals import (
@@ -23,6 +24,8 @@ from warmup_insights.model.events import BenchmarkResult, Event, Note, RequestSe
 
 MAX_OPEN = 64
 """Requests whose end is waited for."""
+_FIGURES = ("usage_percent", "running", "waiting", "tokens_per_s")
+"""Fields of `StatisticsLine`, and groups of its rules."""
 
 
 class Usage:
@@ -47,7 +50,7 @@ class Usage:
     ) -> list[Event]:
         """The event that a line makes; only after ready is one the first of its kind."""
         if isinstance(made, StatisticsLine):
-            self._count(made)
+            self._count(made.usage_percent, made.running, made.waiting)
             is_first = not self._has_tokens and origin.time is not None
             if not is_ready or not is_first or not made.tokens_per_s:
                 return []
@@ -62,11 +65,23 @@ class Usage:
         self.is_waited_for = False
         return [_served("response", origin)]
 
-    def _count(self, made: StatisticsLine) -> None:
+    def counts(self, found: re.Match[str]) -> bool:
+        """Count a statistics line by the match of its rule; False for one that is an
+        event."""
+        percent, running, waiting, tokens = found.group(*_FIGURES)
+        if not self._has_tokens and float(tokens):
+            return False
+        self._count(float(percent), int(running), int(waiting))
+        return True
+
+    def _count(self, usage_percent: float, running: int, waiting: int) -> None:
         self._num_lines += 1
-        self._usage_percent = max(self._usage_percent, made.usage_percent)
-        self._running = max(self._running, made.running)
-        self._waiting = max(self._waiting, made.waiting)
+        if usage_percent > self._usage_percent:
+            self._usage_percent = usage_percent
+        if running > self._running:
+            self._running = running
+        if waiting > self._waiting:
+            self._waiting = waiting
 
     def _request(self, made: RequestLine, origin: Origin) -> list[Event]:
         """The time of the first request that has both of its lines."""

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.engine.dispatch import Lines, any_of, make_selector, regex_selector
+from parsers.engine.dispatch import (
+    Selector,
+    any_of,
+    count_lines,
+    lines_at,
+    make_selector,
+    regex_selector,
+)
 from parsers.files import dispatcher
 from tests.helpers import ROOT
 
@@ -23,30 +30,36 @@ def naive(block: bytes, literals: list[str]) -> list[tuple[int, str]]:
     ]
 
 
+def found(block: bytes, selector: Selector) -> list[tuple[int, str]]:
+    return [(number, text) for number, text, _ in lines_at(block, selector(block))]
+
+
 @given(words, st.text("abcx\n\xff\ud7ff", max_size=60), st.integers(0, 3))
 def test_selectors_find_what_a_plain_search_finds(literals, text, broken):
     block = text.encode().replace(b"\xc3", b"\xc3"[: broken % 2])
     expected = naive(block, literals)
     for selector in (regex_selector(literals), make_selector(literals)):
-        assert list(Lines(block).with_any(selector(block))) == expected
+        assert found(block, selector) == expected
 
 
 @pytest.mark.parametrize("noise", [0, 20])
 def test_lines_are_found_between_few_and_many_others(noise):
     block = (b"abc \xff\n" + b"noise\n" * noise) * 9 + b"abc"
-    found = list(Lines(block).with_any(make_selector(["bc"])(block)))
-    assert found == naive(block, ["bc"])
-    assert len(found) == 10
+    lines = found(block, make_selector(["bc"]))
+    assert lines == naive(block, ["bc"])
+    assert len(lines) == 10
 
 
 @given(st.text("a\n", min_size=1, max_size=20))
 def test_lines_are_counted_and_cut(text):
     block = text.encode()
-    lines = Lines(block)
-    assert len(lines) == len(text.splitlines())
-    for number, line in enumerate(text.splitlines(keepends=True)):
-        assert lines.after(number) == block[len(line) :]
-        block = block[len(line) :]
+    lines = text.splitlines(keepends=True)
+    begins = [sum(map(len, lines[:index])) for index in range(len(lines) + 1)]
+    assert [count_lines(block, at) for at in begins] == [*range(len(lines), -1, -1)]
+    ends = [index + 1 for index, char in enumerate(text) if char == "a"]
+    for number, line, behind in lines_at(block, ends):
+        assert lines[number].rstrip("\n") == line
+        assert block[behind:] == text[begins[number + 1] :].encode()
 
 
 @given(words, st.text("abcx", max_size=40))

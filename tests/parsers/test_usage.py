@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from parsers import source
+from parsers.engine import runs as engine
+from parsers.engine.lines import LineParser
 from tests.helpers import folded, read
 
 READY = b"(APIServer pid=1) INFO:     Application startup complete.\n"
@@ -27,3 +30,37 @@ def test_a_run_without_statistics_has_none():
     runs, _ = read(READY, "a.log")
     (run,) = runs.values()
     assert folded(run).summary.usage is None
+
+
+def test_lines_of_a_ready_server_are_counted_like_those_that_are_read(monkeypatch):
+    """Counted by what stands before them, by the day, the process and the source."""
+    heads = ("(APIServer pid=1) INFO 07-16 {} [loggers.py:250] ", "INFO 12-31 {} metrics.py:455] ",
+             "(ApiServer_1 pid=3) INFO 01-01 {} [loggers.py:250] ",
+             "b-1  | (APIServer pid=1) INFO 01-01 {} [loggers.py:250] ",
+             "2027-01-01T{}.5Z INFO 01-01 19:47:01 [loggers.py:250] ")  # fmt: skip
+    text = LINE.partition("] ")[2]
+    odd = (
+        "\r",
+        " [repeated 3x across cluster]",
+        "\rINFO 01-02 00:00:00 [a.py:1] x",
+        "",
+    )
+    lines = [
+        heads[n // 7 % 5].format(f"{n % 24:02d}:{n % 60:02d}:07")
+        + text.format(n % 5, n % 3, f"{n % 77}.{n % 9}").rstrip("\n")
+        + odd[n % 4 if n % 50 > 40 else 3]
+        for n in range(700)
+    ]
+    ready = READY.decode().rstrip()
+    lines[400:400] = [f"b-1  | {ready}", ready.replace("pid=1", "pid=3")]
+    data = f"{ready}\nb-1  | {ready}\n".encode() + "\n".join(lines).encode()
+    monkeypatch.setattr(engine, "FIRST_LINES", 5)
+    monkeypatch.setattr(source, "CHUNK", 2000)
+    counted, report = read(data, "a.log")
+    calls = []
+    monkeypatch.setattr(LineParser, "counts", lambda *found: calls.append(found))
+    whole, expected = read(data, "a.log")
+    assert counted == whole
+    assert report.matched == expected.matched
+    assert len(calls) > 500
+    assert len(report.kept_lines) < len(expected.kept_lines) / 2
