@@ -23,10 +23,13 @@ _HEAD = (
     rf"(?P<level>{LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d|hh:mm:ss) "
     r"\[?(?P<file>[^\s\]]{1,240}?:[\d#]{1,7}):?(?:\]|(?=\s)) ?"
 )
+# Ray prints `(pid=N)` until its actor has a name.
 _PROCESS = (
-    r"\((?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?)"
-    r"(?: rank=(?P<rank>\d{1,5}))? pid=(?P<pid>\d{1,9})(?:, ip=[^)]{0,60})?\)"
+    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?) )?"
+    r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=[^)]{0,60})?\)"
 )
+_OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
+"""Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
 _FAST = re.compile(rf"(?:{_PROCESS} )?{_HEAD}(?P<message>.*)")
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
@@ -82,6 +85,8 @@ class Record:
     process: str | None = None
     """Name of the process, such as `Worker_TP1` or `EngineCore`."""
     pid: int | None = None
+    actor: int | None = None
+    """Pid of the Ray actor that started the process or is it; None without one."""
     rank: int | None = None
     """Only when the prefix states it as `rank=N`."""
     outer: Outer | None = None
@@ -140,12 +145,10 @@ def _glued(message: str) -> re.Match[str] | None:
 
 
 def _from_match(match: re.Match[str]) -> Record:
-    process, rank, pid, level, stamp, file, message = match.groups()
+    _, _, pid, level, stamp, file, message = match.groups()
     record = Record(message, level, stamp, file)
-    if process is not None:
-        record.process, record.pid = process, int(pid)
-        if rank is not None:
-            record.rank = int(rank)
+    if pid is not None:
+        _set_process(record, match)
     if "across cluster]" in message:
         record.message = _without_repeat(message)
     return record
@@ -242,8 +245,9 @@ def _after_outer(rest: str, base: Record) -> str:
 
 
 def _set_process(base: Record, match: re.Match[str]) -> None:
-    base.process = match["name"]
-    base.pid = int(match["pid"])
+    base.process, base.pid = match["name"], int(match["pid"])
+    if base.actor is None and not _OF_VLLM.match(base.process or ""):
+        base.actor = base.pid
     if match["rank"]:
         base.rank = int(match["rank"])
 
@@ -374,9 +378,9 @@ def peel_redrawn(line: str) -> list[Record]:
         if piece and not records:
             owner = _owner_of(piece) or owner
         for record in records:
-            if owner is not None and record.process is None:
+            if owner is not None and record.pid is None:
                 record.process, record.pid = owner.process, owner.pid
-                record.rank = owner.rank
+                record.actor, record.rank = owner.actor, owner.rank
         found += records
     return found
 

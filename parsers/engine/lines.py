@@ -15,7 +15,7 @@ from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
-from parsers.engine.runs import OpenRun, Source
+from parsers.engine.runs import OpenRun, Source, is_import
 from parsers.engine.signals import (
     Origin,
     RankNamed,
@@ -246,6 +246,8 @@ class LineParser:
         if owner is None and (run is None or not run.goes_on(rule, record, time)):
             if run is None or run.is_left(rule, record, time, made):
                 run = self._begin(time, line)
+            for event in run.moved(rule, record, made, Origin(time, None, line)):
+                self._emit(event)
             run.note_opening(rule, record, made)
         assert run is not None
         if record.pid is not None and record.pid not in run.pids:
@@ -332,6 +334,10 @@ class LineParser:
                     run.ranks.learn(record, item.rank, item.world_size)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
+        if any(map(is_import, made)) and (
+            record.count > 1 or run.is_other(record.actor)
+        ):
+            return  # of other processes, or late for those that Ray does not name
         for item in made:
             if item is None or type(item) is RankNamed:
                 continue

@@ -10,7 +10,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.evidence import ENGINE_CONFIG, Evidence, RankTable
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
-from parsers.engine.signals import ConfigLine, StepLine, is_foreign
+from parsers.engine.signals import ConfigLine, Origin, StepLine, is_foreign, stamped
 from parsers.engine.tracker import RunTracker
 from parsers.report import shown_text
 from warmup_insights.model.events import (
@@ -26,6 +26,7 @@ from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,
     Note,
+    PhaseMarked,
     SamplerWarmup,
     ServerReady,
     WarmupFinished,
@@ -63,6 +64,14 @@ def _version(made: Iterable[Made]) -> str | None:
     return next((version for version in versions if version is not None), None)
 
 
+def is_import(made: Made) -> bool:
+    """Whether this states that a process began to import the engine."""
+    return isinstance(made, PhaseMarked) and (made.name, made.edge) == (
+        "import",
+        "start",
+    )
+
+
 class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
@@ -83,6 +92,8 @@ class OpenRun:
         self.ready_line: int | None = None
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
+        self.actor: int | None = None
+        """Pid of the Ray actor that the engine is in."""
         self.model: str | None = None
         self.has_engine = False
         """The engine core has printed its configuration."""
@@ -91,10 +102,20 @@ class OpenRun:
         """False from the engine's first line until its buckets exist."""
         self._openings: set[tuple[int, str | None]] = set()
         """Lines that open a start-up, by their place and process."""
+        self._imports: dict[int | None, float | None] = {}
+        """When each Ray actor asked for the platform, and what is in none of them."""
         self._version: str | None = None
         self._last_pid = 0
         self._only_pids: dict[str, int] = {}
         """Of processes that exist once per engine."""
+
+    def is_of(self, actor: int | None) -> bool:
+        """Whether the engine is in this Ray actor."""
+        return actor is not None and self.actor == actor
+
+    def is_other(self, actor: int | None) -> bool:
+        """Whether the engine is in a Ray actor, and in another one than this."""
+        return None not in (actor, self.actor) and self.actor != actor
 
     def goes_on(self, rule: LineRule, record: Record, time: float | None) -> bool:
         """Cheap answer for most lines: the same process, shortly after the last one."""
@@ -135,11 +156,38 @@ class OpenRun:
             self._version = _version(made)
         if rule.starts:
             self._openings.add((rule.starts, record.process))
+            self.actor = record.actor
         self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
         is_end = bool(made) and all(map(is_foreign, made))
         if not is_end and name and pid and _SINGLE.fullmatch(name):
             self._only_pids[name] = pid
+
+    def moved(
+        self, rule: LineRule, record: Record, made: list[Made], origin: Origin
+    ) -> list[Event]:
+        """What states that the start-up begins in another process than its first line.
+
+        Every process that asks for the platform prints it (vLLM `platforms/__init__.py`),
+        so the program that starts a Ray actor with an engine does it before. Takes
+        notice of that line and of the first one that opens a start-up.
+        """
+        actor = record.actor
+        if any(map(is_import, made)):
+            self._imports.setdefault(actor, origin.time)
+        if not rule.starts or self._openings or actor is None or not self._imports:
+            return []
+        began = self._imports.get(actor)
+        if next(iter(self._imports)) == actor:
+            return []
+        text = (
+            "The lines before are of programs that start the engine in an actor of Ray"
+        )
+        begun = Origin(began or origin.time, None, origin.line)
+        note = stamped(Note(topic="begins_here", text=text), begun)
+        if began is None:
+            return [note]
+        return [note, stamped(PhaseMarked(name="import", edge="start"), begun)]
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
@@ -307,7 +355,12 @@ class Source:
         if pid is None or not self.beside or current is None or pid in current.pids:
             return None
         if rule is None or not rule.starts:
-            return next((run for run in self.beside if pid in run.pids), None)
+            actor = record.actor
+            if current.is_of(actor):
+                return None
+            return next(
+                (r for r in self.beside if pid in r.pids or r.is_of(actor)), None
+            )
         if rule.starts != ENGINE_CONFIG:
             return None
         models = {item.model for item in made if isinstance(item, ConfigRecorded)}

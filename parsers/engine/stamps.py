@@ -27,9 +27,16 @@ _RELEASED = {
     2: (2023, 9, 28), 3: (2024, 1, 31), 4: (2024, 3, 30), 5: (2024, 6, 11),
     6: (2024, 9, 4), 7: (2025, 1, 27), 8: (2025, 3, 18), 9: (2025, 5, 27),
     10: (2025, 7, 24), 11: (2025, 10, 2), 12: (2025, 12, 3), 13: (2025, 12, 18),
-    14: (2026, 1, 20), 15: (2026, 1, 29),
+    14: (2026, 1, 20), 15: (2026, 1, 29), 16: (2026, 2, 26), 17: (2026, 3, 7),
+    18: (2026, 3, 20), 19: (2026, 4, 3), 20: (2026, 4, 27), 21: (2026, 5, 15),
+    22: (2026, 5, 29), 23: (2026, 6, 13), 24: (2026, 6, 30), 25: (2026, 7, 11),
+    26: (2026, 7, 25), 27: (2026, 8, 10), 28: (2026, 8, 26), 29: (2026, 9, 9),
+    30: (2026, 9, 22), 31: (2026, 10, 5), 32: (2026, 10, 18), 33: (2026, 11, 2),
 }  # fmt: skip
-"""Minor releases of vLLM on the package index; later ones are not older than the last."""
+"""When minor releases of vLLM came to the package index (its `upload-time`); later ones
+are not older than the last."""
+EARLY = timedelta(days=15)
+"""An image or a candidate of a release can run that long before it is on the index."""
 NEAR_S = 7 * 86400.0
 """A file that was last written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
@@ -142,7 +149,11 @@ def _release_in(text: str) -> tuple[int, int, int] | None:
         return None
     # A version between releases is older than the one that it is named after.
     minor = int(version[1]) - (version[2] == "0" and version[3] is not None)
-    return _RELEASED.get(min(minor, max(_RELEASED)))
+    known = _RELEASED.get(min(minor, max(_RELEASED)))
+    if known is None:
+        return None
+    first = datetime(*known, tzinfo=timezone.utc) - EARLY
+    return first.year, first.month, first.day
 
 
 def _day_of_year(month: str, day: str) -> int | None:

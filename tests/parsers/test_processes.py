@@ -190,3 +190,46 @@ def test_what_stands_around_lines_changes_no_figure(path, wrapping):
     lines = path.read_text("utf-8").split("\n")[:-1]
     wrapped = "\n".join(WRAPPINGS[wrapping](n, line) for n, line in enumerate(lines))
     assert figures(wrapped + "\n") == figures("\n".join(lines) + "\n")
+
+
+PLATFORM = "DEBUG 04-30 17:{} [platforms/__init__.py:225] Automatically detected platform cuda."
+
+
+def test_a_program_that_starts_engines_in_actors_is_no_part_of_their_start():
+    """As in a trainer's log: its driver and other actors of Ray import vLLM as well."""
+    text = (
+        PLATFORM.format("40:00") + "\n"
+        "(pid=50) " + PLATFORM.format("40:20") + "\n"
+        "(TaskRunner pid=50) {'actor': 1}\n"
+        "(pid=70) " + PLATFORM.format("45:00") + "\n"
+        "(pid=80) " + PLATFORM.format("45:00") + "\n"
+        "(Server pid=70) " + CONFIG.format(71, 4, "a/one")
+        + "(Server pid=70) " + PLATFORM.format("45:05") + " [repeated 2x across cluster]\n"
+        "(Server pid=80) " + CONFIG.format(81, 6, "a/one")
+        + "(Server pid=70) (Worker pid=72) "
+        + LOADED.format(0, 9, "7.5").partition(") ")[2]
+        + "(Server pid=80) " + LOADED.format(81, 10, "3.25")
+        + "(Server pid=70) " + INIT.format(71, 12)
+        + "(Server pid=80) " + INIT.format(81, 14)
+        + "(Other pid=90) " + PLATFORM.format("46:00") + "\n"
+    )  # fmt: skip
+    runs, _ = read(text)
+    made = [folded(found).summary for found in runs.values()]
+    assert [s.memory_or_none.weights_bytes for s in made] == [
+        round(7.5 * GIB), round(3.25 * GIB),
+    ]  # fmt: skip
+    assert [s.time.wall_s for s in made] == [12.0, 8.0]
+    phases = {phase.name: phase.duration_s for phase in made[0].time.phases}
+    assert phases["import"] == 4.0
+
+
+def test_the_import_of_a_program_that_is_the_engine_stays():
+    """Ray's actors without an engine of their own change nothing."""
+    text = (
+        PLATFORM.format("45:00") + "\n" + ARGS.format(5, "a/one")
+        + "(RayWorkerWrapper pid=50) " + PLATFORM.format("45:06") + "\n"
+        + CONFIG.format(71, 8, "a/one") + INIT.format(71, 12)
+    )  # fmt: skip
+    summary = folded(events(text)).summary
+    phases = {phase.name: phase.duration_s for phase in summary.time.phases}
+    assert (summary.time.wall_s, phases["import"]) == (12.0, 5.0)

@@ -169,6 +169,10 @@ VERSION = "INFO {} 09:51:16 [core.py:1] Initializing a V1 LLM engine (v{}) with 
         ("10-14", "0.11.1rc6.dev113+g0976711f3", 2025),
         ("01-04", "0.14.0rc1.dev5+gabc", 2026),
         ("01-10", "0.19.0", 2027),
+        ("02-13", "0.16.0", 2026),
+        ("06-01", "0.33.0", 2027),
+        ("11-03", "0.33.0", 2026),
+        ("11-03", "0.40.0", 2026),
     ],
 )
 def test_a_log_is_not_older_than_the_release_of_the_engine(day, version, year):

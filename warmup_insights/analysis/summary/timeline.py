@@ -174,6 +174,9 @@ class Timeline:
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
                 self._saw_beginning = self._saw_beginning or event.line is None
+            case Note() if event.topic == "begins_here":
+                self.by_rank, self._gaps, self._untimed = {}, [], []
+                self.started_at = self.last_at = None
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
