@@ -245,8 +245,9 @@ def trend_of_all(store: EventStore) -> dict[str, str]:
 
 
 def compare_five(store: EventStore, runs: int) -> Comparison:
-    """Five runs side by side, with their buckets, settings and matched gaps."""
-    names = [f"{number:012x}" for number in range(0, runs, 100)][:5]
+    """Five runs, or all of fewer, side by side, with their buckets, settings and gaps."""
+    step = max(1, min(100, runs // 5))
+    names = [f"{number:012x}" for number in range(0, runs, step)][:5]
     found = store.summaries(names)
     return compare(
         [found[name] for name in names],
@@ -295,6 +296,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.runs < 2:
+        parser.error("--runs is at least 2, so that runs can be compared")
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
           f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")  # fmt: skip
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:

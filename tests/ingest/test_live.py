@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -13,7 +14,10 @@ import pytest
 
 import warmup_insights as wi
 from tests.helpers import ROOT
+from warmup_insights.analysis.remaining import remaining
 from warmup_insights.ingest.live import LiveStart, LiveState
+from warmup_insights.ingest.log import read_log
+from warmup_insights.ingest.outcome import Options
 
 LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 STEP = "INFO 08-01 22:27:{:02} model_runner.py:1066] [Warmup][Prompt][{}/24] batch_size:2 seq_len:1024 free_mem:55.43 GiB"
@@ -42,10 +46,19 @@ def test_each_change_is_a_state():
 def test_the_rest_of_a_stage_is_taken_at_its_own_pace():
     start = LiveStart()
     start.feed(STEP.format(0, 1))
-    assert start.feed(STEP.format(2, 2)).left_s == 2.0 * 23
+    assert start.feed(STEP.format(2, 2)).left_s is None  # one step is no pace
     assert start.feed(STEP.format(3, 3)).left_s == 1.5 * 22
     after = start.after_silence(31.0)
     assert (after.index, after.silence_s) == (2, 31.0)
+
+
+def test_states_and_the_summary_have_one_rest_of_a_stage():
+    lines = [STEP.format(2 * n, n) for n in range(1, 6)]
+    log = "\n".join(lines) + "\n"
+    parts = list(read_log(io.BytesIO(log.encode()), "a.log", Options(year=2024)))
+    live = list(wi.follow(log.splitlines(True)))[-1]
+    left = remaining(parts[-1].runs[0], None)
+    assert (live.left_s, left.seconds) == (2.0 * 19, 2.0 * 19)
 
 
 def test_a_failure_is_given_when_it_is_printed_and_becomes_exact():

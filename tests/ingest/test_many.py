@@ -127,6 +127,18 @@ def test_a_file_and_its_longer_copies_are_one_run(tmp_path, threads):
     assert len(runs) == 1
 
 
+def test_no_process_is_started_where_everything_is_stored(tmp_path, monkeypatch):
+    files = write_logs(tmp_path / "logs", 3)
+    ingest(tmp_path / "a.db", files, 1)
+
+    def start(*_):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(parallel.ReaderPool, "_new_pool", start)
+    outcomes, _ = ingest(tmp_path / "a.db", files, 2)
+    assert [state for _, _, state, _, _ in outcomes] == ["unchanged"] * 3
+
+
 def test_what_cannot_be_read_does_not_stop_the_others(tmp_path, threads):
     files = [str(tmp_path / "none.log"), *write_logs(tmp_path / "logs", 5), "/dev/null"]
     outcomes, (runs, _) = ingest(tmp_path / "a.db", files, 3)

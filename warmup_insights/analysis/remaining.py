@@ -8,7 +8,7 @@ current stage count, at the pace of this run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from warmup_insights.analysis.summary import Folded
@@ -37,26 +37,33 @@ def remaining(now: Folded, earlier: Folded | None) -> Remaining | None:
         return None
     steps = step_times(now.rows)
     stage = (here.phase or "", here.mode == "graph")
-    own = _own_pace(here, steps.get(stage, {}))
+    own = left_of_stage(here, steps.get(stage, {}))
     if earlier is not None:
         found = _like_earlier(now, earlier, stage) if stage in steps else None
         left = _after_stage(now, earlier, own) if found is None else found
         if left is not None:
             return Remaining(max(0.0, left), "earlier run")
-    return None if own is None else Remaining(max(0.0, own), "own pace")
+    return None if own is None else Remaining(own, "own pace")
 
 
-def _own_pace(here: Progress, began: dict[int, float]) -> float | None:
-    """Seconds that the steps still to come take at the pace so far."""
+def left_of_stage(here: Progress, began: Mapping[int, float]) -> float | None:
+    """Seconds that the steps of the stage still to come take, at the pace of recent ones.
+
+    `began` has when steps of that stage began, by their number. The last one counts for
+    the pace once it has ended. None where one step is all there is to go by.
+    """
     if here.index is None or here.total is None:
         return None
     recent = sorted(began.items())[-RECENT:]
     if here.index in began and len(recent) > 1:
         (low, first), (high, last) = recent[0], recent[-1]
-        return (last - first) / (high - low) * (here.total - high)
+        num_steps, ended = high - low, here.last_at
+        if high == here.index and not here.is_in_step and ended and ended > last:
+            num_steps, last = num_steps + 1, ended
+        return max(0.0, (last - first) / num_steps * (here.total - high))
     if here.step_s is None or here.index < MIN_STEPS:
         return None
-    return here.step_s * (here.total - here.index)
+    return max(0.0, here.step_s * (here.total - here.index))
 
 
 def _like_earlier(now: Folded, earlier: Folded, stage: Stage) -> float | None:

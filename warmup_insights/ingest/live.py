@@ -11,6 +11,7 @@ import msgspec
 
 from parsers.engine.lines import LineParser
 from parsers.files import dispatcher, feed_block
+from warmup_insights.analysis.remaining import left_of_stage
 from warmup_insights.analysis.summary.identity import ProgressFold
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
@@ -20,7 +21,6 @@ from warmup_insights.model.events import (
     RunStarted,
     WarmupStep,
 )
-from warmup_insights.model.summary import Progress
 
 MAX_LINE = 1 << 20
 _SHOWN = ("run", "status", "stage", "index", "total", "failure")
@@ -70,10 +70,10 @@ class LiveStart:
         self._model: str | None = None
         self._began: float | None = None
         self._failure: str | None = None
-        self._step_at: float | None = None
-        """When the last step began."""
-        self._pace: tuple[str, int, float] | None = None
-        """Stage, steps before its first and when that began: what the pace counts from."""
+        self._steps: dict[int, float] = {}
+        """Steps of the stage to when they began."""
+        self._steps_of: tuple[str, str | None] | None = None
+        """Phase and mode of these steps."""
         self._state: LiveState | None = None
 
     def feed(self, line: str) -> LiveState | None:
@@ -133,10 +133,19 @@ class LiveStart:
             self._failure = event.message
         if self._began is None:
             self._began = event.time
-        if isinstance(event, WarmupStep):
-            self._step_at = event.time
+        if isinstance(event, WarmupStep) and event.rank in (None, 0):
+            self._stepped(event)
         if type(event) not in SERVING_KINDS:
             self._progress.add(event)
+
+    def _stepped(self, event: WarmupStep) -> None:
+        """Note when a step of the leading rank began; a stage may begin once more."""
+        stage = event.phase, event.mode
+        if event.index is None or event.time is None:
+            return
+        if stage != self._steps_of or event.index < max(self._steps):
+            self._steps_of, self._steps = stage, {}
+        self._steps[event.index] = event.time
 
     def _now(self) -> LiveState:
         progress = self._progress.result()
@@ -150,26 +159,14 @@ class LiveStart:
         elif progress.stage == "ready":
             status = "ready"
         last, began = progress.last_at, self._began
+        is_stepping = (progress.phase, progress.mode) == self._steps_of
         return LiveState(
             run=self._run, status=status, stage=progress.stage, index=progress.index,
-            total=progress.total, left_s=self._left(progress), model=self._model,
+            total=progress.total, left_s=left_of_stage(progress, self._steps if is_stepping else {}),
+            model=self._model,
             elapsed_s=None if last is None or began is None else last - began,
             failure=failure,
         )  # fmt: skip
-
-    def _left(self, progress: Progress) -> float | None:
-        """The steps of the stage that are left, at the pace of those since its first."""
-        index, last = progress.index, progress.last_at
-        if index is None or last is None:
-            return None
-        pace = self._pace
-        if pace is None or pace[0] != progress.stage or index <= pace[1]:
-            if self._step_at is None:
-                return None
-            pace = self._pace = (progress.stage, index - 1, self._step_at)
-        if progress.total is None:
-            return None
-        return (last - pace[2]) / (index - pace[1]) * max(0, progress.total - index)
 
 
 def follow(lines: Iterable[str]) -> Iterator[LiveState]:

@@ -69,7 +69,8 @@ class ReaderPool:
         # They end when this end of the pipe is closed, or this process dies.
         self._theirs, self._stop = context.Pipe(duplex=False)
         self._inbound, self._outbound = context.Pipe(duplex=False)
-        self._pool = self._new_pool(jobs)
+        self._pool: ProcessPoolExecutor | None = None
+        """None until a log is to be read: where all are stored no process is started."""
 
     def _new_pool(self, jobs: int) -> ProcessPoolExecutor:
         with worker.starting(self._folder) as current:
@@ -85,12 +86,15 @@ class ReaderPool:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
             self._stop.close()
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
         for end in (self._stop, self._theirs, self._inbound, self._outbound):
             end.close()
 
     def submit(self, path: str, target: str) -> Future[None]:
         """Have a log read into a file. Raises BrokenProcessPool when a process died."""
+        if self._pool is None:
+            self._pool = self._new_pool(self._jobs)
         return self._submit(self._pool, path, target)
 
     def _submit(
@@ -101,7 +105,8 @@ class ReaderPool:
 
     def restart(self) -> None:
         """Start new processes after one of them ended early, which ends the others too."""
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
         self._pool = self._new_pool(self._jobs)
 
     def read_alone(self, path: str, target: str) -> None:
@@ -281,8 +286,9 @@ class ParallelIngest:
             self._last_stored[head] = self._num_stored
         if ahead.reading is None:
             self._progress.add(file_size(ahead.path))
-        self._pool.forget(ahead.target)
-        self._pool.report()
+        else:
+            self._pool.forget(ahead.target)
+            self._pool.report()
         return outcome
 
     def _outcome(self, ahead: _Ahead) -> Outcome:
