@@ -137,10 +137,11 @@ HEAVY = ("pandas", "plotly.graph_objects", "warmup_insights.storage.store")
 
 def known(arguments: list[str]) -> list[str]:
     """The options that this version of Streamlit has; the look may lose a detail."""
-    from streamlit.config import get_config_options
+    # Not `get_config_options`: what it reads before the server does is warned about.
+    from streamlit.web.cli import main_run
 
-    names = set(get_config_options())
-    return [a for a in arguments if a.removeprefix("--").split("=", 1)[0] in names]
+    names = {name for option in main_run.params for name in option.opts}
+    return [a for a in arguments if a.split("=", 1)[0] in names]
 
 
 def main() -> None:

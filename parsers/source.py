@@ -230,7 +230,7 @@ def content_of(block: bytes) -> str:
     head = block[:65536]
     return next(
         (words for rule, words in _CONTENT_RULES if rule.search(head)),
-        "text without time stamps",
+        "text without timestamps",
     )
 
 

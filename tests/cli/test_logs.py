@@ -73,7 +73,7 @@ def test_ingest_shows_what_it_did_not_know(run, tmp_path):
         ),
         ("apiVersion: v1\nkind: Pod\n", "a Kubernetes manifest"),
         ("2026-01-01 10:00:00 something else\n", "a log of another program"),
-        ("hello\n", "text without time stamps"),
+        ("hello\n", "text without timestamps"),
     ],
 )
 def test_a_file_without_a_start_up_is_not_kept(run, tmp_path, db, text, looks):
@@ -231,6 +231,36 @@ def test_the_demo_is_a_story_that_ends_with_its_addresses(tmp_path):
         "/run?run=documented", "/memory?q=reserve", "/run?run=no+reserve+left",
         "/run?run=cuda+start",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ["notes", "runs"])
+def test_the_demo_replaces_nothing_but_a_demo(run, tmp_path, content):
+    precious = tmp_path / "precious"
+    if content == "runs":
+        ingest = ["ingest", str(CAPTURE), "--db", str(precious)]
+        assert CliRunner().invoke(cli, ingest).exit_code == 0
+    else:
+        precious.write_text("what somebody wrote")
+    before = precious.read_bytes()
+    demo = ["demo", "--no-dashboard", "--no-run", "--db", str(precious)]
+    result = CliRunner().invoke(cli, demo)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, WarmupInsightsError)
+    assert precious.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["ingest", ""], "A path is empty"),
+        (["show", ""], "no database"),
+        (["report", str(CAPTURE), "-o", "."], ". is a folder"),
+    ],
+)
+def test_an_empty_name_and_a_folder_are_named_as_that(run, command, words):
+    result = run(*command)
+    assert isinstance(result.exception, WarmupInsightsError)
+    assert words in str(result.exception)
 
 
 def test_the_logs_of_the_demo_are_samples():

@@ -197,8 +197,8 @@ def check_run(
     relative = next((limit for limit in limits if limit.is_relative), None)
     if relative is not None and baseline is None:
         raise InputError(
-            f"The limit {relative.text} on {relative.name} is relative; name what it is "
-            "relative to with --baseline"
+            f"The limit {relative.text} on {find_figure(relative.name, []).title} is "
+            "relative; name what it is relative to with --baseline"
         )
     if baseline is not None:
         _check_device(summary, baseline)

@@ -174,7 +174,15 @@ def _read_folder(db: str, folder: Path) -> None:
 
 
 def _remove(db: Path) -> None:
+    """Remove a demo database; InputError for a file that is anything else."""
     if db.is_dir():
         raise InputError(f"{db} is a folder; give a file name for the demo database")
+    if db.is_file() and db.stat().st_size:
+        with storage.EventStore(db, read_only=True) as store:
+            labels = {run.label for run in store.runs()}
+        if labels and STORY[0].label not in labels:
+            raise InputError(
+                f"{db} holds runs that are not of a demo; give another file name"
+            )
     for suffix in ("", "-wal", "-shm"):
         Path(f"{db}{suffix}").unlink(missing_ok=True)

@@ -66,7 +66,7 @@ def _log_named(name: str) -> tuple[str | None, int | None]:
 
     A name with a slash is a path, so that a missing file is reported as that.
     """
-    if name == "-" or Path(name).exists():
+    if name == "-" or (name and Path(name).exists()):
         return name, None
     path, _, number = name.rpartition("#")
     if number.isdecimal() and (path == "-" or Path(path).is_file()):

@@ -69,6 +69,8 @@ def open_result(path: str | Path, *, force: bool) -> TextIO:
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
     """Raise InputError for a file that `open_result` would refuse, before the work."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
     if Path(path).exists() and not force:
         raise InputError(f"{path} exists; use --force to overwrite it")
 

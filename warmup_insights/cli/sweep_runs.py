@@ -164,7 +164,7 @@ def run_until_ready(
         reason = last_error(errors) or f"exit code {process.returncode}"
     if process.returncode == 2:
         raise WarmupInsightsError(
-            f"The run was refused: {reason}; change the options of the sweep"
+            f"The run was refused: {reason.rstrip('.')}; change the options of the sweep"
         )
     return reason
 

@@ -48,10 +48,14 @@ def open_device(
     try:
         return _open_torch_device(choice, memory_bytes, num_threads)
     except ModuleNotFoundError as error:
+        remedy = (
+            "use the Python of Intel's image for Gaudi"
+            if choice == "hpu" and error.name != "torch"
+            else "try `pip install 'warmup-insights[runner]'`"
+        )
         raise DeviceError(
             f"Device {choice} needs the package {error.name!r}, which is not "
-            "installed; try `pip install 'warmup-insights[runner]'`, or a simulated "
-            "device, which needs nothing"
+            f"installed; {remedy}, or a simulated device, which needs nothing"
         ) from error
 
 

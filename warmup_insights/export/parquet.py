@@ -69,7 +69,8 @@ def write_parquet(folder: Path, runs: Iterable[Opened], *, force: bool = False) 
         return count
     except (OSError, pa.ArrowException) as error:
         raise InputError(
-            f"{folder} cannot be written: {error}; use another path"
+            f"{folder} cannot be written: {getattr(error, 'strerror', error)}; use "
+            "another path"
         ) from error
 
 

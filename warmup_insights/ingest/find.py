@@ -29,6 +29,8 @@ def find_files(paths: Iterable[str]) -> Iterator[str]:
     A folder gives the files below it that look like logs, symbolic links left out.
     """
     for text in paths:
+        if not text:
+            raise InputError("A path is empty; name a log, a folder or a pattern")
         path = Path(text)
         if text == "-" or not (path.is_dir() or glob.has_magic(text)) or path.is_file():
             yield text

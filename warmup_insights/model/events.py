@@ -57,7 +57,7 @@ class RunStarted(Event):
     """`hpu`, `cuda`, `rocm`, `xpu`, `tpu`, `cpu` or `simulated`."""
     device_name: str | None = None
     timezone: str | None = None
-    """Zone in which time stamps were read; None when unknown and taken as UTC."""
+    """Zone in which timestamps were read; None when unknown and taken as UTC."""
     year_from: str | None = None
     """What the year of stamps without one follows from: `log` (a full date in it),
     `build` (the date in the engine's version: the log is not older), `release` (the first

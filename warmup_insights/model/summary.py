@@ -184,7 +184,7 @@ class Times(Part):
     ready_at: str | None = None
     """When the server was ready for requests."""
     timezone: str | None = None
-    """In which time stamps were read; null where unknown, and taken as UTC."""
+    """In which timestamps were read; null where unknown, and taken as UTC."""
     wall_s: float | None = None
     """From the first event to ready, or to the last event of the start-up."""
     warmup_s: float | None = None

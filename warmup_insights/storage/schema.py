@@ -62,7 +62,7 @@ sources = Table(
     Column("lines", BigInteger, nullable=False),
     Column("dialects", Text, nullable=False, doc="JSON list"),
     Column("report", Text, nullable=False, doc="JSON, the parse report"),
-    Column("timezone", Text, doc="in which time stamps were read"),
+    Column("timezone", Text, doc="in which timestamps were read"),
     Column("ingested_at", Float, nullable=False),
     info={"doc": "Logs that were read."},
 )
