@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 
+from parsers.engine.fronts import Fronts
 from parsers.engine.stamps import Outer, full_stamp, outer_stamp
 
 LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
@@ -60,8 +61,6 @@ _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
-# FastChat's `utils.py build_logger`: what a program prints, as a record of its own.
-_STDERR = re.compile(rf"(?:\| )?(?:{LEVELS}) \| std(?:err|out) \| ?")
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
 _COMMENT = re.compile(r"# {1,3}(?=[A-Z(\[])")
@@ -105,22 +104,25 @@ def clean(line: str) -> str:
     return line.replace("\x00", "")
 
 
-def peel(line: str) -> list[Record]:
+def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in one physical line, in their order; at least one unless empty.
 
-    The first pattern is that of nearly all lines; the rest takes prefixes off one by one.
+    The first pattern is that of nearly all lines; the rest takes prefixes off one by one,
+    and `fronts`, what the lines before have shown to be one.
     """
     match = _FAST.match(line)
     if match is not None:
         message = match["message"]
         if not _may_hold_record(message) or _glued(message) is None:
             return [_from_match(match)]
-    rest, base = _peel_front(line)
+    rest, base = _peel_front(line, Record(message=""))
+    if fronts is not None and (shorter := fronts.without(rest)) is not None:
+        rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):
         record = _json_record(rest, base)
         if record is not None:
             return peel_again(record)
-    return _split_records(rest, base)
+    return _split_records(rest, base, fronts)
 
 
 def _may_hold_record(message: str) -> bool:
@@ -177,10 +179,8 @@ def peel_again(record: Record) -> list[Record]:
     return inner or [record]
 
 
-def _peel_front(line: str) -> tuple[str, Record]:
+def _peel_front(rest: str, base: Record) -> tuple[str, Record]:
     """The line without the prefixes at its front, and what they state."""
-    base = Record(message="")
-    rest = line
     for _ in range(8):
         shorter = _peel_one(rest, base)
         if shorter is None:
@@ -243,9 +243,6 @@ def _after_outer(rest: str, base: Record) -> str:
         if match is not None:
             base.source = match["source"]
             return rest[match.end() :]
-    match = _STDERR.match(rest)
-    if match is not None:
-        return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
 
@@ -256,7 +253,9 @@ def _set_process(base: Record, match: re.Match[str]) -> None:
         base.rank = int(match["rank"])
 
 
-def _split_records(text: str, base: Record) -> list[Record]:
+def _split_records(
+    text: str, base: Record, fronts: Fronts | None = None
+) -> list[Record]:
     """Records anywhere in a text, and the text before the first of them."""
     heads = list(_RECORD.finditer(text))
     records: list[Record] = []
@@ -268,6 +267,8 @@ def _split_records(text: str, base: Record) -> list[Record]:
             records[-1].message += before
         elif before.strip():
             records.append(replace(owner, message=before.rstrip()))
+            if fronts is not None:
+                fronts.see(before)
         owner = next_owner
         records.append(
             replace(
@@ -370,7 +371,7 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
     return None
 
 
-def peel_redrawn(line: str) -> list[Record]:
+def peel_redrawn(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in a physical line that was drawn over itself, in their order.
 
     A process prefix that stands alone before a carriage return owns what follows.
@@ -378,7 +379,7 @@ def peel_redrawn(line: str) -> list[Record]:
     found: list[Record] = []
     owner: Record | None = None
     for piece in line.split("\r"):
-        records = peel(piece) if piece else []
+        records = peel(piece, fronts) if piece else []
         if piece and not records:
             owner = _owner_of(piece) or owner
         for record in records:

@@ -11,6 +11,7 @@ from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
+from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
     Origin,
@@ -60,6 +61,7 @@ class LineParser:
         self._dispatch = dispatcher
         self._clock = clock or Clock()
         self._timezone = timezone
+        self._fronts = Fronts()
         self._sources: dict[str | None, Source] = {}
         self._source: str | None = None
         self._read_from(None)
@@ -116,7 +118,8 @@ class LineParser:
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
-        for record in peel_redrawn(line) if "\r" in line else peel(line):
+        read = peel_redrawn if "\r" in line else peel
+        for record in read(line, self._fronts):
             if record.source != self._source and len(self._sources) < MAX_SOURCES:
                 self._read_from(record.source)
             if self._joiner.passes(record):
