@@ -15,7 +15,8 @@ ENOUGH = 3
 MAX_FRONTS = 8
 MAX_SHAPES = 64
 MAX_LENGTH = 160
-_VARIES = re.compile(r"\d+|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL")
+_LEVEL = "(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
+_VARIES = re.compile(rf"\d+|{_LEVEL}")
 _BAR = re.compile(r"%|\[\d\d:\d\d[<,]|it/s|s/it")
 """Of a progress bar that a record is glued to: a line of its own, not a front."""
 
@@ -25,29 +26,19 @@ class Fronts:
 
     def __init__(self) -> None:
         self._shapes: Counter[str] = Counter()
+        """Fronts as patterns, and how many records stood behind each."""
         self._patterns: list[re.Pattern[str]] = []
 
     def see(self, front: str) -> None:
         """Note the text in front of a record; numbers and levels in it may vary."""
         if len(front) > MAX_LENGTH or _BAR.search(front) is not None:
             return
-        pieces = _VARIES.split(front)
-        kinds = ["0" if part[0].isdecimal() else "L" for part in _VARIES.findall(front)]
-        shape = "".join(map("".join, zip(pieces, [*kinds, ""], strict=True)))
+        shape = _VARIES.sub(_as_pattern, re.escape(front))
         if shape not in self._shapes and len(self._shapes) >= MAX_SHAPES:
             return
         self._shapes[shape] += 1
         if self._shapes[shape] == ENOUGH and len(self._patterns) < MAX_FRONTS:
-            varying = {
-                "0": r"\d{1,20}",
-                "L": "(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)",
-                "": "",
-            }
-            pattern = "".join(
-                re.escape(piece) + varying[kind]
-                for piece, kind in zip(pieces, [*kinds, ""], strict=True)
-            )
-            self._patterns.append(re.compile(pattern))
+            self._patterns.append(re.compile(shape))
 
     def without(self, text: str) -> str | None:
         """The text without its front; None without one."""
@@ -56,3 +47,7 @@ class Fronts:
             if match is not None:
                 return text[match.end() :]
         return None
+
+
+def _as_pattern(part: re.Match[str]) -> str:
+    return r"\d{1,20}" if part[0][0].isdecimal() else _LEVEL
