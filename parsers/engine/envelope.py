@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 
+from parsers.engine.fronts import Fronts
 from parsers.engine.stamps import Outer, full_stamp, outer_stamp
 
 LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
@@ -63,8 +64,6 @@ _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
-# FastChat's `utils.py build_logger`: what a program prints, as a record of its own.
-_STDERR = re.compile(rf"(?:\| )?(?:{LEVELS}) \| std(?:err|out) \| ?")
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
 _COMMENT = re.compile(r"# {1,3}(?=[A-Z(\[])")
@@ -93,6 +92,8 @@ class Record:
     """Timestamp of the log shipper."""
     source: str | None = None
     """Container, pod or unit that a log shipper names in front of the line."""
+    is_repeated: bool = False
+    """True when Ray marks that it was printed by other processes too."""
     is_json: bool = False
     """True when it came out of a JSON object."""
     partial: bool = False
@@ -108,22 +109,25 @@ def clean(line: str) -> str:
     return line.replace("\x00", "")
 
 
-def peel(line: str) -> list[Record]:
+def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in one physical line, in their order; at least one unless empty.
 
-    The first pattern is that of nearly all lines; the rest takes prefixes off one by one.
+    The first pattern is that of nearly all lines; the rest takes prefixes off one by one,
+    and `fronts`, what the lines before have shown to be one.
     """
     match = _FAST.match(line)
     if match is not None:
         record = _from_match(match)
         if _glued(record.message) is None:
             return [record]
-    rest, base = _peel_front(line)
+    rest, base = _peel_front(line, Record(message=""))
+    if fronts is not None and (shorter := fronts.without(rest)) is not None:
+        rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):
-        record = _json_record(rest, base)
-        if record is not None:
-            return peel_again(record)
-    return _split_records(rest, base)
+        whole = _json_record(rest, base)
+        if whole is not None:
+            return peel_again(whole)
+    return _split_records(rest, base, fronts)
 
 
 def _glued(message: str) -> re.Match[str] | None:
@@ -149,15 +153,16 @@ def _from_match(match: re.Match[str]) -> Record:
     record = Record(message, level, stamp, file)
     if pid is not None:
         _set_process(record, match)
-    if "across cluster]" in message:
-        record.message = _without_repeat(message)
+    _drop_repeat(record)
     return record
 
 
-def _without_repeat(message: str) -> str:
-    """The message without Ray's mark that other processes printed it too."""
-    match = _REPEATED.search(message) if "across cluster]" in message else None
-    return message if match is None else message[: match.start()]
+def _drop_repeat(record: Record) -> None:
+    """Without Ray's mark that other processes printed the message too."""
+    if "across cluster]" in record.message:
+        match = _REPEATED.search(record.message)
+        if match is not None:
+            record.message, record.is_repeated = record.message[: match.start()], True
 
 
 def peel_again(record: Record) -> list[Record]:
@@ -172,10 +177,8 @@ def peel_again(record: Record) -> list[Record]:
     return inner or [record]
 
 
-def _peel_front(line: str) -> tuple[str, Record]:
+def _peel_front(rest: str, base: Record) -> tuple[str, Record]:
     """The line without the prefixes at its front, and what they state."""
-    base = Record(message="")
-    rest = line
     for _ in range(8):
         shorter = _peel_one(rest, base)
         if shorter is None:
@@ -238,9 +241,6 @@ def _after_outer(rest: str, base: Record) -> str:
         if match is not None:
             base.source = match["source"]
             return rest[match.end() :]
-    match = _STDERR.match(rest)
-    if match is not None:
-        return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
 
@@ -252,7 +252,9 @@ def _set_process(base: Record, match: re.Match[str]) -> None:
         base.rank = int(match["rank"])
 
 
-def _split_records(text: str, base: Record) -> list[Record]:
+def _split_records(
+    text: str, base: Record, fronts: Fronts | None = None
+) -> list[Record]:
     """Records anywhere in a text, and the text before the first of them."""
     heads = list(_RECORD.finditer(text))
     records: list[Record] = []
@@ -264,6 +266,8 @@ def _split_records(text: str, base: Record) -> list[Record]:
             records[-1].message += before
         elif before.strip():
             records.append(replace(owner, message=before.rstrip()))
+            if fronts is not None:
+                fronts.see(before)
         owner = next_owner
         records.append(
             replace(
@@ -307,7 +311,7 @@ def _split_owner(before: str, owner: Record) -> tuple[str, Record]:
 
 
 def _finish(record: Record) -> None:
-    record.message = _without_repeat(record.message)
+    _drop_repeat(record)
     message = record.message
     if message.startswith("*** SIG") and (match := _SIGNALLED.match(message)):
         record.pid = int(match[1])
@@ -366,7 +370,7 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
     return None
 
 
-def peel_redrawn(line: str) -> list[Record]:
+def peel_redrawn(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in a physical line that was drawn over itself, in their order.
 
     A process prefix that stands alone before a carriage return owns what follows.
@@ -374,7 +378,7 @@ def peel_redrawn(line: str) -> list[Record]:
     found: list[Record] = []
     owner: Record | None = None
     for piece in line.split("\r"):
-        records = peel(piece) if piece else []
+        records = peel(piece, fronts) if piece else []
         if piece and not records:
             owner = _owner_of(piece) or owner
         for record in records:

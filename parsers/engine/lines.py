@@ -15,6 +15,7 @@ from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
+from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source, is_import
 from parsers.engine.signals import (
     Origin,
@@ -83,6 +84,7 @@ class LineParser:
         self._dispatch = dispatcher
         self._clock = clock or Clock()
         self._timezone = timezone
+        self._fronts = Fronts()
         self._sources: dict[str | None, Source] = {}
         self._source: str | None = None
         self._read_from(None)
@@ -145,7 +147,7 @@ class LineParser:
         self._line = number
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
-        records = peel_redrawn(line) if "\r" in line else peel(line)
+        records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line.rstrip("\r") if len(records) == 1 else ""
         for record in records:
             if record.source != self._source and len(self._sources) < MAX_SOURCES:
@@ -335,7 +337,7 @@ class LineParser:
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
         if any(map(is_import, made)) and (
-            record.count > 1 or run.is_other(record.actor)
+            record.is_repeated or run.is_other(record.actor)
         ):
             return  # of other processes, or late for those that Ray does not name
         for item in made:

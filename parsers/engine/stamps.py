@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 from warmup_insights.errors import SettingError
 
 _OUTER = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
-    r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?P<end> \| | \|$|[ \t]|$)"
+    r"\[?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?P<end> \| | \|$|[ \t]|$)"
 )
 _DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
@@ -53,7 +53,7 @@ class Outer:
 
 def outer_stamp(text: str) -> tuple[Outer, int] | None:
     """The ISO timestamp at the start of a text and where it ends; None without one."""
-    if len(text) < 19 or not text[0].isdigit():
+    if len(text) < 19 or not (text[0].isdigit() or text[0] == "["):
         return None
     match = _OUTER.match(text)
     if match is None:

@@ -9,6 +9,7 @@ from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.known_errors import KNOWN, known_error
 from warmup_insights.analysis.advice.rules_known import RULES
+from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
@@ -261,6 +262,13 @@ TEXTS = [
      "busy with execute_model", {}),
     ("ValueError: With `vllm serve`, you should provide the model as a positional argument",
      "setting_refused", "vllm serve NAME", {}),
+    ("OSError: [Errno 12] Cannot allocate memory", "host_limit", "more host memory", {}),
+    ("RuntimeError: std::bad_alloc", "host_limit", "more host memory", {}),
+    ("ray.exceptions.RaySystemError: System error: No available node types can fulfill "
+     "resource request", "ranks_not_connected", "ray status", {}),
+    ("RuntimeError: Ninja is required to load C++ extensions", "missing_tool", "ninja", {}),
+    ("RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
+     "device_unreachable", "end the process that holds", {}),
     ("MQEngineDeadError: Engine loop is not running. Inspect the stacktrace",
      "failure_unexplained", "ended from outside", {}),
     ("EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
@@ -272,7 +280,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("message", "rule", "change", "changes"), TEXTS)
 def test_a_text_has_its_rule_and_its_change(message, rule, change, changes):
-    (finding,) = advise(facts_of(ended("error", message)))
+    (finding,) = advise(facts_of(ended(kind_of_message(message), message)))
     assert finding.rule == rule
     assert change in finding.suggestion
     assert finding.changes == changes

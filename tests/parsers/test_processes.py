@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.engine.envelope import peel
+from parsers.engine.fronts import Fronts
 from tests.helpers import ROOT, events, folded, of, read
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.model.events import (
@@ -162,6 +164,16 @@ WRAPPINGS = {
     "journal": lambda n, line: f"Mar 02 09:00:01 host vllm[815]: {line}",
     "chatter": lambda n, line: f"some other program, line {n}\n{line}",
 }
+FRONTS = {
+    "journal, precise": lambda n, line: f"Mar 02 09:00:01.{n:06} host vllm[8]: {line}",
+    "swarm": lambda n, line: f"vllm.1.x8k2j3h4g5f6@node-1    | {line}",
+    "pm2": lambda n, line: f"0|vllm     | {line}",
+    "skypilot": lambda n, line: f"(worker1, rank=1, pid=1234, ip=10.0.0.1) {line}",
+    "srun": lambda n, line: f"0: {line}",
+    "mpirun": lambda n, line: f"[1,0]<stderr>:{line}",
+    "logging": lambda n, line: f"12:00:01,{n % 1000:03} - a.b - INFO - [vllm] {line}",
+    "stern": lambda n, line: f"vllm-7d9f-abcde vllm {line}",
+}
 _TIMED = ("time", "lines", "guessed", "source", "progress")
 
 
@@ -233,3 +245,30 @@ def test_the_import_of_a_program_that_is_the_engine_stays():
     summary = folded(events(text)).summary
     phases = {phase.name: phase.duration_s for phase in summary.time.phases}
     assert (summary.time.wall_s, phases["import"]) == (12.0, 5.0)
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_what_some_records_show_to_be_a_front_is_taken_off_every_line(path, front):
+    lines = ["INFO 03-02 09:00:00 [utils.py:1] Something else"] * 3
+    lines += path.read_text("utf-8").split("\n")[:-1]
+    wrapped = "\n".join(FRONTS[front](n, line) for n, line in enumerate(lines))
+    assert figures(wrapped + "\n") == figures("\n".join(lines) + "\n")
+
+
+def test_a_progress_bar_before_a_record_is_no_front():
+    fronts = Fronts()
+    for n in range(5):
+        peel(f"Loading: {n}it [00:0{n}, 1.5s/it]INFO 03-02 09:00:00 [a.py:1] b", fronts)
+        peel(f"Loading:  {n}%|# | {n}/9 INFO 03-02 09:00:00 [a.py:1] b", fronts)
+    assert fronts.without("Loading: 6it [00:06, 1.5s/it]") is None
+    assert fronts.without("Loading:  6%|# | 6/9 ") is None
+
+
+def test_the_shapes_that_are_kept_are_bounded():
+    fronts = Fronts()
+    for n in range(500):
+        for _ in range(5):
+            fronts.see(chr(97 + n % 26) * (n + 1))
+    assert len(fronts._patterns) <= 8
+    assert len(fronts._shapes) <= 64

@@ -83,8 +83,7 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return "poisoned_cache"
     if found.kind == "error":
         return _program_rule(found.message)
-    row = known_error(found.message) if found.kind == "no_kv_cache" else None
-    if row is not None and row[0].rule == "host_limit":
+    if _is_of_the_host(facts, found):
         return "host_limit"
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
@@ -117,6 +116,14 @@ def _program_rule(message: str) -> str:
     if row is not None:
         return row[0].rule
     return "program_error" if _MISMATCH.search(message) else "failure_unexplained"
+
+
+def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:
+    """Whether the memory that ran out is the host's, which an engine on a CPU shares."""
+    if found.kind == "out_of_memory" and facts.summary.device.kind == "cpu":
+        return False
+    row = known_error(found.message)
+    return row is not None and row[0].rule == "host_limit"
 
 
 def _was_waking(facts: RunFacts) -> bool:

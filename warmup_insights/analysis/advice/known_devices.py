@@ -167,7 +167,8 @@ ROWS: tuple[KnownError, ...] = (
               "ASCEND_RT_VISIBLE_DEVICES of devices that are there", "none"),
           Way("torch_npu and the Ascend toolkit of the driver's release", "another image"))),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
-         r"TPU is already in use|open\(/dev/vfio\S{0,20}\): 16|iommu group",
+         r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
+         r"iommu group",
          "Another process holds the device, or it is in a bad state",
          (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
               "device files), then start again", "none"),

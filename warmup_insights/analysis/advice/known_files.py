@@ -89,6 +89,7 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "host_limit",
         (r"can't allocate memory|DefaultCPUAllocator: not enough memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
+         r"OUT_OF_HOST_MEMORY|"
          r"(?:^|[\s.])MemoryError\b|Too large swap space|cudaHostAlloc",
          "The host has too little memory, not the device",
          (_MORE_HOST,)),
@@ -127,6 +128,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("flashinfer of the version that this vLLM names", "a larger image"),
           Way("VLLM_USE_FLASHINFER_SAMPLER=0", "slower sampling",
               {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"Ninja is required",
+         "Something that the engine needs is missing",
+         (Way("install ninja in the environment of the engine, with its bin directory in PATH",
+              "a larger image, and the time to build the kernels at the first start"),)),
         (r"deep_?gemm",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),

@@ -25,7 +25,7 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
         (r"placement group|placement_group|Current node has no GPU|enough resources|"
-         r"number of required \w{1,10} exceeds",
+         r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
          (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
               "pipeline parallel size at most the GPUs of the cluster", "none"),

@@ -1,0 +1,53 @@
+"""What another program puts in front of every line, as the records of the engine show it.
+
+Log shippers and the loggers of programs that start a server have many forms. Where
+records of vLLM stand behind text of one shape again and again, that text is none of the
+engine's, and lines without a head of their own (tracebacks, progress bars) have it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+ENOUGH = 3
+"""Records behind a front of one shape."""
+MAX_FRONTS = 8
+MAX_SHAPES = 64
+MAX_LENGTH = 160
+_LEVEL = "(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
+_VARIES = re.compile(rf"\d+|{_LEVEL}")
+_BAR = re.compile(r"%|\[\d\d:\d\d[<,]|it/s|s/it")
+"""Of a progress bar that a record is glued to: a line of its own, not a front."""
+
+
+class Fronts:
+    """The fronts of the lines of one log."""
+
+    def __init__(self) -> None:
+        self._shapes: Counter[str] = Counter()
+        """Fronts as patterns, and how many records stood behind each."""
+        self._patterns: list[re.Pattern[str]] = []
+
+    def see(self, front: str) -> None:
+        """Note the text in front of a record; numbers and levels in it may vary."""
+        if len(front) > MAX_LENGTH or _BAR.search(front) is not None:
+            return
+        shape = _VARIES.sub(_as_pattern, re.escape(front))
+        if shape not in self._shapes and len(self._shapes) >= MAX_SHAPES:
+            return
+        self._shapes[shape] += 1
+        if self._shapes[shape] == ENOUGH and len(self._patterns) < MAX_FRONTS:
+            self._patterns.append(re.compile(shape))
+
+    def without(self, text: str) -> str | None:
+        """The text without its front; None without one."""
+        for pattern in self._patterns:
+            match = pattern.match(text)
+            if match is not None:
+                return text[match.end() :]
+        return None
+
+
+def _as_pattern(part: re.Match[str]) -> str:
+    return r"\d{1,20}" if part[0][0].isdecimal() else _LEVEL
