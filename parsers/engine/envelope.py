@@ -109,10 +109,8 @@ def peel(line: str) -> list[Record]:
     The first pattern is that of nearly all lines; the rest takes prefixes off one by one.
     """
     match = _FAST.match(line)
-    if match is not None:
-        record = _from_match(match)
-        if _glued(record.message) is None:
-            return [record]
+    if match is not None and _glued(match["message"]) is None:
+        return [_from_match(match)]
     rest, base = _peel_front(line)
     if rest.startswith("{"):
         record = _json_record(rest, base)

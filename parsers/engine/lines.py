@@ -53,10 +53,6 @@ class _Head(NamedTuple):
     run: OpenRun
 
 
-class _Unreadable(Exception):
-    """A rule, named here, matches the line and cannot convert what it holds."""
-
-
 class LineParser:
     """Turns the lines of one source into events, in order.
 
@@ -208,14 +204,17 @@ class LineParser:
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
-        try:
-            found = self._make(record)
-        except _Unreadable as error:
-            self.report.add_failed(line, str(error), record.message)
-            return
-        rule, made = found or (None, [])
+        found = self._dispatch.find(record.message, record.level, record.file)
+        rule, made = None, []
+        if found is not None:
+            rule, match = found
+            try:
+                made = rule.make(match)
+            except (ValueError, OverflowError, IndexError, KeyError):
+                self.report.add_failed(line, rule.name, record.message)
+                return
         current = self._open
-        owner = self._now.owner(rule, record, made)
+        owner = self._now.owner(rule, record, made) if self._now.beside else None
         if owner is not None:
             self._open = owner
             self._collect_for(owner.ordinal)
@@ -289,20 +288,6 @@ class LineParser:
         if rule.starts and run is self._now.open:
             for ended in self._now.replaced(pid):
                 self._end(ended)
-
-    def _make(self, record: Record) -> tuple[LineRule, list[Made]] | None:
-        """The rule of a record and what it makes; None without a rule.
-
-        Raises _Unreadable.
-        """
-        found = self._dispatch.find(record.message, record.level, record.file)
-        if found is None:
-            return None
-        rule, match = found
-        try:
-            return rule, rule.make(match)
-        except (ValueError, OverflowError, IndexError, KeyError):
-            raise _Unreadable(rule.name) from None
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open

@@ -304,7 +304,7 @@ class Source:
         An engine core belongs to the start that waits for one with its model.
         """
         pid, current = record.pid, self.open
-        if pid is None or not self.beside or current is None or pid in current.pids:
+        if pid is None or current is None or pid in current.pids:
             return None
         if rule is None or not rule.starts:
             return next((run for run in self.beside if pid in run.pids), None)
