@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from parsers.engine.stamps import Outer, full_stamp, outer_stamp
 
@@ -70,8 +72,7 @@ _SIGNALLED = re.compile(r"\*\*\* SIG[A-Z]{2,8} received by PID (\d{1,9}) ")
 _NESTED_RANK = re.compile(r"\[(?:default|rank)(\d{1,5})\]:\s?")
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct, gc=False):
     """One message and what stood around it."""
 
     message: str

@@ -259,7 +259,8 @@ class LineParser:
         report = self.report
         counter = report.matched if made or rule.starts else report.ignored
         counter[rule.name] += 1
-        report.keep(line, rule.name, record.message)
+        if not report.is_full:
+            report.keep(line, rule.name, record.message)
         if (gap := run.pass_line(time, line, record.message)) is not None:
             self._emit(gap)
         if run.lines < CREDITED_LINES:

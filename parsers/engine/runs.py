@@ -181,9 +181,11 @@ class OpenRun:
     def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
-        if self.is_ready and not self.waits_for_request(line):
-            self.tracker.usage.is_waited_for = False
-        if time is None or self.is_ready:
+        if self.is_ready:
+            usage = self.tracker.usage
+            usage.is_waited_for = usage.is_waited_for and self.waits_for_request(line)
+            return None
+        if time is None:
             return None
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
