@@ -1,13 +1,12 @@
 """From signals to events within one run: steps, progress bars, two-line records.
 
-`steps.py`, `bars.py` and `failures.py` make the events of each.
+`steps.py` and `failures.py` make the events of each.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from parsers.engine.bar_owners import drawn_by, give_bars_to_first_rank, is_redraw
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
@@ -51,9 +50,12 @@ from parsers.engine.steps import (
     bar_phase,
     capture_bar,
     captures_done,
+    drawn_by,
     end_kernel_warmup,
     end_step,
     follow_stage,
+    give_bars_to_first_rank,
+    is_redraw,
     open_stage,
     stage_bar,
     warmup_bar,
