@@ -33,11 +33,14 @@ MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
-_DATE = re.compile(r"(?:\d{4}-)?\d\d-\d\d(?=[T ]\d\d:)|[A-Z][a-z]{2} [ \d]\d(?= \d\d:)")
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_DATED = re.compile(
+    rf"(?:\d{{4}}-)?\d\d-\d\d[T ]{_TIME}|[A-Z][a-z]{{2}} [ \d]\d {_TIME}"
+)
 _BEHIND = r"[\w ,:.%/()-]*\r?"
 """What may follow the figures of a statistics line that is counted."""
-MAX_HEADS = 32
+MAX_HEADS, MAX_HEAD = 32, 400
+"""Different texts before statistics lines that are kept, and characters of each."""
 
 
 class _Head(NamedTuple):
@@ -174,14 +177,15 @@ class LineParser:
 
     def _keep_head(self, rule: LineRule, record: Record, run: OpenRun) -> None:
         """Keep what stands before the message of a statistics line."""
+        if run.waits_for_request(self._line):
+            return
         head = self._text.removesuffix(record.message)
         is_whole = len(head) + len(record.message) == len(self._text)
         # A shipper's clock without a zone is held against that of the engine, line by line.
         has_one_clock = record.outer is None or record.outer.has_zone
-        if not is_whole or not has_one_clock or run.waits_for_request(self._line):
+        if not is_whole or not has_one_clock or len(head) > MAX_HEAD:
             return
-        key = _DATE.sub("", head)
-        key = re.sub(_TIME, "", key)
+        key = _DATED.sub("", head)
         if key not in self._heads and len(self._heads) >= MAX_HEADS:
             return
         before = _TIME.join(map(re.escape, re.split(_TIME, head)))
