@@ -124,7 +124,7 @@ class LineParser:
     @property
     def has_stopped(self) -> bool:
         """Whether the engine of the start-up that is open failed or was stopped."""
-        return self._open is not None and self._open.tracker.has_ended
+        return self._open is not None and self._open.tracker.failures.has_ended
 
     def take(self) -> list[tuple[int, list[Event]]]:
         """The events since the last call, by the ordinal of their run."""
@@ -278,7 +278,7 @@ class LineParser:
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            return bool(made) and all(map(is_foreign, made)) and not is_own
+            return is_foreign(made) and not is_own
         if record.pid is None or rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
@@ -296,7 +296,7 @@ class LineParser:
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open
-        if run is None or run.tracker.has_ended:
+        if run is None or run.tracker.failures.has_ended:
             if record.level not in ("ERROR", "CRITICAL"):
                 self._now.before.see(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:

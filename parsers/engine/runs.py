@@ -101,7 +101,7 @@ class OpenRun:
         last = self.last_time
         return (
             not rule.starts
-            and not self.tracker.has_ended
+            and not self.tracker.failures.has_ended
             and (record.pid or 0) == self._last_pid
             and time is not None
             and last is not None
@@ -112,13 +112,13 @@ class OpenRun:
         self, rule: LineRule, record: Record, time: float | None, made: list[Made]
     ) -> bool:
         """Whether the record of this rule belongs to another, later start-up."""
-        is_config = any(isinstance(item, ConfigRecorded) for item in made)
-        if self.tracker.has_ended and is_config:
+        if self.tracker.failures.has_ended and any(
+            isinstance(item, ConfigRecorded) for item in made
+        ):
             return True
         if rule.starts and self._repeats_opening(rule, record):
             return True
-        is_end = bool(made) and all(map(is_foreign, made))
-        if not is_end and self.is_restarted(record):
+        if self.is_restarted(record) and not is_foreign(made):
             return True
         if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
             return True
@@ -137,8 +137,7 @@ class OpenRun:
             self._openings.add((rule.starts, record.process))
         self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
-        is_end = bool(made) and all(map(is_foreign, made))
-        if not is_end and name and pid and _SINGLE.fullmatch(name):
+        if name and pid and _SINGLE.fullmatch(name) and not is_foreign(made):
             self._only_pids[name] = pid
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
@@ -324,7 +323,9 @@ class Source:
         current, self.open = self.open, None
         if current is None:
             return []
-        if current.tracker.has_ended or (current.has_engine and not current.pids):
+        if current.tracker.failures.has_ended or (
+            current.has_engine and not current.pids
+        ):
             ended = [current]
         else:
             self.beside.append(current)
