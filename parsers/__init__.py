@@ -14,10 +14,21 @@ from parsers.dialects import (
 )
 from parsers.formats import (
     collect_env,
-    json_lines,
     otlp_spans,
     profiler_events,
     vllm_json,
+)
+
+_JSON_LINES = Dialect(
+    name="json",
+    title="JSON-formatted logs",
+    versions="any",
+    # vLLM with python-json-logger (its own default has only `message`), container
+    # runtimes (`log`, `stream`, `time`); messages go through the rules of the others.
+    source="VLLM_LOGGING_CONFIG_PATH; container runtimes",
+    rules=(),
+    sample='{"asctime": "2026-01-21 08:28:33,853", "levelname": "INFO", "message": '
+    '"Warmup finished in 49 secs, allocated 14.19 GiB of device memory"}',
 )
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -29,7 +40,7 @@ DIALECTS: tuple[Dialect, ...] = (
     vllm_bench.DIALECT,
     profiler_events.DIALECT,
     otlp_spans.DIALECT,
-    json_lines.DIALECT,
+    _JSON_LINES,
     vllm_json.DIALECT,
     collect_env.DIALECT,
     reference.DIALECT,

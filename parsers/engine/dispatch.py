@@ -202,7 +202,7 @@ def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]
     for end in ends:
         if end <= behind:
             continue  # of a line that was given
-        begin = max(behind, block.rfind(b"\n", behind, end) + 1)
+        begin = block.rfind(b"\n", behind, end) + 1 or behind
         number += block.count(b"\n", behind, begin) + 1
         stop = block.find(b"\n", end)
         stop = len(block) if stop < 0 else stop

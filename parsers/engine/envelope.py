@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from parsers.engine.fronts import Fronts
 from parsers.engine.stamps import Outer, full_stamp, outer_stamp
@@ -72,8 +74,7 @@ _SIGNALLED = re.compile(r"\*\*\* SIG[A-Z]{2,8} received by PID (\d{1,9}) ")
 _NESTED_RANK = re.compile(r"\[(?:default|rank)(\d{1,5})\]:\s?")
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct, gc=False):
     """One message and what stood around it."""
 
     message: str
@@ -116,10 +117,8 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     and `fronts`, what the lines before have shown to be one.
     """
     match = _FAST.match(line)
-    if match is not None:
-        record = _from_match(match)
-        if _glued(record.message) is None:
-            return [record]
+    if match is not None and _glued(match["message"]) is None:
+        return [_from_match(match)]
     rest, base = _peel_front(line, Record(message=""))
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)

@@ -121,7 +121,8 @@ class Failures:
     def __init__(self) -> None:
         self._causes: list[_Cause] = []
         self._heading: _Cause | None = None
-        self._is_ready = False
+        self.is_ready = False
+        """Whether the engine became ready."""
         self._is_serving = False
         """A server is ready, more than its engine alone."""
         self._is_stopped = False
@@ -129,11 +130,6 @@ class Failures:
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the engine became ready."""
-        return self._is_ready
 
     @property
     def has_ended(self) -> bool:
@@ -173,9 +169,9 @@ class Failures:
     def ready(self, *, is_server: bool) -> list[Event]:
         """The engine became ready: whatever was printed before did not stop it."""
         self._is_serving = self._is_serving or is_server
-        if self._is_ready:
+        if self.is_ready:
             return []
-        self._is_ready = True
+        self.is_ready = True
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading, self.artifact = [], None, None
         if cause is None or not certain:
@@ -192,7 +188,7 @@ class Failures:
         """The failure of the start-up or of the serving engine, if there is one."""
         stopped: list[Event] = [] if self._stop is None else [self._stop]
         cause = self._best()
-        if cause is None or (self._is_ready and not self._is_certain()):
+        if cause is None or (self.is_ready and not self._is_certain()):
             return stopped
         fields: dict[str, Any] = {
             "failure": cause.kind,
@@ -201,7 +197,7 @@ class Failures:
         }
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
-        if self._is_ready and not self._failed_to_start():
+        if self.is_ready and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
         stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
         failure = Failure(phase=next(stated, cause.phase), **fields)

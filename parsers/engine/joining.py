@@ -29,7 +29,8 @@ class Joiner:
     def passes(self, record: Record) -> bool:
         """Whether a record stands for itself: nothing pends and it opens nothing."""
         return (
-            self.is_idle
+            self._held is None
+            and not self._json
             and not record.partial
             and "[(" not in record.message
             and (record.stamp is not None or record.message.strip() != "{")

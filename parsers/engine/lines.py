@@ -34,11 +34,14 @@ MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
-_DATE = re.compile(r"(?:\d{4}-)?\d\d-\d\d(?=[T ]\d\d:)|[A-Z][a-z]{2} [ \d]\d(?= \d\d:)")
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_DATED = re.compile(
+    rf"(?:\d{{4}}-)?\d\d-\d\d[T ]{_TIME}|[A-Z][a-z]{{2}} [ \d]\d {_TIME}"
+)
 _BEHIND = r"[\w ,:.%/()-]*\r?"
 """What may follow the figures of a statistics line that is counted."""
-MAX_HEADS = 32
+MAX_HEADS, MAX_HEAD = 32, 400
+"""Different texts before statistics lines that are kept, and characters of each."""
 
 
 class _Head(NamedTuple):
@@ -52,10 +55,6 @@ class _Head(NamedTuple):
     """Of the source."""
     source: Source
     run: OpenRun
-
-
-class _Unreadable(Exception):
-    """A rule, named here, matches the line and cannot convert what it holds."""
 
 
 class LineParser:
@@ -127,7 +126,7 @@ class LineParser:
     @property
     def has_stopped(self) -> bool:
         """Whether the engine of the start-up that is open failed or was stopped."""
-        return self._open is not None and self._open.tracker.has_ended
+        return self._open is not None and self._open.tracker.failures.has_ended
 
     def take(self) -> list[tuple[int, list[Event]]]:
         """The events since the last call, by the ordinal of their run."""
@@ -180,14 +179,15 @@ class LineParser:
 
     def _keep_head(self, rule: LineRule, record: Record, run: OpenRun) -> None:
         """Keep what stands before the message of a statistics line."""
+        if run.waits_for_request(self._line):
+            return
         head = self._text.removesuffix(record.message)
         is_whole = len(head) + len(record.message) == len(self._text)
         # A shipper's clock without a zone is held against that of the engine, line by line.
         has_one_clock = record.outer is None or record.outer.has_zone
-        if not is_whole or not has_one_clock or run.waits_for_request(self._line):
+        if not is_whole or not has_one_clock or len(head) > MAX_HEAD:
             return
-        key = _DATE.sub("", head)
-        key = re.sub(_TIME, "", key)
+        key = _DATED.sub("", head)
         if key not in self._heads and len(self._heads) >= MAX_HEADS:
             return
         before = _TIME.join(map(re.escape, re.split(_TIME, head)))
@@ -210,14 +210,17 @@ class LineParser:
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
-        try:
-            found = self._make(record)
-        except _Unreadable as error:
-            self.report.add_failed(line, str(error), record.message)
-            return
-        rule, made = found or (None, [])
+        found = self._dispatch.find(record.message, record.level, record.file)
+        rule, made = None, []
+        if found is not None:
+            rule, match = found
+            try:
+                made = rule.make(match)
+            except (ValueError, OverflowError, IndexError, KeyError):
+                self.report.add_failed(line, rule.name, record.message)
+                return
         current = self._open
-        owner = self._now.owner(rule, record, made)
+        owner = self._now.owner(rule, record, made) if self._now.beside else None
         if owner is not None:
             self._open = owner
             self._collect_for(owner.ordinal)
@@ -264,7 +267,8 @@ class LineParser:
         report = self.report
         counter = report.matched if made or rule.starts else report.ignored
         counter[rule.name] += 1
-        report.keep(line, rule.name, record.message)
+        if not report.is_full:
+            report.keep(line, rule.name, record.message)
         if (gap := run.pass_line(time, line, record.message)) is not None:
             self._emit(gap)
         if run.lines < CREDITED_LINES:
@@ -278,7 +282,7 @@ class LineParser:
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            return bool(made) and all(map(is_foreign, made)) and not is_own
+            return is_foreign(made) and not is_own
         if record.pid is None or rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
@@ -294,23 +298,9 @@ class LineParser:
             for ended in self._now.replaced(pid):
                 self._end(ended)
 
-    def _make(self, record: Record) -> tuple[LineRule, list[Made]] | None:
-        """The rule of a record and what it makes; None without a rule.
-
-        Raises _Unreadable.
-        """
-        found = self._dispatch.find(record.message, record.level, record.file)
-        if found is None:
-            return None
-        rule, match = found
-        try:
-            return rule, rule.make(match)
-        except (ValueError, OverflowError, IndexError, KeyError):
-            raise _Unreadable(rule.name) from None
-
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open
-        if run is None or run.tracker.has_ended:
+        if run is None or run.tracker.failures.has_ended:
             if record.level not in ("ERROR", "CRITICAL"):
                 self._now.before.see(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:

@@ -122,7 +122,7 @@ class OpenRun:
         last = self.last_time
         return (
             not rule.starts
-            and not self.tracker.has_ended
+            and not self.tracker.failures.has_ended
             and (record.pid or 0) == self._last_pid
             and time is not None
             and last is not None
@@ -133,13 +133,13 @@ class OpenRun:
         self, rule: LineRule, record: Record, time: float | None, made: list[Made]
     ) -> bool:
         """Whether the record of this rule belongs to another, later start-up."""
-        is_config = any(isinstance(item, ConfigRecorded) for item in made)
-        if self.tracker.has_ended and is_config:
+        if self.tracker.failures.has_ended and any(
+            isinstance(item, ConfigRecorded) for item in made
+        ):
             return True
         if rule.starts and self._repeats_opening(rule, record):
             return True
-        is_end = bool(made) and all(map(is_foreign, made))
-        if not is_end and self.is_restarted(record):
+        if self.is_restarted(record) and not is_foreign(made):
             return True
         if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
             return True
@@ -159,8 +159,7 @@ class OpenRun:
             self.actor = record.actor
         self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
-        is_end = bool(made) and all(map(is_foreign, made))
-        if not is_end and name and pid and _SINGLE.fullmatch(name):
+        if name and pid and _SINGLE.fullmatch(name) and not is_foreign(made):
             self._only_pids[name] = pid
 
     def moved(
@@ -229,9 +228,11 @@ class OpenRun:
     def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
-        if self.is_ready and not self.waits_for_request(line):
-            self.tracker.usage.is_waited_for = False
-        if time is None or self.is_ready:
+        if self.is_ready:
+            usage = self.tracker.usage
+            usage.is_waited_for = usage.is_waited_for and self.waits_for_request(line)
+            return None
+        if time is None:
             return None
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
@@ -352,7 +353,7 @@ class Source:
         An engine core belongs to the start that waits for one with its model.
         """
         pid, current = record.pid, self.open
-        if pid is None or not self.beside or current is None or pid in current.pids:
+        if pid is None or current is None or pid in current.pids:
             return None
         if rule is None or not rule.starts:
             actor = record.actor
@@ -375,7 +376,9 @@ class Source:
         current, self.open = self.open, None
         if current is None:
             return []
-        if current.tracker.has_ended or (current.has_engine and not current.pids):
+        if current.tracker.failures.has_ended or (
+            current.has_engine and not current.pids
+        ):
             ended = [current]
         else:
             self.beside.append(current)

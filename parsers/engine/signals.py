@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
@@ -252,8 +253,14 @@ class FrameSeen(Signal, frozen=True, gc=False):
     phase: str
 
 
-def is_foreign(made: object) -> bool:
-    """Whether this alone is no sign of a start: other programs fail and answer requests
-    as well, and what goes down began elsewhere."""
-    others = ShutdownLine | FrameSeen | RequestLine | ResponseLine
-    return isinstance(made, others) or (isinstance(made, FailureLine) and made.is_bare)
+_FOREIGN = ShutdownLine | FrameSeen | RequestLine | ResponseLine
+
+
+def is_foreign(made: Sequence[object]) -> bool:
+    """Whether what a line made is no sign of a start: other programs fail and answer
+    requests as well, and what goes down began elsewhere."""
+    for item in made:
+        is_bare = isinstance(item, FailureLine) and item.is_bare
+        if not is_bare and not isinstance(item, _FOREIGN):
+            return False
+    return bool(made)

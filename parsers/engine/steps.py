@@ -3,11 +3,13 @@
 `RankState` holds what is pending for one rank. vllm-gaudi and vllm-fork print the line of a
 bucket before it runs (`hpu_model_runner.py`, `log_warmup`). Bars are drawn with tqdm; those
 over buckets are redrawn for each and carry their own clock, and their buckets run in
-reverse order of the list (`hpu_model_runner.py`, `warmup_graphs`).
+reverse order of the list (`hpu_model_runner.py`, `warmup_graphs`). Where several ranks
+draw, a line may have lost the name of the one that it is of.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +106,16 @@ class BarClock:
 
 
 @dataclass(slots=True)
+class CaptureBar:
+    """A bar over CUDA graphs: its last state, and how it came there."""
+
+    bar: BarUpdate
+    origin: Origin
+    states: list[tuple[int, float]] = field(default_factory=list)
+    """Graphs so far and seconds, in the order drawn."""
+
+
+@dataclass(slots=True)
 class RankState:
     """What is pending for one rank."""
 
@@ -120,9 +132,7 @@ class RankState:
     generated: dict[str, list[Bucket]] = field(default_factory=dict)
     lazy_tokens: LazyCaptureStarted | None = None
     lazy_origin: Origin | None = None
-    captures: dict[str, tuple[BarUpdate, Origin]] = field(default_factory=dict)
-    capture_states: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """Of each of these bars: graphs so far and seconds, in the order drawn."""
+    captures: dict[str, CaptureBar] = field(default_factory=dict)
     cache_bytes: list[int] = field(default_factory=list)
     cache_booked: bool = False
     section: str | None = None
@@ -268,7 +278,7 @@ def bar_phase(state: RankState) -> str | None:
     for phase, clock in state.clocks.items():
         if clock.done < clock.total:
             return phase
-    if any(bar.done < bar.total for bar, _ in state.captures.values()):
+    if any(each.bar.done < each.bar.total for each in state.captures.values()):
         return "graph_capture"
     return None
 
@@ -365,10 +375,10 @@ def _stage_of(bar: BarUpdate) -> str:
 
 
 def capture_bar(state: RankState, made: BarUpdate, origin: Origin) -> None:
-    """Keep the state of a bar over CUDA graphs: the last one, and how it came there."""
-    key = f"{made.name}/{made.total}"
-    state.captures[key] = (made, origin)
-    states = state.capture_states.setdefault(key, [])
+    """Keep the state of a bar over CUDA graphs."""
+    drawn = state.captures.setdefault(_key(made), CaptureBar(made, origin))
+    drawn.bar, drawn.origin = made, origin
+    states = drawn.states
     if states and made.done < states[-1][0]:
         states.clear()
     if len(states) < _STATES_LIMIT and (not states or made.done > states[-1][0]):
@@ -379,12 +389,16 @@ def captures_done(state: RankState) -> list[Event]:
     """The last state of every capture bar."""
     return [
         CaptureProgress(
-            mode=_capture_mode(bar.name), captured=bar.done, total=bar.total,
-            duration_s=bar.elapsed_s, states=state.capture_states.get(key, []),
-            time=origin.time, rank=origin.rank, line=origin.line,
+            mode=_capture_mode(drawn.bar.name), captured=drawn.bar.done,
+            total=drawn.bar.total, duration_s=drawn.bar.elapsed_s, states=drawn.states,
+            time=drawn.origin.time, rank=drawn.origin.rank, line=drawn.origin.line,
         )
-        for key, (bar, origin) in state.captures.items()
+        for drawn in state.captures.values()
     ]  # fmt: skip
+
+
+def _key(bar: BarUpdate) -> str:
+    return f"{bar.name}/{bar.total}"
 
 
 def _capture_mode(name: str) -> str:
@@ -392,3 +406,43 @@ def _capture_mode(name: str) -> str:
     if name.startswith(("Capturing prefill", "Capturing decode")):
         return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
     return inside or "graphs"
+
+
+RankStates = Mapping[int | None, RankState]
+
+
+def drawn_by(ranks: RankStates, made: BarUpdate) -> int | None:
+    """The only rank whose bar over graphs this goes on from, its name having been pushed
+    off the line by another process; None when it is of none or of several.
+    """
+    drawn = {
+        rank: state.captures[_key(made)].bar
+        for rank, state in ranks.items()
+        if rank is not None and _key(made) in state.captures
+    }
+    if len(drawn) != 1:
+        return None
+    ((rank, bar),) = drawn.items()
+    goes_on = bar.done < made.done and bar.elapsed_s <= made.elapsed_s
+    return rank if goes_on else None
+
+
+def is_redraw(ranks: RankStates, made: BarUpdate, phase: str | None) -> bool:
+    """A bar without an owner, where others draw it with their name."""
+    others = [state for rank, state in ranks.items() if rank is not None]
+    if phase is not None:
+        return any(phase in state.clocks for state in others)
+    return any(key.startswith(f"{made.name}/") for s in others for key in s.captures)
+
+
+def give_bars_to_first_rank(ranks: RankStates) -> None:
+    """A capture bar without a name is the first rank's: the others draw none."""
+    nameless, ranked = ranks.get(None), [rank for rank in ranks if rank is not None]
+    if nameless is None or not nameless.captures or not ranked:
+        return
+    first = ranks[min(ranked)]
+    if any(state.captures for state in ranks.values() if state is not nameless):
+        return
+    first.captures, nameless.captures = nameless.captures, {}
+    for drawn in first.captures.values():
+        drawn.origin = Origin(drawn.origin.time, min(ranked), drawn.origin.line)

@@ -1,13 +1,12 @@
 """From signals to events within one run: steps, progress bars, two-line records.
 
-`steps.py`, `bars.py` and `failures.py` make the events of each.
+`steps.py` and `failures.py` make the events of each.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from parsers.engine.bar_owners import drawn_by, give_bars_to_first_rank, is_redraw
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
@@ -51,9 +50,12 @@ from parsers.engine.steps import (
     bar_phase,
     capture_bar,
     captures_done,
+    drawn_by,
     end_kernel_warmup,
     end_step,
     follow_stage,
+    give_bars_to_first_rank,
+    is_redraw,
     open_stage,
     stage_bar,
     warmup_bar,
@@ -88,7 +90,7 @@ class RunTracker:
 
     def __init__(self) -> None:
         self._ranks: dict[Rank, RankState] = {}
-        self._failures = Failures()
+        self.failures = Failures()
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
         self._has_model = False
@@ -107,14 +109,9 @@ class RunTracker:
         return self._signal(state, made, origin)
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the engine failed or was stopped: what starts now is another."""
-        return self._failures.has_ended
-
-    @property
     def ending(self) -> Failure | ServingFailure | None:
         """The failure, as far as it is printed; None while nothing failed for good."""
-        found = self._failures.close() if self._failures.has_ended else []
+        found = self.failures.close() if self.failures.has_ended else []
         failed = (e for e in found if isinstance(e, Failure | ServingFailure))
         return next(failed, None)
 
@@ -129,7 +126,7 @@ class RunTracker:
             events += [*captures_done(state), *open_stage(state)]
         events += self._bench.close()
         events += self.usage.close()
-        events += self._failures.close()
+        events += self.failures.close()
         return events
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
@@ -137,7 +134,7 @@ class RunTracker:
             # Events of a server at work: they mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
         is_undated = isinstance(event, ServerReady) and event.time is None
-        if is_undated and not self._failures.is_ready:
+        if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)
         events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
@@ -157,12 +154,12 @@ class RunTracker:
     def _progress(self, state: RankState, event: Event) -> list[Event]:
         """Keep how far the start-up has come; the ends that follow from it."""
         follow_stage(state, event)
-        self._failures.went_on()
+        self.failures.went_on()
         match event:
             case ConfigRecorded() if event.model is not None:
                 self._has_model = True
             case ServerReady():
-                return self._failures.ready(is_server=True)
+                return self.failures.ready(is_server=True)
             case EngineInitialized():
                 ends = [
                     end
@@ -171,7 +168,7 @@ class RunTracker:
                 ]
                 if self.is_server:
                     return ends
-                return [*ends, *self._failures.ready(is_server=False)]
+                return [*ends, *self.failures.ready(is_server=False)]
         return end_kernel_warmup(state, event, event.rank)
 
     def _signal(  # noqa: C901, PLR0912, PLR0915 - a table: one case for each kind
@@ -202,7 +199,7 @@ class RunTracker:
             case CacheFactor():
                 return _cache_factor(state, made, origin)
             case ArtifactFrame():
-                self._failures.artifact = self._failures.artifact or made.path
+                self.failures.artifact = self.failures.artifact or made.path
             case OmittedBucket():
                 state.omitted.append(made)
             case ValidationMarked():
@@ -215,7 +212,7 @@ class RunTracker:
                 if state.frame and (state.frame, phase) != ("profile_run", "compile"):
                     phase = state.frame  # the profiling run compiles, which is logged
                 state.frame = None
-                self._failures.take(made, origin, phase)
+                self.failures.take(made, origin, phase)
                 return end_step(state, origin, is_finished=False)
             case ModelNamed():
                 if not self._has_model:
@@ -244,9 +241,9 @@ class RunTracker:
             case PrecompileFinished():
                 return [*end_step(state, origin), _precompiled(state, made, origin)]
             case ShutdownLine():
-                return self._failures.stop(made, origin)
+                return self.failures.stop(made, origin)
             case StatisticsLine() | RequestLine() | ResponseLine():
-                return self.usage.take(made, origin, is_ready=self._failures.is_ready)
+                return self.usage.take(made, origin, is_ready=self.failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)
         return []
