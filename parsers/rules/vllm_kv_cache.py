@@ -10,7 +10,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import int_of
-from warmup_insights.model.events import ConfigRecorded, KVCacheAllocated
+from warmup_insights.model.events import ConfigRecorded, KVCacheAllocated, PhaseMarked
 
 
 def _kv_size(match: re.Match[str]) -> Made:
@@ -20,6 +20,19 @@ def _kv_size(match: re.Match[str]) -> Made:
         tokens_per_request=int_of(per) if per else None,
         max_concurrency=float(times) if times else None,
     )
+
+
+def _counted(match: re.Match[str]) -> list[Made]:
+    """The profiling run is over, and nothing is allocated yet: executors print it at the
+    start of `initialize_cache` (`executor/executor_base.py`, before 0.6.5 in each one)."""
+    host = match["num_host_blocks"]
+    return [
+        PhaseMarked(name="profile_run", edge="end"),
+        KVCacheAllocated(
+            num_blocks=int_of(match["num_blocks"]),
+            num_host_blocks=int_of(host) if host else None,
+        ),
+    ]
 
 
 def _overridden(match: re.Match[str]) -> Made:
@@ -75,7 +88,7 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
         ("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
         r"# (?:GPU|cuda|CUDA) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
         r"(?:, # CPU blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
-        KVCacheAllocated,
+        build=_counted,
         device="cuda",
         samples=(
             Sample(

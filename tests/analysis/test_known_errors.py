@@ -9,6 +9,7 @@ from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.known_errors import KNOWN, known_error
 from warmup_insights.analysis.advice.rules_known import RULES
+from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
@@ -150,8 +151,9 @@ TEXTS = [
     ("pydantic_core.ValidationError: 1 validation error for VllmConfig", "setting_refused",
      "the setting of VllmConfig", {}),
     ("AssertionError", "failure_unexplained", "read the traceback", {}),
-    ("RuntimeError: PassManager::run failed", "build_failed", "--enforce-eager",
-     {"enforce_eager": True}),
+    ("RuntimeError: PassManager::run failed", "build_failed", "another attention backend", {}),
+    ("torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed", "build_failed",
+     "--enforce-eager", {"enforce_eager": True}),
     ("ImportError: /x/flash_attn_2_cuda.so: undefined symbol: _ZN3c10", "packages_mismatch",
      "released together", {}),
     ("ImportError: cannot import name 'A' from 'transformers'", "program_error",
@@ -285,6 +287,14 @@ def test_a_text_has_its_rule_and_its_change(message, rule, change, changes):
     assert change in finding.suggestion
     assert finding.changes == changes
     assert finding.severity == "high"
+
+
+def test_what_is_set_already_is_no_way():
+    text = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised"
+    config = ConfigRecorded(settings={"enforce_eager": True})
+    (finding,) = advise(facts_of([config, *ended("error", text)]))
+    assert finding.suggestion.startswith("an empty cache")
+    assert "enforce" not in str([way.suggestion for way in finding.ways])
 
 
 def test_every_rule_of_the_table_is_a_rule():

@@ -104,6 +104,15 @@ def test_neighbours_of_one_name_are_one_where_stamps_have_no_fraction():
     assert phases(finer)["compile"] == 2.5
 
 
+def test_blocks_are_counted_when_the_profiling_run_is_over():
+    text = (
+        line(1, "model_runner.py:1056", "Starting to load model a/b...")
+        + line(3, "model_runner.py:1067", "Loading model weights took 15.3916 GB")
+        + line(33, "gpu_executor.py:57", "# GPU blocks: 2987, # CPU blocks: 4096")
+    )
+    assert phases(text) == {"load_model": 2.0, "profile_run": 30.0}
+
+
 def test_a_model_is_loaded_when_the_engine_begins_to_initialise_itself():
     text = HEAD + line(20, "default_loader.py:1", "Loading weights took 10.0 seconds")
     text += line(90, "core.py:348", INITIALIZED.format(15))

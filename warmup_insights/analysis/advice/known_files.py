@@ -288,11 +288,17 @@ ROWS: tuple[KnownError, ...] = (
               "they were printed"),
           Way("a package with kernels built already (flashinfer-jit-cache, an image of the "
               "release)", "a larger image"))),
-        (r"InductorError|BackendCompilerFailed|CompilationError|PassManager::run failed|"
-         r"TritonMissing|torch\._dynamo|torch\._inductor",
+        (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
+         r"torch\._dynamo|torch\._inductor",
          "Compilation failed",
          (_EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
+        (r"PassManager::run failed",
+         "Triton could not compile a kernel for this device",
+         (Way("another attention backend, where the traceback ends in a kernel of attention",
+              "another kernel, which may be slower"),
+          Way("torch and Triton of a release that was made for this device, without a ptxas of "
+              "another one", "another image"))),
         (r"stream is capturing|cudaErrorStreamCapture|during (?:cuda)?graph capture",
          "A call is not allowed while a graph is captured",
          (_EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",

@@ -7,8 +7,9 @@ from functools import partial
 
 from warmup_insights.analysis.advice.cause import explained
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule
+from warmup_insights.analysis.advice.finding import Finding, Rule, Way
 from warmup_insights.analysis.advice.known_errors import known_error
+from warmup_insights.analysis.advice.known_texts import AS_STATED
 from warmup_insights.analysis.advice.rules_failure import numbers_at, shown_message
 from warmup_insights.analysis.advice.ways import finding_of
 
@@ -25,9 +26,23 @@ def known(rule: str, facts: RunFacts) -> Iterator[Finding]:
         rule,
         f"{error.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        error.filled(match),
+        _not_yet_set(facts, error.filled(match)),
         "the engine keeps serving" if found.is_serving else "the start gets past this error",
     )  # fmt: skip
+
+
+def _not_yet_set(facts: RunFacts, ways: list[Way]) -> list[Way]:
+    """The ways without those that only set what the run has."""
+    config = facts.summary.config
+    left = [
+        way
+        for way in ways
+        if not way.changes
+        or any(
+            str(config.get(name)) != str(value) for name, value in way.changes.items()
+        )
+    ]
+    return left or [AS_STATED]
 
 
 NO_FORMULA = "none: the way out follows from the text"
