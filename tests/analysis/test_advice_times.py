@@ -55,7 +55,6 @@ from warmup_insights.analysis.advice import (
     rules_time,
     rules_weights,
 )
-from warmup_insights.analysis.advice.history import alike, kind_of_start
 from warmup_insights.analysis.advice.setting_lives import LIVES, knows
 from warmup_insights.analysis.advice.start import start_of
 from warmup_insights.analysis.advice.strategy import regenerated, reproduces
@@ -426,9 +425,9 @@ def test_runs_are_alike_in_model_device_version_and_kind_of_start():
         changed(same, start={"kind": "skipped"}),
         changed(same, start={"kind": "cold", "plan": "applied"}),
     ]
-    assert alike(this, [same, *others]) == [same]
+    assert RunFacts(this, history=[same, *others]).alike == [same]
     redacted = changed(this, model="<redacted>")
-    assert alike(redacted, [redacted]) == []
+    assert RunFacts(redacted, history=[redacted]).alike == []
 
 
 @pytest.mark.parametrize(
@@ -440,7 +439,7 @@ def test_a_recipe_cache_on_disk_may_have_made_a_start_warm(recipes, kind):
         {(1, 1, 256): 1.0}, PROMPT_STEPS, PT_HPU_RECIPE_CACHE_CONFIG=recipes
     )
     facts = facts_of(events)
-    assert kind_of_start(facts.summary) == kind
+    assert facts.summary.start.words == kind
     rules = [f.rule for f in advise(facts)]
     assert ("startup_probe" in rules) == (kind == "cold")
 

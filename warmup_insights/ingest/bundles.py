@@ -23,7 +23,7 @@ import zstandard
 from parsers.source import MAX_RATIO, MAX_UNPACKED, RATIO_FROM, open_path
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.find import SUFFIXES
-from warmup_insights.ingest.worker import temporary_folder
+from warmup_insights.ingest.outcome import temporary_folder
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst")
 MAX_MEMBERS = 100_000

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
+
+from warmup_insights.errors import InputError
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
@@ -101,3 +105,24 @@ class ReadBytes:
 def file_size(path: str) -> int:
     """Bytes of a file; 0 for what is none."""
     return os.path.getsize(path) if os.path.isfile(path) else 0
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder that is gone in the end. Raises InputError when there can be none."""
+    try:
+        folder = tempfile.TemporaryDirectory(
+            prefix="warmup-insights-", ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise no_room(error) from None
+    with folder as name:
+        yield name
+
+
+def no_room(error: OSError) -> InputError:
+    """The error for a folder that takes no temporary file."""
+    return InputError(
+        "The folder for temporary files cannot be written to "
+        f"({error.strerror or error}); set TMPDIR to another one, or read with --jobs 1"
+    )

@@ -27,6 +27,7 @@ from warmup_insights.ingest.outcome import (
     ReadBytes,
     Watcher,
     file_size,
+    temporary_folder,
 )
 from warmup_insights.ingest.single import (
     Stored,
@@ -36,7 +37,6 @@ from warmup_insights.ingest.single import (
     store_log,
     unchanged,
 )
-from warmup_insights.ingest.worker import temporary_folder
 from warmup_insights.model.run import SourceRecord
 from warmup_insights.storage import EventStore
 

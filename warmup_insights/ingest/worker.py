@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import struct
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,38 +17,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from parsers.source import modified_at, open_path
-from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.log import (
     rare_collections,
     read_log,
     source_name,
     write_parts,
 )
-from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.outcome import Options, no_room
 
 PROGRESS = struct.Struct(">qq")
 """Bytes read and bytes written; short enough to be sent at once by many processes."""
 _progress: Connection | None = None
-
-
-@contextmanager
-def temporary_folder() -> Iterator[str]:
-    """A folder that is gone in the end. Raises InputError when there can be none."""
-    try:
-        folder = tempfile.TemporaryDirectory(
-            prefix="warmup-insights-", ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        raise _no_room(error) from None
-    with folder as name:
-        yield name
-
-
-def _no_room(error: OSError) -> InputError:
-    return InputError(
-        "The folder for temporary files cannot be written to "
-        f"({error.strerror or error}); set TMPDIR to another one, or read with --jobs 1"
-    )
 
 
 @contextmanager
@@ -117,4 +96,4 @@ def read_to_file(path: str, options: Options, target: str) -> None:
             for written in write_parts(out, parts):
                 _report(0, written)
     except OSError as error:
-        raise _no_room(error) from None
+        raise no_room(error) from None

@@ -28,6 +28,18 @@ class RunFacts:
     beside: Sequence[RunSummary] = ()
 
     @cached_property
+    def same_model(self) -> list[RunSummary]:
+        """Of the history, the runs of the same model, quantisation, version and device."""
+        own = _identity(self.summary)
+        return [] if own is None else [o for o in self.history if _identity(o) == own]
+
+    @cached_property
+    def alike(self) -> list[RunSummary]:
+        """Those of them whose start could build on the same, or on what is as unknown."""
+        kind = self.summary.start.words
+        return [other for other in self.same_model if other.start.words == kind]
+
+    @cached_property
     def planner(self) -> Planner | None:
         """A planner for this run; None when the run lacks what planning needs."""
         try:
@@ -71,3 +83,15 @@ class RunFacts:
         """How many KV blocks so many bytes would be."""
         size = self.figure("block_bytes")
         return int(num_bytes / size) if size else None
+
+
+def _identity(summary: RunSummary) -> tuple[object, ...] | None:
+    """What runs of the same model share; None where the name of the model is unknown."""
+    model = summary.config.get("model", summary.model)
+    if not isinstance(model, str) or "redacted" in model.lower():
+        return None
+    engine, device = summary.engine, summary.device
+    return (
+        model, summary.config.get("quantization"), summary.config.get("dtype"),
+        engine.name, engine.version, device.kind, device.name, summary.ranks,
+    )  # fmt: skip

@@ -15,7 +15,6 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     count_of,
 )
-from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.compare.causes import KeyChange, key_change
 from warmup_insights.analysis.compare.comparison import (
@@ -68,11 +67,7 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
     reason = summary.start.aot_reason
     if reason is None:
         return
-    again = [
-        other
-        for other in facts.history
-        if is_same_model(summary, other) and other.start.aot_reason is not None
-    ]
+    again = [other for other in facts.same_model if other.start.aot_reason is not None]
     spent = facts.figure("compile_s")
     numbers: dict[str, Value] = {"num_starts": 1 + len(again)}
     if spent is not None:
@@ -134,10 +129,8 @@ def _latest(facts: RunFacts) -> RunSummary | None:
     """The latest other run of the same model whose key is known."""
     known = [
         other
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and other.compile
-        and (other.compile.hash or other.compile.aot_hash)
+        for other in facts.same_model
+        if other.compile and (other.compile.hash or other.compile.aot_hash)
     ]
     return max(known, key=lambda run: run.time.started or 0.0, default=None)
 
@@ -151,11 +144,10 @@ def is_root_kept(facts: RunFacts) -> bool:
     """Whether another run of this model loaded something from the same root of the cache."""
     own = _root(facts.summary)
     return own is not None and any(
-        is_same_model(facts.summary, other)
-        and other.compile is not None
+        other.compile is not None
         and other.compile.cache in ("hit", "partial")
         and _root(other) == own
-        for other in facts.history
+        for other in facts.same_model
     )
 
 

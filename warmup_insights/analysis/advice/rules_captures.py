@@ -13,7 +13,6 @@ from warmup_insights.analysis.advice.finding import (
     Rule,
     severity_of,
 )
-from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES
@@ -49,8 +48,7 @@ def lazy_capture(facts: RunFacts) -> Iterator[Finding]:
 
 def _startup_capture(facts: RunFacts) -> tuple[float | None, int | None]:
     """Seconds and number of graphs at start, of this run or of one like it."""
-    others = [other for other in facts.history if is_same_model(facts.summary, other)]
-    for summary in (facts.summary, *others):
+    for summary in (facts.summary, *facts.same_model):
         seconds = BY_NAME["graph_capture_s"].trusted(summary)
         count = BY_NAME["graphs_captured"].trusted(summary)
         if seconds and count and count > 1:

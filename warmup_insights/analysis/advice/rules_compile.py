@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.history import RECIPES
 from warmup_insights.analysis.advice.rules_cache import (
     is_root_kept,
     key_advice,
@@ -16,6 +15,7 @@ from warmup_insights.analysis.advice.rules_cache import (
 )
 from warmup_insights.analysis.compare.causes import KeyChange
 from warmup_insights.analysis.compare.comparison import SettingRow
+from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
 

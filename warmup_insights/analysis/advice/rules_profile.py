@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, severity_of
-from warmup_insights.analysis.advice.history import RECIPES, is_same_model
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
@@ -15,6 +14,7 @@ from warmup_insights.analysis.advice.start import (
     phase_s,
     weights_bytes,
 )
+from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.units import format_bytes, format_duration
 
 
@@ -30,10 +30,8 @@ def profile_run(facts: RunFacts) -> Iterator[Finding]:
     after = f", after {format_duration(compiled)} of compilation" if compiled else ""
     seen = [
         own
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and (own := phase_s(other, "profile_run"))
-        and own < seconds
+        for other in facts.same_model
+        if (own := phase_s(other, "profile_run")) and own < seconds
     ]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
     short = (

@@ -8,7 +8,6 @@ from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.analysis.advice.history import RECIPES, alike, kind_of_start
 from warmup_insights.analysis.advice.setting_lives import (
     SettingLife,
     Version,
@@ -20,6 +19,7 @@ from warmup_insights.analysis.advice.start import is_whole
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
 from warmup_insights.analysis.plan.buckets import rules_version
 from warmup_insights.analysis.probe import startup_probe
+from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError
@@ -144,11 +144,7 @@ def probe_values(facts: RunFacts) -> Iterator[Finding]:
     if not _may_be_cold(summary):
         return
     probe = startup_probe(
-        [
-            each
-            for each in (summary, *alike(summary, facts.history))
-            if _may_be_cold(each)
-        ],
+        [each for each in (summary, *facts.alike) if _may_be_cold(each)],
         is_gaudi=summary.device.kind == "hpu",
     )
     if probe is None:
@@ -180,7 +176,7 @@ def _may_be_cold(summary: RunSummary) -> bool:
     have used."""
     if not is_whole(summary) or summary.time.ready_at is None:
         return False
-    kind = kind_of_start(summary)
+    kind = summary.start.words
     kept = str(summary.config.get(RECIPES, "")).partition(",")[0].strip()
     return kind == "cold" or (kind is None and not kept)
 

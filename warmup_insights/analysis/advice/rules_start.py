@@ -8,7 +8,6 @@ from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     GAUDI,
@@ -40,9 +39,8 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
         return
     warm = [
         own
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and (own := sum(phase_s(other, name) for name in phases))
+        for other in facts.same_model
+        if (own := sum(phase_s(other, name) for name in phases))
     ]
     typical = median(warm) if len(warm) >= 2 else None
     gain = (0.0, seconds - typical) if typical and typical < seconds else None

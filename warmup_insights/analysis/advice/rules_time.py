@@ -13,7 +13,6 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     severity_of,
 )
-from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.strategy import reads_ranges
@@ -137,9 +136,8 @@ def _usual_warmup_s(facts: RunFacts) -> float | None:
     """The median warm-up of other runs of the same model, version and device."""
     seen = [
         seconds
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and (seconds := BY_NAME["warmup_s"].trusted(other))
+        for other in facts.same_model
+        if (seconds := BY_NAME["warmup_s"].trusted(other))
     ]
     return median(seen) if seen else None
 

@@ -7,7 +7,6 @@ from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
-from warmup_insights.analysis.advice.history import is_same_model
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     Start,
@@ -36,10 +35,8 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     if start is None or seconds is None:
         return
     is_kept = any(
-        is_same_model(facts.summary, other)
-        and phase_s(other, "load_weights")
-        and not phase_s(other, "download")
-        for other in facts.history
+        phase_s(other, "load_weights") and not phase_s(other, "download")
+        for other in facts.same_model
         if is_whole(other)
     )
     size = weights_bytes(facts.summary)
@@ -137,9 +134,8 @@ def _reading_gain(
     known = facts.summary.checkpoint
     seen = [
         other_s
-        for other in facts.history
-        if is_same_model(facts.summary, other)
-        and (other_s := phase_s(other, "load_weights"))
+        for other in facts.same_model
+        if (other_s := phase_s(other, "load_weights"))
     ]
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)
