@@ -59,10 +59,10 @@ def upload_options() -> Options:
     """How the logs are to be read, as chosen in the form."""
     left, middle, right = st.columns(3)
     year = left.text_input(
-        "Year", help="For stamps without one; else the newest possible"
+        "Year", help="For timestamps without one; else the newest possible"
     )
     zone = middle.text_input(
-        "Time zone of the stamps", placeholder="unknown, taken as UTC"
+        "Time zone of the timestamps", placeholder="unknown, taken as UTC"
     )
     label = right.text_input("Label for the new runs")
     is_synthetic = st.checkbox("These logs are made up or simulated")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.export.findings import gain_text, number_text
 from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
@@ -68,7 +71,9 @@ def device_words(
     kind: str | None, name: str | None, guessed: Sequence[str] = ()
 ) -> str:
     """A device by its own name, else by what people call its kind; a guess is marked."""
-    words = name or _DEVICES.get(kind or "", kind or "")
+    words = _DEVICES.get(kind or "", kind or "")
+    if name:
+        words = re.sub(r"\Agaudi(\d)", r"Gaudi \1", name)
     return f"{words} (guessed)" if "device.kind" in guessed else words
 
 
@@ -100,3 +105,21 @@ def provenance(run: RunSummary | RunRecord) -> str | None:
     if kind == "simulated":
         return "simulated device"
     return "synthetic data" if run.synthetic else None
+
+
+def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
+    """What a finding proposes, line by line: a name and its text."""
+    pairs = [
+        ("Change", finding.suggestion), ("Effect", finding.effect),
+        ("Gain", gain_text(finding)), ("Price", finding.price),
+        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
+    ]  # fmt: skip
+    return [(name, text) for name, text in pairs if text]
+
+
+def evidence_text(finding: Finding) -> str:
+    """The figures that a finding is based on; their units stand behind the numbers."""
+    return ", ".join(
+        f"{re.sub('_(bytes|s)$', '', name).replace('_', ' ')} {number_text(name, value)}"
+        for name, value in finding.numbers.items()
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -18,6 +19,7 @@ from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
 RUNS, RUN, COMPARE, MEMORY, BUCKETS, LIVE = (
@@ -241,3 +243,41 @@ def table(
             column_config=dict(columns or {}),
             placeholder=UNKNOWN,
         )
+
+
+@dataclass(frozen=True)
+class View:
+    """A run and how it is looked at."""
+
+    run: RunRecord
+    summary: RunSummary
+    dark: bool
+
+    @property
+    def simulated(self) -> str | None:
+        """What stands beside the figures; None for a real device."""
+        return shown.provenance(self.summary)
+
+    def key(self, name: str) -> str:
+        """A key of a widget that is another one for another run."""
+        return f"{self.run.run_id}-{name}"
+
+    def chart(
+        self, figure: Figure, data: pd.DataFrame, *, key: str, title: str, hint: str,
+        selectable: bool = False,
+    ) -> Any:  # fmt: skip
+        """A figure of this run in its frame; the selection of a selectable one."""
+        return chart(
+            figure, data, key=self.key(key), title=title, hint=hint,
+            simulated=self.simulated, selectable=selectable,
+        )  # fmt: skip
+
+    def table(
+        self, rows: pd.DataFrame, *, key: str, title: str, hint: str,
+        columns: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """A table of this run in its frame."""
+        table(
+            rows, key=self.key(key), title=title, hint=hint, columns=columns,
+            simulated=self.simulated,
+        )  # fmt: skip

@@ -149,16 +149,16 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
         "name": column.TextColumn(
-            "Run", width=290, help="Long names are cut in the middle; the last column has "
+            "Run", width=270, help="Long names are cut in the middle; the last column has "
             "all of them",
         ),
         "status": column.MultiselectColumn(
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
-            width="small",
+            width=90,
         ),
         "happened": column.TextColumn(
-            "Cause or content", width=210,
-            help="What ended a start, or what a file without a start holds",
+            "Cause or content", width=230,
+            help="What ended a start, where the log ends, or what a file without a start holds",
         ),
         "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
         "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),

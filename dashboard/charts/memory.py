@@ -290,7 +290,7 @@ def capture_curve(
             annotation_position="top left",
         )  # fmt: skip
     figure.update_yaxes(rangemode="tozero", range=[0, max(top / factor * 1.12, 1e-9)])
-    name_axes(figure, "order of capture", f"memory taken ({unit})")
+    name_axes(figure, "step", f"memory taken ({unit})")
     return figure
 
 

@@ -20,6 +20,7 @@ from warmup_insights.analysis.sentences import (
     largest_phase,
     not_a_start,
     phase_words,
+    progress_text,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import RunRecord, run_name
@@ -94,11 +95,13 @@ _FIRST = {"failed": 0, "interrupted": 0}
 
 
 def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
-    """The list of runs, failed ones first: one column per thing a person looks for.
+    """The list of runs, failed ones first, those whose log has no time last: one column
+    per thing a person looks for.
 
     Columns in which no run has anything are left out; `rows` are `runs_frame`.
     """
     order = rows["status"].map(lambda status: _FIRST.get(status, 1))
+    order = order.where((order < 1) | rows["started_at"].notna(), 2)
     rows = rows.assign(order=order, change=_changes(rows))
     rows = rows.sort_values("order", kind="stable")
     table = pd.DataFrame([_row(row, summaries) for row in rows.to_dict("records")])
@@ -118,8 +121,8 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
-        "name": name,
         "status": [row["status"]],
+        "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary),
         "ready_s": row["ready_s"],
@@ -149,10 +152,13 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
 
 
 def _happened(summary: RunSummary) -> str | None:
-    """The cause of a failure; what a file holds that has no figure of a start-up."""
+    """The cause of a failure; where a log ends, or what a file without a start holds."""
     if summary.failure is not None:
         return visible(cause_text(summary.failure), 160)
     text = not_a_start(summary)
+    is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
+    if text is None and is_cut_off:
+        return f"Ends with {progress_text(summary.progress)}"
     return None if text is None else text[0].upper() + text[1:]
 
 

@@ -33,7 +33,8 @@ from warmup_insights.units import format_bytes, format_duration, parse_isoformat
 def capture_frame(summary: RunSummary) -> pd.DataFrame:
     """One row per phase and count of its buckets: phase, what, count, generated, text.
 
-    `what` is `warmed`, `captured_reported` or `captured`; unknown counts are left out.
+    `what` is `warmed`, `captured_reported` or `captured`; unknown counts are left out, and
+    what the log reports where its lines support the same count.
     """
     rows = []
     for phase, part in (summary.buckets or {}).items():
@@ -41,11 +42,21 @@ def capture_frame(summary: RunSummary) -> pd.DataFrame:
             count, name = getattr(part, what), f"{phase}_{what}"
             if count is None or not part.generated:
                 continue
+            if what == "captured_reported" and count == part.captured:
+                continue
             words = f"{shown.text(summary, name)} of {part.generated}"
             if what == "captured":
                 words += f", {shown.text(summary, f'{phase}_capture_percent')}"
             rows.append((phase, what, count, part.generated, words))
     return pd.DataFrame(rows, columns=["phase", "what", "count", "generated", "text"])
+
+
+def capture_hint(captures: pd.DataFrame) -> str:
+    """What `capture_frame` shows, in a sentence or two."""
+    text = "Shares of the generated buckets."
+    if (captures["what"] == "captured_reported").any():
+        text += " What a log reports as captured can be more than its lines support."
+    return text
 
 
 def sampler_cells(section: SamplerFacts) -> pd.DataFrame:

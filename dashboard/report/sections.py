@@ -29,6 +29,7 @@ from dashboard.charts.memory import (
 from dashboard.charts.steps import (
     capture_bars,
     capture_frame,
+    capture_hint,
     defrag_frame,
     defrag_runs,
     graph_captures,
@@ -55,7 +56,6 @@ from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
-from warmup_insights.export.findings import gain_text, number_text
 from warmup_insights.model.figures import all_figures
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -92,16 +92,13 @@ def run_sections(run: ReportRun) -> list[Section]:
 
 
 def _finding(finding: Finding) -> dict[str, object]:
-    numbers = ", ".join(f"{k} {number_text(k, v)}" for k, v in finding.numbers.items())
     pairs = [
-        ("Change", finding.suggestion), ("Effect", finding.effect),
-        ("Gain", gain_text(finding)), ("Price", finding.price),
-        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
-        ("Rests on", numbers),
-    ]  # fmt: skip
+        *shown.finding_pairs(finding),
+        ("Based on", shown.evidence_text(finding)),
+    ]
     return {
         "severity": finding.severity, "title": visible(finding.title, 600),
-        "pairs": [(name, visible(text, 1000)) for name, text in pairs if text],
+        "pairs": [(name, visible(text, 1000)) for name, text in pairs],
         "details": [visible(line, 300) for line in finding.details],
     }  # fmt: skip
 
@@ -186,7 +183,7 @@ def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
 
 def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
     captures = capture_frame(summary)
-    hint = "Shares of the generated buckets."
+    hint = capture_hint(captures)
     section.chart("Warmed and captured", hint, captures, capture_bars)
     buckets = buckets_frame(rows)
     for phase in phases_in_order(buckets):

@@ -15,7 +15,7 @@ from dashboard.run_tabs import (
     source,
     timeline,
 )
-from dashboard.run_tabs.view import View
+from dashboard.widgets import View
 from warmup_insights.model.summary import RunSummary
 
 

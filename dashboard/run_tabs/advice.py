@@ -9,12 +9,13 @@ import streamlit as st
 
 from dashboard import comparing, data, widgets
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
-from dashboard.run_tabs.view import View
+from dashboard.shown import evidence_text, finding_pairs
 from dashboard.text import markdown, sentence, visible
+from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.sentences import phase_words
-from warmup_insights.export.findings import findings_markdown, gain_text, number_text
+from warmup_insights.export.findings import findings_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import FailureFacts, RunSummary
 from warmup_insights.runs import earlier_run
@@ -57,40 +58,33 @@ def show(view: View) -> None:
 
 
 def first(view: View) -> None:
-    """The most important findings beside each other: what to change, and what for."""
+    """The most important findings beside each other: what was found, what to change."""
     findings = data.findings(data.store(), view.run)[:FIRST]
     if not findings:
         return
     for place, finding in zip(st.columns(len(findings)), findings, strict=True):
-        with place.container(border=True, gap="xsmall", height="stretch"):
-            st.badge(finding.severity, color=_COLOURS[finding.severity])
-            st.markdown(f"**{sentence(finding.suggestion, 200)}**")
-            gain = f"{gain_text(finding)}. " if finding.gain_s else ""
-            st.markdown(gain + markdown(finding.effect, 200))
-            st.caption(markdown(finding.title, 200))
+        with place:
+            card(finding, view, brief=True)
 
 
-def card(finding: Finding, view: View) -> None:
-    """A finding: what to change, its effect, gain and price, other ways, its figures."""
-    with st.container(border=True, gap="xsmall"):
+def card(finding: Finding, view: View, *, brief: bool = False) -> None:
+    """A finding: what to change, its effect and gain; unless brief its price, other ways,
+    the figures it is based on."""
+    height: Literal["stretch", "content"] = "stretch" if brief else "content"
+    with st.container(border=True, gap="xsmall", height=height):
         head = st.container(horizontal=True, vertical_alignment="center", gap="small")
         head.markdown(f"**{markdown(finding.title, 300)}**", width="content")
         head.badge(finding.severity, color=_COLOURS[finding.severity])
-        if view.simulated is not None:
+        if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
-        st.markdown(f"**Change** {sentence(finding.suggestion, 1000)}")
-        st.markdown(f"**Effect** {markdown(finding.effect, 1000)}")
-        if finding.gain_s:
-            st.markdown(f"**Gain** {gain_text(finding)}")
-        if finding.price:
-            st.markdown(f"**Price** {markdown(finding.price, 1000)}")
-        for way in finding.ways:
-            st.markdown(f"**Or** {markdown(f'{way.suggestion}: {way.price}', 1000)}")
-        numbers = ", ".join(
-            f"{name} {number_text(name, value)}"
-            for name, value in finding.numbers.items()
-        )
-        st.caption(f"Rests on {markdown(numbers, 1000)}.")
+        for name, text in finding_pairs(finding):
+            if not brief:
+                st.markdown(f"**{name}** {sentence(text, 1000)}")
+            elif name in ("Change", "Effect", "Gain"):
+                st.markdown(f"**{name}** {sentence(text, 200)}")
+        if brief:
+            return
+        st.caption(f"Based on {markdown(evidence_text(finding), 1000)}.")
         if finding.details:
             lines = [visible(line, 300) for line in finding.details]
             st.code("\n".join(lines), language=None)

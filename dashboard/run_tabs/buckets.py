@@ -22,15 +22,14 @@ from dashboard.charts.buckets import (
 )
 from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
-from dashboard.run_tabs.view import View
 from dashboard.text import visible
+from dashboard.widgets import View
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
 _HINTS = {
-    "state": "One cell per bucket. Pale cells were declared and nothing more; "
-    "signs mark what needs a look.",
+    "state": "One cell per bucket.",
     "duration_s": "Time of each bucket, all its steps together. Empty cells have no time "
     "in the log.",
     "memory_bytes": "Memory that each bucket took. Empty cells have no size in the log.",
@@ -97,11 +96,14 @@ def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
 
 
 def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
+    hint = _HINTS[by]
+    if by == "state" and (shown["state"] == "generated").any():
+        hint += " Of pale ones the log has no more than their name."
     if axes.panel is None:
-        return _HINTS[by]
+        return hint
     value = shown["bucket"].iloc[0][axes.panel]
     return (
-        f"{_HINTS[by]} These are the {len(shown)} of {len(rows)} with "
+        f"{hint} These are the {len(shown)} of {len(rows)} with "
         f"{axes.names[axes.panel]} {value}."
     )
 

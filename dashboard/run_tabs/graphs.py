@@ -20,13 +20,13 @@ from dashboard.charts.memory import (
 from dashboard.charts.steps import (
     capture_bars,
     capture_frame,
+    capture_hint,
     graph_captures,
     graphs_by_size,
     lazy_timeline,
 )
-from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from dashboard.widgets import figure
+from dashboard.widgets import View, figure
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
 
@@ -120,7 +120,7 @@ def show_captures(view: View) -> None:
     view.chart(
         capture_bars(captures, dark=view.dark), captures,
         key="shares", title="Warmed and captured",
-        hint="Shares of the generated buckets.",
+        hint=capture_hint(captures),
     )  # fmt: skip
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):

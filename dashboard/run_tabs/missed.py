@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import widgets
 from dashboard.charts.buckets import bucket_text, names_for
-from dashboard.run_tabs.view import View
+from dashboard.widgets import View
 from warmup_insights.analysis.misses import Diagnosis, diagnose
 from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
 

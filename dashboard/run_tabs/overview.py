@@ -1,8 +1,7 @@
-"""The head of the run page, the figures at a glance, and what stands out."""
+"""The figures of a run at a glance, and what stands out."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -13,106 +12,23 @@ from dashboard import data, shown, widgets
 from dashboard.charts.base import bars_height
 from dashboard.charts.buckets import map_height, of_phase, phases_in_order
 from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
-from dashboard.charts.steps import capture_bars, capture_frame, stage_bars, stages_frame
+from dashboard.charts.steps import (
+    capture_bars,
+    capture_frame,
+    capture_hint,
+    stage_bars,
+    stages_frame,
+)
 from dashboard.charts.time import phase_bars, phase_totals, phases_frame
-from dashboard.run_controls import edit, report_button
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.buckets import coverage_chart
-from dashboard.run_tabs.view import View
-from dashboard.text import markdown, sentence, visible
-from dashboard.widgets import Headline, figure
+from dashboard.text import markdown, sentence
+from dashboard.widgets import View
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
-    pod_text,
     serving_sentences,
-    start_sentences,
 )
-from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_time
-
-
-def show_head(run: RunRecord, summary: RunSummary) -> None:
-    """Name, badges, the answer in a sentence or two, headline figures."""
-    engine, device = summary.engine, summary.device
-    badges = [
-        shown.engine_words(engine.name, engine.version),
-        shown.device_words(device.kind, device.name, summary.guessed),
-        f"{summary.ranks} ranks" if summary.ranks > 1 else None,
-        shown.provenance(summary),
-    ]
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
-        with st.container(
-            horizontal=True, vertical_alignment="center", gap="small", width="content"
-        ):
-            st.title(markdown(run.name, 80), anchor=False, width="content")
-            widgets.status_badge(run.status_at(time.time()))
-            for text in filter(None, badges):
-                st.badge(markdown(text, 60), color="gray")
-        with st.container(
-            horizontal=True, vertical_alignment="center", gap="small", width="content"
-        ):
-            if st.button("Label and notes", icon=":material/edit:", type="tertiary"):
-                edit(run)
-            report_button([run], f"{run.run_id}-report")
-            st.page_link(
-                widgets.COMPARE, label="Compare", icon=":material/compare_arrows:",
-                query_params={"run": run.run_id},
-            )  # fmt: skip
-    started = summary.time.started
-    zone = "UTC" if summary.time.timezone else "time zone unknown"
-    if "time.started_at" in summary.guessed:
-        zone += ", year guessed from the version and the date of the file"
-    facts = [
-        f"run {run.run_id}",
-        summary.model,
-        f"started {format_time(started)} ({zone})" if started is not None else None,
-        f"from {run.source_kind} {run.source_name or ''}".strip(),
-        pod_text(summary),
-    ]
-    st.caption(markdown("  \u00b7  ".join(filter(None, facts)), 300))
-    if run.notes:
-        st.text(visible(run.notes, 2000))
-    first, *rest = [markdown(text, 600) for text in start_sentences(summary)]
-    if summary.failure is not None:
-        st.error(first, icon=":material/error:")
-    else:
-        st.markdown(f"### {first}")
-    for text in rest:
-        st.markdown(text)
-    widgets.headline(headline_figures(summary))
-
-
-def headline_figures(summary: RunSummary) -> list[Headline]:
-    """What matters first; unknown figures are left out."""
-    figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
-    for phase, part in (summary.buckets or {}).items():
-        has_share = part.capture_percent is not None
-        name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"
-        count = shown.text(summary, f"{phase}_captured") if has_share else ""
-        note = f"{count} of {shown.text(summary, f'{phase}_generated')}".strip()
-        figures += figure(summary, name, note=note)
-    if not summary.buckets:
-        figures += figure(summary, "graphs_captured")
-    cache = None
-    if summary.memory_or_none.kv_cache_bytes is not None:
-        cache = shown.text(summary, "kv_cache_bytes")
-    figures += (
-        figure(summary, "num_kv_blocks", note=cache)
-        or figure(summary, "kv_cache_tokens", note=cache)
-        or figure(summary, "kv_cache_bytes")
-    )
-    figures += figure(summary, "max_concurrency")
-    reserved = None
-    if summary.memory_or_none.graph_reserved_bytes is not None:
-        reserved = f"of {shown.text(summary, 'graph_reserved_bytes')} reserved"
-    figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
-        summary, "warmup_allocated_bytes"
-    )
-    return figures
 
 
 def show(view: View) -> None:
@@ -162,8 +78,7 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     if len(captures):
         yield 100 + 86 * captures["phase"].nunique(), lambda: view.chart(
             capture_bars(captures, dark=dark), captures, key="captures",
-            title="Warmed and captured", hint="Shares of the generated buckets. What a "
-            "log reports as captured can be more than its lines support.",
+            title="Warmed and captured", hint=capture_hint(captures),
         )  # fmt: skip
     phases = phases_frame(summary)
     if len(phases):

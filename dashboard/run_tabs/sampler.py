@@ -13,9 +13,8 @@ from dashboard.charts.steps import (
     sampler_grid,
     threshold_bars,
 )
-from dashboard.run_tabs.view import View
 from dashboard.text import markdown
-from dashboard.widgets import Headline, figure
+from dashboard.widgets import Headline, View, figure
 from warmup_insights.model.summary import DefragFacts
 
 

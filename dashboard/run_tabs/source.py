@@ -9,9 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
-from dashboard.widgets import Headline
+from dashboard.widgets import Headline, View
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
 

@@ -15,10 +15,10 @@ from dashboard.charts.time import (
     step_bars,
     timeline,
 )
-from dashboard.run_tabs.view import View
 from dashboard.text import markdown, visible
-from dashboard.widgets import Headline, figure
+from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import cache_text
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 
 COSTLIEST = 15
@@ -74,12 +74,15 @@ def _hint(summary: RunSummary) -> str:
     times = summary.time
     text = (
         f"{shown.text(summary, 'wall_s')} from the first line to "
-        f"{'ready' if times.ready_at else 'the last line of the start-up'}; "
-        f"{shown.text(summary, 'unlogged_s')} of it is unlogged time and hatched. "
-        "Drag to zoom, double-click to reset."
+        f"{'ready' if times.ready_at else 'the last line of the start-up'}"
     )
+    if BY_NAME["unlogged_s"].read(summary):
+        text += (
+            f"; {shown.text(summary, 'unlogged_s')} of it is unlogged time and hatched"
+        )
+    text += ". Drag to zoom, double-click to reset."
     if not times.timezone:
-        text += " The log names no time zone; its stamps are read as UTC."
+        text += " The log names no time zone; its timestamps are read as UTC."
     return text
 
 
