@@ -247,14 +247,7 @@ class LineParser:
         owner: OpenRun | None = None,
     ) -> None:
         """A line of a start-up: that of `owner`, the one that is open, or another one."""
-        run = owner or self._open
-        if owner is None and (run is None or not run.goes_on(rule, record, time)):
-            if run is None or run.is_left(rule, record, time, made):
-                run = self._begin(time, line)
-            for event in run.moved(rule, record, made, Origin(time, None, line)):
-                self._emit(event)
-            run.note_opening(rule, record, made)
-        assert run is not None
+        run = owner or self._run_of(rule, made, record, time, line)
         if record.pid is not None and record.pid not in run.pids:
             self._know(run, rule, record.pid)
         run.evidence.see_line(record)
@@ -276,6 +269,25 @@ class LineParser:
         self._deliver(run, record, made, time, line)
         if run.is_ready and made and type(made[0]) is StatisticsLine:
             self._keep_head(rule, record, run)
+
+    def _run_of(
+        self,
+        rule: LineRule,
+        made: list[Made],
+        record: Record,
+        time: float | None,
+        line: int,
+    ) -> OpenRun:
+        """The start-up that is open, or another one that begins with a line."""
+        run = self._open
+        if run is not None and run.goes_on(rule, record, time):
+            return run
+        if run is None or run.is_left(rule, record, time, made):
+            run = self._begin(time, line)
+        for event in run.moved(rule, record, made, Origin(time, None, line)):
+            self._emit(event)
+        run.note_opening(rule, record, made)
+        return run
 
     def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
         """Whether a line is of a start that is over, or of none."""
