@@ -203,7 +203,7 @@ def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]
         if end <= behind:
             continue  # of a line that was given
         begin = block.rfind(b"\n", behind, end) + 1 or behind
-        number += block.count(b"\n", behind, begin) + 1
+        number += 1 if begin == behind else block.count(b"\n", behind, begin) + 1
         stop = block.find(b"\n", end)
         stop = len(block) if stop < 0 else stop
         yield number, block[begin:stop].decode("utf-8", "replace"), stop + 1

@@ -38,8 +38,8 @@ _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATED = re.compile(
     rf"(?:\d{{4}}-)?\d\d-\d\d[T ]{_TIME}|[A-Z][a-z]{{2}} [ \d]\d {_TIME}"
 )
-_BEHIND = r"[\w ,:.%/()-]*\r?"
-"""What may follow the figures of a statistics line that is counted."""
+_BEHIND = r"[^\r\x1b^\[\]-]*\r?"
+"""What may follow the figures of a statistics line that is counted: no other record."""
 MAX_HEADS, MAX_HEAD = 32, 400
 """Different texts before statistics lines that are kept, and characters of each."""
 

@@ -24,8 +24,8 @@ from warmup_insights.model.events import BenchmarkResult, Event, Note, RequestSe
 
 MAX_OPEN = 64
 """Requests whose end is waited for."""
-_FIGURES = ("usage_percent", "running", "waiting", "tokens_per_s")
-"""Fields of `StatisticsLine`, and groups of its rules."""
+MAX_COUNTED = 10_000
+"""Different figures of statistics lines that are kept."""
 
 
 class Usage:
@@ -38,6 +38,8 @@ class Usage:
         self._has_tokens = self._is_timed = False
         self._arrived: dict[str, float] = {}
         self._num_lines = 0
+        self._counted: set[tuple[str, str, str]] = set()
+        """Figures that were compared with the highest, as written."""
         self._usage_percent = 0.0
         self._running = self._waiting = 0
 
@@ -66,11 +68,16 @@ class Usage:
         return [_served("response", origin)]
 
     def counts(self, found: re.Match[str]) -> bool:
-        """Count a statistics line by the match of its rule; False for one that is an
-        event."""
-        percent, running, waiting, tokens = found.group(*_FIGURES)
+        """Count a statistics line by the groups of its rule, in the order in which an
+        engine prints them; False for a line that is an event."""
+        tokens, running, waiting, percent = found.groups()
         if not self._has_tokens and float(tokens):
             return False
+        if (running, waiting, percent) in self._counted:
+            self._num_lines += 1
+            return True
+        if len(self._counted) < MAX_COUNTED:
+            self._counted.add((running, waiting, percent))
         self._count(float(percent), int(running), int(waiting))
         return True
 
