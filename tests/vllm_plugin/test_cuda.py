@@ -6,6 +6,8 @@ The classes here make the calls of vLLM 0.13 to 0.33 in their order; no device i
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +20,7 @@ from tests.vllm_plugin.listening import (
     watch_class,
 )
 from tests.vllm_plugin.standin_config import config_of
+from warmup_insights.testing import folded
 from warmup_insights.vllm_plugin import device, engine_core
 from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
 from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
@@ -377,6 +380,44 @@ def test_compilation_from_scratch_and_from_the_cache(listened):
         (True, "sizes 1 to 8192, graph 2 of 2"),
         (False, "size 512, graph 1 of 1"),
     ]
+
+
+@pytest.mark.parametrize("clock", [time.perf_counter, time.time])
+def test_tracing_and_the_directory_of_the_cache(listened, monkeypatch, clock):
+    """`monitor.py` has the time of another clock since vLLM 0.17."""
+    session, events = listened
+    monitor = SimpleNamespace(torch_compile_start_time=clock() - 5.0)
+    monkeypatch.setitem(sys.modules, "vllm.compilation.monitor", monitor)
+
+    class Manager:
+        """`CompilerManager`."""
+
+        def initialize_cache(self, cache_dir, disable_cache=False, prefix=""):
+            pass
+
+    watch_class(session, Manager, initialize_cache=engine_core.open_cache)
+    Manager().initialize_cache("/c/torch_compile_cache/0a1b2c3d4e/rank_0_0/backbone")
+    summary = folded(events, source_kind="recorder").summary
+    assert summary.compile.directory == (
+        "/c/torch_compile_cache/0a1b2c3d4e/rank_0_0/backbone"
+    )
+    [part] = summary.compile.parts
+    assert (part.what, part.from_cache) == ("dynamo", False)
+    assert part.duration_s == pytest.approx(5, abs=1)
+
+
+def test_a_cache_that_is_off_has_no_directory(listened):
+    session, events = listened
+
+    class Manager:
+        """`CompilerManager`, of a version whose monitor has no time."""
+
+        def initialize_cache(self, cache_dir, disable_cache=False, prefix=""):
+            pass
+
+    watch_class(session, Manager, initialize_cache=engine_core.open_cache)
+    Manager().initialize_cache("/c", disable_cache=True)
+    assert [(e.name, e.edge, e.path) for e in events] == [("compile", "start", None)]
 
 
 def test_a_server_is_ready_when_it_has_started(listened):

@@ -1,17 +1,18 @@
 """What every vLLM V1 has: configuration, initialisation, workers, ready.
 
 Source: vLLM `v1/engine/core.py`, `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`,
-`v1/engine/async_llm.py`, `v1/engine/utils.py`,
-`v1/executor/multiproc_executor.py`, `compilation/backends.py`; uvicorn `server.py`. Of
-the workers (a rank, a device that is free at first, blocks): vLLM
-`v1/worker/gpu_worker.py`, vllm-gaudi `v1/worker/hpu_worker.py` and
-`v1/worker/hpu_model_runner.py` (`initialize_kv_cache`).
+`v1/engine/async_llm.py`, `v1/engine/utils.py`, `v1/executor/multiproc_executor.py`,
+`compilation/backends.py`, `compilation/monitor.py`; uvicorn `server.py`. Of the workers
+(a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
+vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
+(`initialize_kv_cache`).
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from multiprocessing.connection import wait
@@ -34,6 +35,8 @@ from warmup_insights.vllm_plugin.session import Session
 
 EXIT_CODE_S = 1.0
 """How long an engine that failed to start waits for the exit codes of its processes."""
+_LEAST_EPOCH_S = 1e9
+"""A reading of the clock since 1970 is more, one of `perf_counter` less."""
 
 
 def server_engine(session: Session, call: Call) -> Watch:
@@ -166,18 +169,30 @@ def concurrency(session: Session, call: Call) -> Watch:
         )
 
 
+def open_cache(session: Session, call: Call) -> Watch:
+    """`CompilerManager.initialize_cache(cache_dir, disable_cache)`: the model is traced
+    (Dynamo), its graphs come next."""
+    monitor = sys.modules.get("vllm.compilation.monitor")
+    began = getattr(monitor, "torch_compile_start_time", None)
+    if isinstance(began, float) and began > 0:
+        is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
+        now = time.time() if is_of_epoch else time.perf_counter()
+        _note_compiled(session, "dynamo", now - began, from_cache=False)
+    path = None if call.arg("disable_cache") else call.arg("cache_dir")
+    session.emit(PhaseMarked, name="compile", edge="start", path=path)
+    yield
+
+
 def compile_graph(session: Session, call: Call) -> Watch:
     """`CompilerManager.compile`: one graph for one range of sizes."""
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        session.emit(
-            CompileFinished,
-            what="graph",
-            duration_s=time.perf_counter() - started,
-            from_cache=session.state.loaded_from_cache,
-            detail=_detail(call),
+        took, from_cache = (
+            time.perf_counter() - started,
+            session.state.loaded_from_cache,
         )
+        _note_compiled(session, "graph", took, _detail(call), from_cache=from_cache)
     session.state.loaded_from_cache = False
 
 
@@ -195,14 +210,8 @@ def load_aot(session: Session, call: Call) -> Watch:
     path = session.state.aot_path = call.arg("aot_compilation_path")
     outcome = yield
     if outcome.error is None and outcome.result is not None:
-        duration = time.perf_counter() - started
-        session.emit(
-            CompileFinished,
-            what="aot",
-            duration_s=duration,
-            from_cache=True,
-            detail=path,
-        )
+        took = time.perf_counter() - started
+        _note_compiled(session, "aot", took, path, from_cache=True)
     elif isinstance(path, str) and os.path.exists(path):
         text = f"The compiled function in {path} was not loaded"
         # The engine keeps the error to its log.
@@ -215,13 +224,25 @@ def compile_aot(session: Session, call: Call) -> Watch:
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        session.emit(
-            CompileFinished,
-            what="aot",
-            duration_s=time.perf_counter() - started,
-            from_cache=False,
-            detail=session.state.aot_path,
-        )
+        took = time.perf_counter() - started
+        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
+
+
+def _note_compiled(
+    session: Session,
+    what: str,
+    took: float,
+    detail: str | None = None,
+    *,
+    from_cache: bool,
+) -> None:
+    session.emit(
+        CompileFinished,
+        what=what,
+        duration_s=took,
+        from_cache=from_cache,
+        detail=detail,
+    )
 
 
 def _detail(call: Call) -> str | None:

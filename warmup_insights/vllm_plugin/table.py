@@ -167,6 +167,7 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.compilation.backends", "CompilerManager",
+        ("initialize_cache", "tracing of the model", engine_core.open_cache),
         ("compile", "compilation", engine_core.compile_graph),
         ("load", "compile cache", engine_core.load_graph),
     ),

@@ -21,7 +21,7 @@ from warmup_insights.vllm_plugin.state import Lookup
 
 
 def bucket_of(values: Iterable[Any]) -> Bucket | None:
-    """A bucket from whole numbers; None when one of them is something else."""
+    """A bucket from whole numbers; None when one is not a whole number."""
     numbers = [whole(value) for value in values]
     known = tuple(number for number in numbers if number is not None)
     return known if known and len(known) == len(numbers) else None
