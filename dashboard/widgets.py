@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from dashboard import shown
-from dashboard.charts.base import Figure, mark_synthetic
+from dashboard.charts.base import Figure, make_room, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
@@ -206,6 +206,7 @@ def chart(
 
     Gives the selection of a selectable figure.
     """
+    make_room(figure)
     if simulated is not None:
         mark_synthetic(figure, simulated, dark=is_dark())
     with card(title, hint, data=data, key=key, simulated=simulated):

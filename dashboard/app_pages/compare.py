@@ -117,30 +117,26 @@ def _settings(result: Comparison) -> None:
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     names, dark = comparing.run_names(result), widgets.is_dark()
-    left, right = st.columns(2)
     phases = comparing.phases_table(result, summaries)
     if not phases.empty:
-        with left:
-            widgets.chart(
-                phase_stacks(phases, names, dark=dark), phases, key="phases",
-                title="Where the time went", simulated=_simulated(result),
-                hint="Each bar is one start-up; unlogged time is hatched.",
-            )  # fmt: skip
+        widgets.chart(
+            phase_stacks(phases, names, dark=dark), phases, key="phases",
+            title="Where the time went", simulated=_simulated(result),
+            hint="Each bar is one start-up; unlogged time is hatched.",
+        )  # fmt: skip
     gaps = comparing.gaps_frame(result)
     if not gaps.empty:
-        with left:
-            widgets.table(
-                gaps, key="gaps", title="Unlogged time between the same lines",
-                hint="Numbers and paths in a line make it no other line.",
-            )  # fmt: skip
+        widgets.table(
+            gaps, key="gaps", title="Unlogged time between the same lines",
+            hint="Numbers and paths in a line make it no other line.",
+        )  # fmt: skip
     parts = comparing.memory_table(result)
     if not parts.empty:
-        with right:
-            widgets.chart(
-                part_stacks(parts, names, dark=dark), parts, key="parts",
-                title="Memory budgets", simulated=_simulated(result),
-                hint="Each bar is one device, from weights to KV cache.",
-            )  # fmt: skip
+        widgets.chart(
+            part_stacks(parts, names, dark=dark), parts, key="parts",
+            title="Memory budgets", simulated=_simulated(result),
+            hint="Each bar is one device, from weights to KV cache.",
+        )  # fmt: skip
     _waterfalls(result, summaries)
 
 

@@ -164,7 +164,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),
         "largest": column.TextColumn("Largest phase", width=210),
         "change": column.TextColumn(
-            "Change", width=85,
+            "Change", width=100,
             help="Time to ready, else the warm-up, against the last finished run before "
             "it of the same model, device and kind of start; 5 % are the same",
         ),

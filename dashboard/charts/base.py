@@ -17,6 +17,8 @@ from warmup_insights.units import GIB, KIB, MIB
 FONT_SIZE = 13
 ROW_PX = 30
 """Height of one bar in horizontal bar charts."""
+LEGEND_PX = 12
+"""More height for each entry of a legend beyond the first four."""
 
 
 def new_figure(height: int, *, dark: bool = False) -> Figure:
@@ -60,6 +62,17 @@ def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
         # The theme of the pages puts the title of this axis onto its labels.
         layout.yaxis.title.standoff = 14
         layout.margin.l = 62
+
+
+def make_room(figure: Figure) -> int:
+    """Room for a legend of many entries, which lies above the plot; how many they are."""
+    if figure.layout.showlegend is False:
+        return 0
+    entries = sum(
+        1 for trace in figure.data if trace.name and trace.showlegend is not False
+    )
+    figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
+    return entries
 
 
 def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:

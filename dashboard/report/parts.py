@@ -8,7 +8,7 @@ from html import unescape
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, mark_synthetic
+from dashboard.charts.base import Figure, make_room, mark_synthetic
 from dashboard.charts.buckets import bucket_text
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
@@ -16,8 +16,6 @@ from warmup_insights.analysis.summary import Folded
 
 MOST_ROWS = 2000
 """Rows of a table that are in the file; what is left out is counted below it."""
-LEGEND_PX = 12
-"""More height for each entry of a legend beyond the first four."""
 LONG_LEGEND = 8
 """Entries of a legend beyond which a chart takes the whole width."""
 
@@ -94,7 +92,7 @@ class Section:
         if frame.empty:
             return
         figures = [draw(frame, dark=dark) for dark in (False, True)]
-        entries = max(map(_make_room, figures))
+        entries = max(map(make_room, figures))
         if self.made_up is not None:
             for figure, dark in zip(figures, (False, True), strict=True):
                 mark_synthetic(figure, self.made_up, dark=dark)
@@ -115,15 +113,6 @@ class Section:
         if rows:
             left_out = max(0, len(rows) - MOST_ROWS)
             self.tables.append((title, Table(header, rows[:MOST_ROWS], left_out)))
-
-
-def _make_room(figure: Figure) -> int:
-    """Room for a legend of many entries, which lies above the plot; how many they are."""
-    entries = sum(
-        1 for trace in figure.data if trace.name and trace.showlegend is not False
-    )
-    figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
-    return entries
 
 
 def _bars(light: Figure, dark: Figure) -> dict[str, list[Bar]]:

@@ -124,7 +124,7 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
         rank_phases(summary),
         lambda frame, dark: rank_timeline(frame, wall, dark=dark),
     )
-    timed = [(row.duration_s, row) for row in rows if row.duration_s is not None]
+    timed = [(row.duration_s, row) for row in rows if row.duration_s]
     timed = sorted(timed, key=lambda pair: -pair[0])[:COSTLIEST]
     steps = [
         (

@@ -320,7 +320,8 @@ def test_the_post_mortem_projects_what_was_missing():
     assert finding.numbers["shortfall_bytes"] == 3 * GIB
     assert finding.details[0] == "prompt (1, 640, 0)"
     assert finding.changes == {"VLLM_GRAPH_RESERVED_MEM": 0.15}
-    assert "192 KV blocks fewer" in finding.price
+    # 0.05 of 72 GiB in blocks of 16 MiB, not only what was missing
+    assert "230 KV blocks fewer" in finding.price
 
 
 def test_before_the_cache_exists_the_utilisation_does_not_help():

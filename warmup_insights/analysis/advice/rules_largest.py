@@ -15,7 +15,7 @@ _SHOWN_BY = {
     "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
     "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
 }  # fmt: skip
-_REFERENCE = ("device", "--device names the one whose steps this is")
+_REFERENCE = ("device", "the device whose step this is (--device)")
 _CONVERTED = (
     "quantization",
     "a checkpoint that is quantised as the kernels want it: after reading, weights are "

@@ -272,7 +272,8 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
     share = math.ceil(100 * (reserve + 1.05 * shortfall / usable)) / 100
     if share < 1:
         name = "VLLM_GRAPH_RESERVED_MEM"
-        yield Way(f"{name}={share:g}", _lost(facts, shortfall), {name: share})
+        lost = _lost(facts, (share - reserve) * usable)
+        yield Way(f"{name}={share:g}", lost, {name: share})
 
 
 def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
@@ -286,9 +287,10 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
         return
     lower = math.floor(100 * (share - 1.05 * shortfall / total)) / 100
     if lower > 0:
+        reserve = facts.summary.memory_or_none.graph_reserved_fraction or 0.0
         yield Way(
             f"--gpu-memory-utilization {lower:g}",
-            _lost(facts, shortfall),
+            _lost(facts, (share - lower) * total * (1 - reserve)),
             {"gpu_memory_utilization": lower},
         )
 
@@ -305,6 +307,9 @@ def _smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
         return
     value = bucket[0] // 2
     if value < 1:
+        made = facts.summary.phase(phase).buckets
+        if made and not any(other[1:] < bucket[1:] for other in made):
+            return  # it is the smallest one
         yield Way(
             f"no {phase} buckets as large as {bucket}",
             "such requests run in more pieces",
