@@ -20,9 +20,8 @@ from dashboard.text import markdown
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.bundles import is_bundle, unpack
-from warmup_insights.ingest.outcome import Options, Outcome
+from warmup_insights.ingest.outcome import Options, Outcome, temporary_folder
 from warmup_insights.ingest.single import ingest_file, ingest_path
-from warmup_insights.ingest.worker import temporary_folder
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from warmup_insights.errors import SettingError
+from warmup_insights.rules import VARIABLES
 
 MAX_POINTS = 10_000
 
 ALIASES = {
-    "graph_reserved_mem": "VLLM_GRAPH_RESERVED_MEM",
-    "graph_prompt_ratio": "VLLM_GRAPH_PROMPT_RATIO",
-    "prompt_ratio": "VLLM_GRAPH_PROMPT_RATIO",
-    "graph_prompt_strategy": "VLLM_GRAPH_PROMPT_STRATEGY",
-    "graph_decode_strategy": "VLLM_GRAPH_DECODE_STRATEGY",
+    **{name: text for name, text in VARIABLES.items() if name.startswith("graph_")},
+    "prompt_ratio": VARIABLES["graph_prompt_ratio"],
     "bucketing_strategy": "VLLM_BUCKETING_STRATEGY",
 }
+"""Short names of settings that follow an environment variable."""
 _OPTION = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _VARIABLE = re.compile(r"(?:VLLM|PT_HPU)_[A-Z0-9_]{1,80}")
 

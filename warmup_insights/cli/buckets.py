@@ -291,7 +291,7 @@ def _generate_2d(request: Request, as_json: bool) -> None:
     if as_json:
         print_json(generated_2d_payload(settings, generated))
     else:
-        print_tables([generated_2d_table(settings, generated)])
+        print_tables([generated_2d_table(generated)])
 
 
 def _check_2d(request: Request) -> None:

@@ -28,11 +28,6 @@ MIN_BYTES = 4 << 20
 LINE_EVERY_S = 10.0
 
 
-def sizes_of(files: Sequence[str]) -> list[int]:
-    """Bytes of each file; 0 for what is none."""
-    return [file_size(path) for path in files]
-
-
 def watch(sizes: Sequence[int], console: Console | None = None) -> IngestWatcher:
     """The watcher for files of these sizes, to be used as a context manager."""
     if sum(sizes) >= MIN_BYTES:
@@ -276,7 +271,7 @@ def _ingest_here(
             beside = {log.path for log in logs if log.path and is_beside(log.path)}
             paths = [log.path for log in logs if log.path and log.path not in beside]
             jobs = choose_jobs(paths) if jobs is None else jobs
-            with _watched(watch(sizes_of(paths))) as watcher:
+            with _watched(watch([*map(file_size, paths)])) as watcher:
                 outcomes = ingest_files(
                     store, paths, options, jobs=jobs, watcher=watcher
                 )

@@ -38,7 +38,8 @@ from warmup_insights.export import plans as texts
 from warmup_insights.export.plans import pick_json, pick_table
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.runner.settings import VARIABLES, RunSettings
+from warmup_insights.rules import VARIABLES
+from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import parse_bytes
 
 MAX_PLANS = 1000

@@ -54,12 +54,12 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord, new_run_id
+from warmup_insights.rules import VARIABLES
 from warmup_insights.runner.log_format import LOG_FORMATS, open_log
 from warmup_insights.runner.metrics import result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.runner.settings import (
     CAPTURE_STRATEGIES,
-    VARIABLES,
     RunSettings,
 )
 from warmup_insights.runner.workload import WorkloadSettings

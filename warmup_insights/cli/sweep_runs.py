@@ -19,7 +19,7 @@ from warmup_insights import storage
 from warmup_insights.analysis.sweep import Experiment, Point, is_variable
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.model.events import Failure
-from warmup_insights.runner.settings import VARIABLES
+from warmup_insights.rules import VARIABLES
 from warmup_insights.runs import current, refresh
 from warmup_insights.secrets import mask_text
 

@@ -127,9 +127,7 @@ def padding_table(report: PaddingReport, lengths: LengthDistribution) -> TextTab
     )
 
 
-def generated_2d_table(
-    settings: TwoDimSettings, generated: GeneratedBuckets2D
-) -> TextTable:
+def generated_2d_table(generated: GeneratedBuckets2D) -> TextTable:
     """Both lists of the older scheme, one row per batch size."""
     return make_table(
         f"{len(generated.prompt)} prompt and {len(generated.decode)} decode buckets "

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from warmup_insights.bucketing.environment import read_features
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
+from warmup_insights.rules import VARIABLES
 from warmup_insights.rules.capture import STRATEGIES
 from warmup_insights.rules.memory import check_fraction
 from warmup_insights.rules.model_shape import DTYPE_BYTES
@@ -17,16 +18,6 @@ from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
 
 CAPTURE_STRATEGIES = ("startup", "delayed", "lazy", "none")
 
-VARIABLES = {
-    "graph_reserved_mem": "VLLM_GRAPH_RESERVED_MEM",
-    "graph_prompt_ratio": "VLLM_GRAPH_PROMPT_RATIO",
-    "graph_prompt_strategy": "VLLM_GRAPH_PROMPT_STRATEGY",
-    "graph_decode_strategy": "VLLM_GRAPH_DECODE_STRATEGY",
-    "defrag_threshold": "VLLM_DEFRAG_THRESHOLD",
-    "defrag_with_graphs": "VLLM_DEFRAG_WITH_GRAPHS",
-    "skip_warmup": "VLLM_SKIP_WARMUP",
-}
-"""Settings that follow an environment variable."""
 _AT_LEAST_ONE = (
     "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
 )  # fmt: skip

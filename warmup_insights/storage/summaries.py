@@ -101,12 +101,13 @@ def read_summary(text: str, *, with_lists: bool = True) -> RunSummary:
 def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
     """The table row of a bucket."""
     bucket = row.bucket
+    flags = ((name, getattr(row, name)) for name in _FLAGS)
     return {
         "run_id": run_id,
         "phase": clean_text(row.phase),
         "bucket": bucket_text(bucket),
         **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
-        **{name: _number_of(getattr(row, name)) for name in _FLAGS},
+        **{name: None if flag is None else int(flag) for name, flag in flags},
         "missed": row.missed,
         **{name: getattr(row, name) for name in _AS_IS},
         "executed": None if row.executed is None else to_json(row.executed),
@@ -114,10 +115,6 @@ def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
         "run": None if row.run is None else to_json(row.run),
         "capture": None if row.capture is None else to_json(row.capture),
     }
-
-
-def _number_of(flag: bool | None) -> int | None:
-    return None if flag is None else int(flag)
 
 
 def read_bucket_row(row: Mapping[str, Any]) -> BucketRow:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from warmup_insights.analysis.plan.memory import refuse_contradictions
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
-from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import SCHEMA, RunSummary
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
@@ -76,13 +77,7 @@ class CachePlanner:
                 "This run states neither tokens nor blocks of its KV cache, so nothing "
                 "can be planned; plan from a run that got as far as allocating it"
             )
-        wrong = contradictory(summary) & _NEEDED
-        if wrong:
-            raise InputError(
-                f"The evidence for {', '.join(sorted(wrong))} contradicts itself, so "
-                "nothing can be planned from this run; `warmup-insights show` has both "
-                "sides"
-            )
+        refuse_contradictions(summary, _NEEDED)
         self.is_hpu = summary.device.kind in ("hpu", "simulated")
         own = memory.gpu_memory_utilization
         self.utilization = _first(own, summary.setting("gpu_memory_utilization"))

@@ -12,10 +12,20 @@ from dataclasses import dataclass, replace
 from warmup_insights.analysis.plan.costs import Evidence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.figures import bytes_step, contradictory
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.rules.model_shape import PRESETS
+
+
+def refuse_contradictions(summary: RunSummary, needed: frozenset[str]) -> None:
+    """Raise InputError where the evidence for a needed figure contradicts itself."""
+    wrong = contradictory(summary) & needed
+    if wrong:
+        raise InputError(
+            f"The evidence for {', '.join(sorted(wrong))} contradicts itself, so nothing "
+            "can be planned from this run; `warmup-insights show` has both sides"
+        )
 
 
 @dataclass(frozen=True)

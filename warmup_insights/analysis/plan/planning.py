@@ -31,10 +31,14 @@ from warmup_insights.analysis.plan.graphs import (
     TimePlan,
     plan_time,
 )
-from warmup_insights.analysis.plan.memory import MemoryPlan, Workspace, divide_memory
+from warmup_insights.analysis.plan.memory import (
+    MemoryPlan,
+    Workspace,
+    divide_memory,
+    refuse_contradictions,
+)
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,
@@ -325,13 +329,7 @@ class Planner:
 
     def _check_evidence(self) -> None:
         summary = self.summary
-        wrong = contradictory(summary) & _NEEDED
-        if wrong:
-            raise InputError(
-                f"The evidence for {', '.join(sorted(wrong))} contradicts itself, so "
-                "nothing can be planned from this run; `warmup-insights show` has both "
-                "sides"
-            )
+        refuse_contradictions(summary, _NEEDED)
         divide_memory(summary, utilization=1.0, reserve=0.0)
         if not any(summary.phase(phase).buckets for phase in PHASES):
             raise InputError(
