@@ -46,9 +46,11 @@ _SECRET_TEXT = re.compile(
     r"|AIza[A-Za-z0-9_-]{30,60}|nvapi-[A-Za-z0-9_-]{16,100}"
     r"|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
 )
-# One of these is in every text that the patterns change; looking for them is quicker.
-_NAME_PARTS = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie",
-               "sig", "bearer")  # fmt: skip
+# These are in every text that the patterns change; looking for them is quicker.
+_IS_NAMED = re.compile(
+    r"(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)\w{0,12}['\"]?\s{0,3}[:=]"
+    r"|bearer|--[\w-]{0,60}(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)"
+)
 _STARTS = (
     "hf_",
     "sk-",
@@ -69,8 +71,7 @@ def mask_text(text: str) -> str:
         text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
     if any(start in text for start in _STARTS):
         text = _SECRET_TEXT.sub(MASK, text)
-    lower = text.lower()
-    if any(part in lower for part in _NAME_PARTS):
+    if _IS_NAMED.search(text.lower()):
         text = _NAMED.sub(rf"\1\2{MASK}", text)
     return text
 
