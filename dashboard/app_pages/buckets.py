@@ -149,7 +149,9 @@ def _side_by_side(
     widgets.table(
         table, key="strategies", title="Strategies side by side", hint=markdown(hint),
         columns={
-            name: percent for name in table.columns if "padd" in name or "not" in name
+            name: percent
+            for name in table.columns
+            if any(word in name for word in ("padding", "padded", "not covered"))
         } | {
             "warm-up, estimated (s)": st.column_config.NumberColumn(format="%.1f"),
             "problem": None if not table["problem"].any() else "problem",
