@@ -10,8 +10,8 @@ from __future__ import annotations
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
-from parsers.engine.runs import OpenRun, Source, is_import
+from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
+from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
     Origin,
     RankNamed,
@@ -176,10 +176,13 @@ class LineParser:
     ) -> None:
         """A line of a start-up: that of `owner`, the one that is open, or another one."""
         run = owner or self._open
-        if owner is None and (run is None or not run.goes_on(rule, record, time)):
+        is_import = rule.name in IMPORTING
+        if owner is None and (
+            run is None or is_import or not run.goes_on(rule, record, time)
+        ):
             if run is None or run.is_left(rule, record, time, made):
                 run = self._begin(time, line)
-            for event in run.moved(rule, record, made, Origin(time, None, line)):
+            for event in run.moved(rule, record, Origin(time, None, line)):
                 self._emit(event)
             run.note_opening(rule, record, made)
         assert run is not None
@@ -199,7 +202,9 @@ class LineParser:
             self._emit(gap)
         if run.lines < CREDITED_LINES:
             run.evidence.see_rule(rule, made)
-        self._deliver(run, record, made, time, line)
+        # Ray repeats it late, for processes that it does not name.
+        if not is_import or not (record.count > 1 or run.is_other(record.actor)):
+            self._deliver(run, record, made, time, line)
 
     def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
         """Whether a line is of a start that is over, or of none."""
@@ -267,12 +272,10 @@ class LineParser:
                     run.ranks.learn(record, item.rank, item.world_size)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
-        if any(map(is_import, made)) and (
-            record.count > 1 or run.is_other(record.actor)
-        ):
-            return  # of other processes, or late for those that Ray does not name
         for item in made:
             if item is None or type(item) is RankNamed:
+                continue
+            if run.is_foreign_server(item, record):
                 continue
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))
