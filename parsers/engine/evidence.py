@@ -182,6 +182,41 @@ class Evidence:
         )
 
 
+_PLATFORM = "platform"
+IMPORTING = frozenset({_PLATFORM, "plugins_loading"})
+"""Rules of lines that a process prints while it imports vLLM."""
+
+
+class Imports:
+    """Processes that imported vLLM before one of them starts the engine.
+
+    Each prints the platform once, when it asks for it (`platforms/__init__.py`): also a
+    program that only starts the engine in another process, or in an actor of Ray.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[int | None, float | None]] = []
+        """The Ray actor, or None outside of any, and the time."""
+        self.began: float | None = None
+        """When the process that starts the engine did."""
+
+    def move(self, rule: LineRule, actor: int | None, time: float | None) -> bool:
+        """Take notice of a line; whether it starts an engine in a process that is not
+        the first one."""
+        if rule.name == _PLATFORM and len(self._seen) < MAX_RANKS:
+            self._seen.append((actor, time))
+        if not rule.starts or not self._seen:
+            return False
+        own = [seen for who, seen in self._seen if who == actor]
+        if rule.starts == ENGINE_CONFIG:
+            # A core that was spawned imports after the process that it belongs to.
+            self.began = own[0] if own else None
+            return actor is not None and self._seen[0][0] != actor
+        self.began = own[-1] if own else None
+        is_first = len(self._seen) == 1 and len(own) == 1
+        return not is_first and (bool(own) or actor is not None)
+
+
 _PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
 _NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
 MAX_RANKS = 4096

@@ -10,6 +10,9 @@ from parsers.engine.envelope import Record, peel
 LIMIT = 2_000_000
 """Characters joined at most."""
 _JSON_PAIR = re.compile(r'"[^"]{1,80}": (?:"(?:[^"\\]|\\.){0,5000}"|-?[\d.]{1,20})')
+_REASONS = "linear layer. Reasons:"
+"""End of the first line of an error (vLLM `model_executor/kernels/linear/__init__.py`)."""
+_REASON = re.compile(r"\w{1,100}Kernel\w{0,40}:? \S.{0,2000}")
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
 
 
@@ -33,6 +36,7 @@ class Joiner:
             and not self._json
             and not record.partial
             and "[(" not in record.message
+            and _REASONS not in record.message
             and (record.stamp is not None or record.message.strip() != "{")
         )
 
@@ -49,7 +53,12 @@ class Joiner:
         held = self._held
         if held is not None:
             if _continues(held, record) and len(held.message) < LIMIT:
-                held.message += record.message
+                if _REASONS in held.message:
+                    head = held.message.rstrip()
+                    mark = "" if head.endswith("Reasons:") else ";"
+                    held.message = f"{head}{mark} {record.message.strip()}"
+                else:
+                    held.message += record.message
                 held.partial = record.partial
                 if not _is_open(held):
                     self._held = None
@@ -97,6 +106,8 @@ def _is_open(record: Record) -> bool:
     if record.partial:
         return True
     message = record.message
+    if _REASONS in message:
+        return True
     start = message.rfind("[(")
     return start >= 0 and "buckets" in message and message.find("]", start) < 0
 
@@ -104,6 +115,9 @@ def _is_open(record: Record) -> bool:
 def _continues(held: Record, record: Record) -> bool:
     if held.partial:
         return True
+    if _REASONS in held.message:
+        is_same = (record.process, record.pid) == (held.process, held.pid)
+        return is_same and _REASON.fullmatch(record.message.strip()) is not None
     if record.stamp is not None or record.level is not None:
         return False
     return _LIST_PIECE.fullmatch(record.message) is not None

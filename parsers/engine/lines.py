@@ -14,9 +14,9 @@ from typing import NamedTuple
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, seen_file
+from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
 from parsers.engine.fronts import Fronts
-from parsers.engine.runs import OpenRun, Source, is_import
+from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
     Origin,
     RankNamed,
@@ -266,7 +266,10 @@ class LineParser:
             self._emit(gap)
         if run.lines < CREDITED_LINES:
             run.evidence.see_rule(rule, made)
-        self._deliver(run, record, made, time, line)
+        # Ray repeats it late, for processes that it does not name.
+        is_late = record.is_repeated or run.is_other(record.actor)
+        if not is_late or rule.name not in IMPORTING:
+            self._deliver(run, record, made, time, line)
         if run.is_ready and made and type(made[0]) is StatisticsLine:
             self._keep_head(rule, record, run)
 
@@ -280,11 +283,12 @@ class LineParser:
     ) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
         run = self._open
-        if run is not None and run.goes_on(rule, record, time):
+        is_import = rule.name in IMPORTING
+        if run is not None and not is_import and run.goes_on(rule, record, time):
             return run
         if run is None or run.is_left(rule, record, time, made):
             run = self._begin(time, line)
-        for event in run.moved(rule, record, made, Origin(time, None, line)):
+        for event in run.moved(rule, record, Origin(time, None, line)):
             self._emit(event)
         run.note_opening(rule, record, made)
         return run
@@ -338,12 +342,10 @@ class LineParser:
                     run.ranks.learn(record, item.rank, item.world_size)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(time, rank, line)
-        if any(map(is_import, made)) and (
-            record.is_repeated or run.is_other(record.actor)
-        ):
-            return  # of other processes, or late for those that Ray does not name
         for item in made:
             if item is None or type(item) is RankNamed:
+                continue
+            if run.is_foreign_server(item, record):
                 continue
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))

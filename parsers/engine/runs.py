@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
-from parsers.engine.evidence import ENGINE_CONFIG, Evidence, RankTable
+from parsers.engine.evidence import ENGINE_CONFIG, Evidence, Imports, RankTable
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
 from parsers.engine.signals import ConfigLine, Origin, StepLine, is_foreign, stamped
@@ -23,6 +23,7 @@ from warmup_insights.model.events import (
     Event,
     GapSeen,
     GraphsCaptured,
+    KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
     Note,
@@ -49,6 +50,7 @@ EARLIER_S = 30.0
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
+BEGINS_HERE = "The lines before are of other programs that imported vLLM"
 _HEARTBEATS = ("Waiting for ", "No available shared memory broadcast block found in")
 """Lines that come again while nothing happens (vLLM `v1/engine/utils.py
 wait_for_engine_startup`, `distributed/device_communicators/shm_broadcast.py`)."""
@@ -62,14 +64,6 @@ GAP_TEXT = 160
 def _version(made: Iterable[Made]) -> str | None:
     versions = (item.version for item in made if isinstance(item, ConfigRecorded))
     return next((version for version in versions if version is not None), None)
-
-
-def is_import(made: Made) -> bool:
-    """Whether this states that a process began to import the engine."""
-    return isinstance(made, PhaseMarked) and (made.name, made.edge) == (
-        "import",
-        "start",
-    )
 
 
 class OpenRun:
@@ -97,13 +91,14 @@ class OpenRun:
         self.model: str | None = None
         self.has_engine = False
         """The engine core has printed its configuration."""
+        self.has_measured = False
+        """Weights are loaded, or the memory is divided."""
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
         self._openings: set[tuple[int, str | None]] = set()
         """Lines that open a start-up, by their place and process."""
-        self._imports: dict[int | None, float | None] = {}
-        """When each Ray actor asked for the platform, and what is in none of them."""
+        self._imports = Imports()
         self._version: str | None = None
         self._last_pid = 0
         self._only_pids: dict[str, int] = {}
@@ -116,6 +111,15 @@ class OpenRun:
     def is_other(self, actor: int | None) -> bool:
         """Whether the engine is in a Ray actor, and in another one than this."""
         return None not in (actor, self.actor) and self.actor != actor
+
+    def is_foreign_server(self, made: Made, record: Record) -> bool:
+        """Whether this is a web server that is ready before vLLM's has an engine.
+
+        That one lists its routes first (`launcher.py serve_http`), or has a prefix.
+        """
+        is_bare = isinstance(made, ServerReady) and record.process is None
+        has_engine = self.has_engine or self.has_measured
+        return is_bare and self.tracker.waits_for_engine and not has_engine
 
     def goes_on(self, rule: LineRule, record: Record, time: float | None) -> bool:
         """Cheap answer for most lines: the same process, shortly after the last one."""
@@ -162,31 +166,15 @@ class OpenRun:
         if name and pid and _SINGLE.fullmatch(name) and not is_foreign(made):
             self._only_pids[name] = pid
 
-    def moved(
-        self, rule: LineRule, record: Record, made: list[Made], origin: Origin
-    ) -> list[Event]:
-        """What states that the start-up begins in another process than its first line.
-
-        Every process that asks for the platform prints it (vLLM `platforms/__init__.py`),
-        so the program that starts a Ray actor with an engine does it before. Takes
-        notice of that line and of the first one that opens a start-up.
-        """
-        actor = record.actor
-        if any(map(is_import, made)):
-            self._imports.setdefault(actor, origin.time)
-        if not rule.starts or self._openings or actor is None or not self._imports:
-            return []
-        began = self._imports.get(actor)
-        if next(iter(self._imports)) == actor:
-            return []
-        text = (
-            "The lines before are of programs that start the engine in an actor of Ray"
-        )
+    def moved(self, rule: LineRule, record: Record, origin: Origin) -> Iterator[Event]:
+        """What states that the start-up begins in another process than its first line."""
+        if self._openings or not self._imports.move(rule, record.actor, origin.time):
+            return
+        began = self._imports.began
         begun = Origin(began or origin.time, None, origin.line)
-        note = stamped(Note(topic="begins_here", text=text), begun)
-        if began is None:
-            return [note]
-        return [note, stamped(PhaseMarked(name="import", edge="start"), begun)]
+        yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
+        if began is not None:
+            yield stamped(PhaseMarked(name="import", edge="start"), begun)
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
@@ -292,6 +280,8 @@ class OpenRun:
                 self.has_buckets = True
             case WarmupStep():
                 self.has_buckets = True
+            case MemoryMeasured() | MemoryBudgetSet() | KVCacheAllocated():
+                self.has_measured = True
         return event
 
 

@@ -94,6 +94,7 @@ class RunTracker:
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
         self._has_model = False
+        self._has_routes = False
         self._routes_at: float | None = None
         """When the routes were listed: the next line, of uvicorn, has no stamp."""
         self._bench = BenchCollector()
@@ -107,6 +108,11 @@ class RunTracker:
         if isinstance(made, Event):
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
+
+    @property
+    def waits_for_engine(self) -> bool:
+        """Whether an API server started that listed no routes yet."""
+        return self.is_server and not self._has_routes
 
     @property
     def ending(self) -> Failure | ServingFailure | None:
@@ -233,7 +239,7 @@ class RunTracker:
             case FrameSeen():
                 state.frame = made.phase
             case RoutesListed():
-                self._routes_at = origin.time
+                self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():
                 state.num_devices = made.count
             case HbmSums():

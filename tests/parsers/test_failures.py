@@ -445,3 +445,21 @@ def test_a_stop_without_a_time_is_over_with_the_lines_after_it():
     assert stop.message.startswith("*** SIGTERM")
     (first,) = [e.time for e in found if e.line == 1][:1]
     assert stop.time - first == 301.0
+
+
+def test_the_reasons_below_an_error_are_part_of_it():
+    """As vLLM's formatter prints an error of several lines, and as Python does."""
+    head = "ValueError: Failed to find a kernel that can implement the ScaledMM linear layer. Reasons: "
+    reasons = [
+        "AKernel requires capability 89, current is 75",
+        " BLinearKernel cannot implement due to: x",
+    ]
+    logged = "(EngineCore pid=7) ERROR 08-14 08:00:55 [core.py:1330] {}\n"
+    bare = "(EngineCore pid=7) {}\n"
+    for form in (logged, bare):
+        text = logged.format("EngineCore failed to start.") + "".join(
+            form.format(each)
+            for each in [head, *reasons, "Traceback (most recent call last):"]
+        )
+        (failure,) = of(Failure, events(text))
+        assert failure.message == f"{head}{reasons[0]};{reasons[1]}"

@@ -272,3 +272,27 @@ def test_the_shapes_that_are_kept_are_bounded():
             fronts.see(chr(97 + n % 26) * (n + 1))
     assert len(fronts._patterns) <= 8
     assert len(fronts._shapes) <= 64
+
+
+def test_a_program_that_imports_before_the_server_does_is_not_its_start():
+    banner = "INFO 04-30 17:45:04 [api_server.py:3] vLLM API server version 0.16.0\n"
+    first, second = PLATFORM.format("44:30") + "\n", PLATFORM.format("45:00") + "\n"
+    rest = CONFIG.format(71, 8, "a/one") + INIT.format(71, 12)
+    for text, wall_s in (
+        (first + second + banner + rest, 12.0),
+        # The core of an engine imports after the program that is its server.
+        (first + second + rest, 42.0),
+    ):
+        assert folded(events(text)).summary.time.wall_s == wall_s
+
+
+def test_another_web_server_that_is_ready_first_is_not_the_one_that_waits():
+    ready = "INFO:     Application startup complete.\n"
+    routes = "INFO 04-30 17:45:19 [launcher.py:29] Available routes are:\n"
+    config, init = CONFIG.format(7, 3, "a/one"), INIT.format(7, 18)
+    server = "INFO 04-30 17:45:00 [api_server.py:3] vLLM API server version 0.16.0\n"
+    for text in (server + ready + config + init, server + config + init):
+        summary = folded(events(text + routes + ready)).summary
+        assert (summary.status, summary.time.wall_s) == ("finished", 19.0)
+    assert folded(events(server + ready)).summary.status == "unknown"
+    assert folded(events(server + routes + ready)).summary.status == "finished"

@@ -13,7 +13,8 @@ CONFIG = "vllm/config/vllm.py"
 TPU = "tpu_inference/runner/compilation_manager.py"
 
 LINES = [
-    ("# GPU blocks: 7191", "KVCacheAllocated num_blocks=#1"),
+    ("# GPU blocks: 7191",
+     "PhaseMarked name=profile_run edge=end; KVCacheAllocated num_blocks=#1"),
     ("# xpu blocks: 71, # CPU blocks: 5", "KVCacheAllocated num_blocks=#1 num_host_blocks=#2"),
     ("Encoder CUDA graph capture complete. Captured 7 global + 5 local budget graphs.",
      "PhaseMarked name=encoder_graph_capture edge=end; "

@@ -283,14 +283,14 @@ def _held(summary: RunSummary) -> float | None:
 def _share_above(
     facts: RunFacts, found: Failed | None, missing: float | None
 ) -> Iterator[Way]:
-    if missing is not None:
+    per_share = bytes_per_share(facts, found) or 0.0
+    if missing is not None and (missing or utilization(facts) is not None):
         # Zero bytes are no block yet: a hundredth more than what is missing.
-        per_share = bytes_per_share(facts, found) or 0.0
         yield share_way(facts, found, missing + 0.001 * per_share)
     else:
         yield Way(
             "a higher --gpu-memory-utilization",
-            "the log does not hold by how much; the line `Available KV cache memory` does",
+            "the log does not hold by how much",
         )
 
 

@@ -58,8 +58,8 @@ def share_way(facts: RunFacts, found: Failed | None, short: float) -> Way:
     if share is None:
         return Way(
             f"a higher --gpu-memory-utilization: {more} as a share of the device",
-            "the log does not hold the size of the device or the share in use; never more "
-            "than is free before the start",
+            "the log does not hold both the size of the device and the share in use; never "
+            "more than is free before the start",
         )
     if share > highest:
         return Way(
