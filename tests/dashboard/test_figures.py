@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs, to_builtins
 
 from dashboard import widgets
-from dashboard.charts.base import mark_synthetic
+from dashboard.charts.base import LEGEND_PX, make_room, mark_synthetic, new_figure
 from dashboard.charts.buckets import (
     bucket_map,
     buckets_frame,
@@ -49,8 +49,10 @@ from dashboard.charts.time import (
     timeline,
 )
 from dashboard.palette import STATES
+from dashboard.shown import device_words, evidence_text, finding_pairs
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
 from warmup_insights.ingest.single import ingest_path
@@ -299,6 +301,8 @@ def test_capture_shares_are_those_of_the_summary(document):
     assert drawn["warmed"] == {"prompt": 100.0, "decode": 100.0}
     texts = capture_frame(document[0]).set_index(["phase", "what"])["text"]
     assert texts["prompt", "captured"] == "15 of 24, 62.5 %"
+    # What the log reports is the same.
+    assert "captured_reported" not in set(capture_frame(document[0])["what"])
 
 
 def test_what_only_the_log_claims_is_drawn_apart(recorded):
@@ -396,6 +400,25 @@ def test_steps_of_one_name_are_bars_of_their_own():
     assert bars(step_bars(steps)) == {
         "compile, line 70": 50.0, "compile, line 71": 7.0, "warm-up": 1.0,
     }  # fmt: skip
+
+
+def test_room_is_made_for_legends_only():
+    figure = new_figure(100)
+    for name in "abcdef":
+        figure.add_bar(name=name)
+    assert (make_room(figure), figure.layout.height) == (6, 100 + 2 * LEGEND_PX)
+    figure.update_layout(showlegend=False)
+    assert (make_room(figure), figure.layout.height) == (0, 100 + 2 * LEGEND_PX)
+
+
+def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
+    finding = Finding(
+        "r", "low", "t", {"needed_bytes": 2 * GIB, "read_s": 2.0, "num_ranks": 4}, "s",
+        "change it", "faster", gain_s=(1.0, 2.0),
+    )  # fmt: skip
+    assert evidence_text(finding) == "needed 2 GiB, read 2 s, num ranks 4"
+    assert [name for name, _ in finding_pairs(finding)] == ["Change", "Effect", "Gain"]
+    assert device_words("hpu", "gaudi3") == "Gaudi 3"
 
 
 def test_a_trend_is_of_one_kind_of_start():

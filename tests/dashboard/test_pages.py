@@ -211,10 +211,14 @@ def test_the_first_page_lists_failed_starts_first_and_no_empty_column(
     failed = statuses.count("failed")
     assert failed
     assert set(statuses[:failed]) == {"failed"}
+    # Then the latest; those whose log has no time come last.
+    has_time = list(table["started"][failed:].notna())
+    assert has_time == sorted(has_time, reverse=True)
     assert not [name for name in table if table[name].isna().all()]
     assert table[table["status"].map(lambda s: s[0] == "failed")]["happened"].all()
     contents = set(table["happened"].dropna())
     assert "No start-up in this file; it holds 2 benchmark results" in contents
+    assert any(text.startswith("Ends with ") for text in contents)
 
 
 def test_too_few_configurations_offer_a_plan_and_a_sweep(monkeypatch, tmp_path):
