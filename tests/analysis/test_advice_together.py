@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.builders import changed, facts_of, simulate
@@ -70,6 +70,16 @@ def together(facts: RunFacts) -> dict[str, Any]:
     length=st.sampled_from([100, 5000]),
     skips=st.booleans(),
 )
+@example(
+    utilization=1.0, reserve=0.1, total_gib=18, num_seqs=16, engine="reference", length=100,
+    skips=False,
+    ranges={
+        "VLLM_BUCKETING_STRATEGY": "exp", "VLLM_PROMPT_QUERY_BUCKET_STEP": "512",
+        "VLLM_PROMPT_CTX_BUCKET_MAX": "0", "VLLM_DECODE_BS_BUCKET_STEP": "2",
+        "VLLM_DECODE_BLOCK_BUCKET_STEP": "128", "VLLM_DECODE_BLOCK_BUCKET_MAX": "512",
+        "VLLM_CONTIGUOUS_PA": "true",
+    },
+)  # fmt: skip
 def test_all_changes_together_have_one_value_each_and_fit(
     utilization, reserve, total_gib, num_seqs, ranges, engine, length, skips
 ):

@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.cause import (
 )
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Way, count_of
+from warmup_insights.analysis.advice.rules_memory import MIN_MARGIN_SHARE
 from warmup_insights.analysis.advice.ways import (
     fewer_weight_bits,
     finding_of,
@@ -25,6 +26,8 @@ from warmup_insights.analysis.advice.ways import (
     numbers_of,
     shorter_steps,
 )
+from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import format_bytes
 
@@ -269,8 +272,12 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
     usable = facts.figure("usable_bytes")
     if not usable or reserve is None:
         return
-    share = math.ceil(100 * (reserve + 1.05 * shortfall / usable)) / 100
-    if share < 1:
+    least = math.ceil(100 * (reserve + 1.05 * shortfall / usable))
+    shares = (percent / 100 for percent in range(least, 100))
+    share = next(
+        (s for s in shares if _fits(facts, PlanSettings(graph_reserved_mem=s))), None
+    )
+    if share is not None:
         name = "VLLM_GRAPH_RESERVED_MEM"
         lost = _lost(facts, (share - reserve) * usable)
         yield Way(f"{name}={share:g}", lost, {name: share})
@@ -285,14 +292,35 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
             "KV cache; the log does not hold the share or the device",
         )
         return
-    lower = math.floor(100 * (share - 1.05 * shortfall / total)) / 100
-    if lower > 0:
+    most = math.floor(100 * (share - 1.05 * shortfall / total))
+    shares = (percent / 100 for percent in range(most, 0, -1))
+    lower = next(
+        (s for s in shares if _fits(facts, PlanSettings(gpu_memory_utilization=s))),
+        None,
+    )
+    if lower is not None:
         reserve = facts.summary.memory_or_none.graph_reserved_fraction or 0.0
         yield Way(
             f"--gpu-memory-utilization {lower:g}",
             _lost(facts, (share - lower) * total * (1 - reserve)),
             {"gpu_memory_utilization": lower},
         )
+
+
+def _fits(facts: RunFacts, settings: PlanSettings) -> bool:
+    """Whether the plan with such settings fits with room; True where none can be made.
+
+    More for graphs lets more graphs be captured, so the shortfall of one start is not
+    always enough.
+    """
+    if facts.planner is None:
+        return True
+    try:
+        plan = facts.planner.plan(settings)
+    except (InputError, SettingError):
+        return False
+    room = MIN_MARGIN_SHARE * plan.free_bytes
+    return plan.outcome == "fits" and plan.free_after_graphs_bytes >= room
 
 
 def _lost(facts: RunFacts, num_bytes: float) -> str:
