@@ -42,7 +42,7 @@ def test_one_plan_is_printed_with_its_confidence(db):
     assert "1,013 (1,012 to 1,013)" in text
     assert "(4, 384), (2, 768), (2, 896)" in text
     assert "the same replay gives the graphs that the run captured" in text
-    assert "A KV block is taken to be 16777216 bytes" in text
+    assert "A KV block is taken to be 16 MiB" in text
 
 
 def test_several_values_are_combined(db):

@@ -181,12 +181,13 @@ def captured_percent(summary: RunSummary) -> float | None:
 def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
     """Distinct shapes that no bucket covered, of all phases or of one.
 
-    A log that ends before the server was ready cannot have misses: none is not zero.
+    An engine without buckets has none to miss, and a log that ends before the server was
+    ready cannot have misses: none is not zero.
     """
     count = sum(1 for miss in summary.misses if phase in (None, miss.phase))
     if summary.misses:
         return count
-    return 0 if summary.time.ready_at is not None else None
+    return 0 if summary.buckets and summary.time.ready_at is not None else None
 
 
 def _first(name: str, title: str) -> Figure:

@@ -118,6 +118,8 @@ def _meaning(value: Any) -> tuple[str, Any]:
     return ("text", text)
 
 
+SAME_TIME = 0.0005
+"""Of a time: less is printed as 0.0 % and is no difference."""
 _ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
 
 
@@ -280,8 +282,9 @@ def _verdict(
     if not fit.allows(figure):
         return "not_comparable"
     step = max(
-        resolution(old, before, figure.unit), resolution(new, after, figure.unit)
-    )
+        resolution(old, before, figure.unit), resolution(new, after, figure.unit),
+        SAME_TIME * before if figure.unit == "s" else 0.0,
+    )  # fmt: skip
     if abs(after - before) <= step:
         return "same"
     if figure.better is None:

@@ -43,6 +43,7 @@ from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,
 )
+from warmup_insights.units import format_bytes
 
 DEFAULT_PROMPT_RATIO = 0.3
 
@@ -319,9 +320,10 @@ class Planner:
             )
         if not memory.block.is_exact:
             size = memory.block
+            off = max(size.highest - size.bytes, size.bytes - size.lowest) / size.bytes
             notes.append(
-                f"A KV block is taken to be {size.bytes} bytes; the evidence allows "
-                f"{size.lowest:.0f} to {size.highest:.0f}."
+                f"A KV block is taken to be {format_bytes(size.bytes)}; the evidence allows "
+                f"{100 * off:.2g} % more or less."
             )
         if self.summary.synthetic:
             notes.append("The run was simulated: its costs were never measured.")
