@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers import folded
 from tests.runner.helpers import of_kind, seed_settings, simulated_device
 from tests.runner.parsing import read_log
 from warmup_insights.errors import SettingError
@@ -40,6 +41,7 @@ from warmup_insights.model.events import (
     SamplerConfig,
     SamplerWarmup,
     ServerReady,
+    ServingFailure,
     WarmupFinished,
     WarmupStep,
 )
@@ -187,6 +189,9 @@ def compare(events, parsed, dialect):
         if kind is BucketsOmitted:
             # The headline of a list is an event of its own, without the buckets.
             read = [event for event in read if event.buckets]
+        if kind is Failure:
+            # After ready, which the fold tells for a recording.
+            read += of_kind(parsed, ServingFailure)
         assert len(read) == len(recorded), (kind, len(recorded), len(read))
         for ours, theirs in zip(recorded, read, strict=True):
             for name, same in fields.items():
@@ -339,6 +344,24 @@ def test_failures_are_read_back(dialect, changes, kind):
     assert outcome.status == "failed"
     (failure,) = of_kind(read_log(log)[0], Failure)
     assert failure.failure == of_kind(events, Failure)[0].failure == kind
+
+
+def test_memory_that_ran_out_while_serving_is_read_back():
+    """A lazy capture of a server that is ready, on a device without room for it."""
+    settings = RunSettings(
+        model="llama-3-8b", max_model_len=64, block_size=16, max_num_seqs=2,
+        max_num_batched_tokens=192, gpu_memory_utilization=1.0, graph_reserved_mem=0.0,
+        graph_prompt_ratio=0.0, graph_prompt_strategy="min_tokens", capture_strategy="lazy",
+        defrag=False, defrag_threshold=0,
+        environment={"VLLM_BUCKETING_STRATEGY": "exp", "VLLM_PROMPT_BS_BUCKET_MAX": "2"},
+    )  # fmt: skip
+    workload = WorkloadSettings(num_prompts=2, input_len=12, output_len=1, seed=2)
+    _, events, log = record(settings, "vllm", workload)
+    parsed, _ = read_log(log, started_at=events[0].time)
+    compare(events, parsed, "vllm")
+    for found in (events, parsed):
+        assert folded(found).summary.serving.end.kind == "out_of_memory"
+        assert folded(found).summary.failure is None
 
 
 def test_the_lines_of_the_documentation_are_reproduced():
