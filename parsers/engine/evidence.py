@@ -188,9 +188,9 @@ IMPORTING = frozenset({_PLATFORM, "plugins_loading"})
 
 
 class Imports:
-    """Processes that imported vLLM before one of them starts the engine.
+    """Imports of vLLM before the start of an engine, by process.
 
-    Each prints the platform once, when it asks for it (`platforms/__init__.py`): also a
+    Each process prints the platform once, when it asks for it (`platforms/__init__.py`): also a
     program that only starts the engine in another process, or in an actor of Ray.
     """
 
@@ -201,8 +201,7 @@ class Imports:
         """When the process that starts the engine did."""
 
     def move(self, rule: LineRule, actor: int | None, time: float | None) -> bool:
-        """Take notice of a line; whether it starts an engine in a process that is not
-        the first one."""
+        """Add a line; True if it starts an engine in another process than the first."""
         if rule.name == _PLATFORM and len(self._seen) < MAX_RANKS:
             self._seen.append((actor, time))
         if not rule.starts or not self._seen:

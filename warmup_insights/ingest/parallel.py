@@ -104,7 +104,7 @@ class ReaderPool:
             return pool.submit(worker.read_to_file, path, self._options, target)
 
     def restart(self) -> None:
-        """Start new processes after one of them ended early, which ends the others too."""
+        """Replace the pool: the end of one of its processes has ended all of them."""
         if self._pool is not None:
             self._pool.shutdown()
         self._pool = self._new_pool(self._jobs)
