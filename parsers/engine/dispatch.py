@@ -11,7 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from parsers.base import LineRule
+import msgspec
+
+from parsers.base import LineRule, Made
+from parsers.engine.envelope import Record
 
 _HEAD = 14
 Matcher = Callable[[str], "re.Match[str] | None"]
@@ -37,6 +40,17 @@ BARE = ("[Warmup]", "was not warmed-up", "warmup processing", "captured:", "free
 
 # A traceback continues a record with source code, whatever words are in it.
 _TRACEBACK = re.compile(r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(")
+
+
+class Matched(msgspec.Struct, gc=False):
+    """A record with its rule and what that makes of it."""
+
+    rule: LineRule
+    made: list[Made]
+    record: Record
+    time: float | None
+    """Seconds since the epoch."""
+    line: int
 
 
 class Dispatcher:

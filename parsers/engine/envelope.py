@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -118,7 +119,12 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     """
     match = _FAST.match(line)
     if match is not None and _glued(match["message"]) is None:
-        return [_from_match(match)]
+        name, rank, pid, level, stamp, file, message = match.groups()
+        record = Record(message, level, stamp, file)
+        if pid is not None:
+            _set_process(record, name, rank, pid)
+        _drop_repeat(record)
+        return [record]
     rest, base = _peel_front(line, Record(message=""))
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)
@@ -147,15 +153,6 @@ def _glued(message: str) -> re.Match[str] | None:
         start = match.end()
 
 
-def _from_match(match: re.Match[str]) -> Record:
-    _, _, pid, level, stamp, file, message = match.groups()
-    record = Record(message, level, stamp, file)
-    if pid is not None:
-        _set_process(record, match)
-    _drop_repeat(record)
-    return record
-
-
 def _drop_repeat(record: Record) -> None:
     """Without Ray's mark that other processes printed the message too."""
     if "across cluster]" in record.message:
@@ -169,7 +166,7 @@ def peel_again(record: Record) -> list[Record]:
     if _RECORD.search(record.message) is None:
         match = _PROCESS_RE.match(record.message)
         if match is not None:
-            _set_process(record, match)
+            _set_process(record, *match.group(*_PARTS))
             record.message = record.message[match.end() :]
         return [record]
     inner = _split_records(record.message, record)
@@ -190,7 +187,7 @@ def _peel_one(rest: str, base: Record) -> str | None:
     """One prefix less, or None when there is none."""
     match = _PROCESS_RE.match(rest)
     if match is not None:
-        _set_process(base, match)
+        _set_process(base, *match.group(*_PARTS))
         return rest[match.end() :]
     if _RECORD.match(rest) is not None:
         return None
@@ -243,12 +240,21 @@ def _after_outer(rest: str, base: Record) -> str:
     return rest[2:] if rest.startswith("| ") else rest
 
 
-def _set_process(base: Record, match: re.Match[str]) -> None:
-    base.process, base.pid = match["name"], int(match["pid"])
-    if base.actor is None and not _OF_VLLM.match(base.process or ""):
+_PARTS = ("name", "rank", "pid")
+
+
+def _set_process(base: Record, name: str | None, rank: str | None, pid: str) -> None:
+    """Take what the prefix of a process states."""
+    base.process, base.pid = name, int(pid)
+    if base.actor is None and not _is_of_vllm(name):
         base.actor = base.pid
-    if match["rank"]:
-        base.rank = int(match["rank"])
+    if rank:
+        base.rank = int(rank)
+
+
+@lru_cache(maxsize=1024)
+def _is_of_vllm(name: str | None) -> bool:
+    return name is not None and _OF_VLLM.match(name) is not None
 
 
 def _split_records(
@@ -305,7 +311,7 @@ def _split_owner(before: str, owner: Record) -> tuple[str, Record]:
         if before[match.end() : first.start()].strip():
             break
         first = match
-    _set_process(changed, matches[-1])
+    _set_process(changed, *matches[-1].group(*_PARTS))
     return before[: first.start()], changed
 
 

@@ -87,15 +87,21 @@ class Evidence:
         self._engines: Counter[str] = Counter()
         self._devices: dict[str, int] = {}
         self._files: set[str | None] = {None}
+        self._printers: set[tuple[str | None, str | None, int | None]] = set()
+        """Modules with the names and pids of processes."""
         self._is_vllm = False
 
-    def see_line(self, record: Record) -> None:
-        """Take notice of the module that logged a line."""
-        if record.file in self._files and not record.message.startswith(_TELLING):
-            return
-        if record.message.startswith(_ROCM_ONLY):
-            self._see_device("rocm", OWN)
-        self.see_file(seen_file(record))
+    def see_line(self, record: Record) -> bool:
+        """Take notice of who printed a line; whether that module of that process had
+        printed none before."""
+        printer = (record.file, record.process, record.pid)
+        is_new = printer not in self._printers
+        if is_new or record.message.startswith(_TELLING):
+            self._printers.add(printer)
+            if record.message.startswith(_ROCM_ONLY):
+                self._see_device("rocm", OWN)
+            self.see_file(seen_file(record))
+        return is_new
 
     def see_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""
@@ -117,9 +123,11 @@ class Evidence:
         """Take notice of a line that a rule matched, and of what it states."""
         if rule.engine is not None:
             self._engines[rule.engine] += 1
-        if rule.device is not None:
-            self._see_device(rule.device, SHARED if rule.device == "cuda" else OWN)
-        self._is_vllm = self._is_vllm or bool(rule.starts)
+        device = rule.device
+        if device is not None and self._devices.get(device) != OWN:
+            self._see_device(device, SHARED if device == "cuda" else OWN)
+        if rule.starts:
+            self._is_vllm = True
         for item in made:
             if isinstance(item, FailureLine):
                 raised = _OUT_OF_MEMORY.search(item.message)

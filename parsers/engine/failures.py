@@ -9,14 +9,12 @@ multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised fir
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
-from parsers.base import LineRule, Made
-from parsers.engine.envelope import Record
+from parsers.engine.dispatch import Matched
 from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine, stamped
 from warmup_insights.model.events import (
     Event,
@@ -62,10 +60,6 @@ MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
 
 
-Matched = tuple[LineRule, list[Made], Record, float | None, int]
-"""A line with its rule, what that makes, its time and its number."""
-
-
 class Traceback:
     """The end of a traceback in a log without a start-up: it may be all there is of one.
 
@@ -78,13 +72,13 @@ class Traceback:
         self._last = 0
         self._has_frame = self._is_proven = False
 
-    def take(self, line: int, made: Iterable[Made], matched: Matched) -> None:
+    def take(self, matched: Matched) -> None:
         """Keep a line; the first traceback that is proven to be of a start stays."""
-        if self._lines and line - self._last > MAX_FRAMES:
+        if self._lines and matched.line - self._last > MAX_FRAMES:
             if self._is_proven:
                 return
             self._lines, self._has_frame = [], False
-        for item in made:
+        for item in matched.made:
             if isinstance(item, FrameSeen):
                 self._has_frame = True
             elif isinstance(item, FailureLine):
@@ -94,7 +88,7 @@ class Traceback:
                 return
         if len(self._lines) < MAX_CAUSES:
             self._lines.append(matched)
-            self._last = line
+            self._last = matched.line
 
     def proven(self) -> list[Matched]:
         """Its lines; none unless it is of a start."""
@@ -126,15 +120,12 @@ class Failures:
         self._is_serving = False
         """A server is ready, more than its engine alone."""
         self._is_stopped = False
+        self.has_ended = False
+        """Whether the engine failed for good or was stopped on request."""
         self._stop: ShutdownRequested | None = None
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the engine failed for good or was stopped on request."""
-        return self._is_stopped or self._heading is not None
 
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
         """Keep a line; which of them is the cause shows at the end."""
@@ -148,7 +139,7 @@ class Failures:
             is_bare=made.is_bare, behind_heading=self._heading is not None,
         )  # fmt: skip
         if made.is_heading:
-            self._heading = self._heading or cause
+            self._heading, self.has_ended = self._heading or cause, True
         else:
             self._causes.append(cause)
 
@@ -159,7 +150,7 @@ class Failures:
             return [stopped]
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
-        self._is_stopped = True
+        self._is_stopped = self.has_ended = True
         stopped = stamped(ShutdownRequested(message=made.message[:500]), origin)
         if origin.time is None:
             self._stop = stopped
@@ -174,6 +165,7 @@ class Failures:
         self.is_ready = True
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading, self.artifact = [], None, None
+        self.has_ended = self._is_stopped
         if cause is None or not certain:
             return []
         text = f"{cause.message[:300]} (and the start-up went on)"

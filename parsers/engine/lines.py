@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from parsers.base import LineRule, Made
-from parsers.engine.dispatch import Dispatcher
+from parsers.base import LineRule
+from parsers.engine.dispatch import Dispatcher, Matched
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
 from parsers.engine.fronts import Fronts
@@ -28,7 +28,13 @@ from parsers.engine.signals import (
 )
 from parsers.engine.stamps import Clock
 from parsers.report import ParseReport
-from warmup_insights.model.events import Event, Failure, RunStarted, ServingFailure
+from warmup_insights.model.events import (
+    Event,
+    Failure,
+    RunStarted,
+    ServerReady,
+    ServingFailure,
+)
 
 MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
@@ -203,7 +209,7 @@ class LineParser:
             now = self._now
             if self.num_runs == 0:
                 for matched in now.traceback.proven():
-                    self._accept(*matched)
+                    self._accept(self._run_of(matched), matched)
             for run in (*now.beside, *([] if now.open is None else [now.open])):
                 self._end(run)
             now.beside, now.open, self._open = [], None, None
@@ -211,7 +217,7 @@ class LineParser:
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         found = self._dispatch.find(record.message, record.level, record.file)
-        rule, made = None, []
+        matched, current = None, self._open
         if found is not None:
             rule, match = found
             try:
@@ -219,87 +225,76 @@ class LineParser:
             except (ValueError, OverflowError, IndexError, KeyError):
                 self.report.add_failed(line, rule.name, record.message)
                 return
-        current = self._open
-        owner = self._now.owner(rule, record, made) if self._now.beside else None
+            if record.is_json:
+                self.report.dialects["json"] += 1
+            matched = Matched(rule, made, record, time, line)
+            if current is not None and current.goes_on(matched):
+                self._count(current, matched)
+                self._deliver(current, matched)
+                return
+        owner = self._now.owner(record, matched) if self._now.beside else None
         if owner is not None:
             self._open = owner
             self._collect_for(owner.ordinal)
-        if rule is None:
+        if matched is None:
             self._unmatched(record, line, time)
-        else:
-            if record.is_json:
-                self.report.dialects["json"] += 1
-            if owner is not None or not self._is_late(rule, made, record):
-                self._accept(rule, made, record, time, line, owner)
-            elif current is None:
-                self._now.traceback.take(line, made, (rule, made, record, time, line))
+        elif owner is not None or not self._is_late(matched):
+            self._accept(owner or self._run_of(matched), matched)
+        elif current is None:
+            self._now.traceback.take(matched)
         if owner is not None and current is not None:
             self._open = current
             self._collect_for(current.ordinal)
 
-    def _accept(
-        self,
-        rule: LineRule,
-        made: list[Made],
-        record: Record,
-        time: float | None,
-        line: int,
-        owner: OpenRun | None = None,
-    ) -> None:
-        """A line of a start-up: that of `owner`, the one that is open, or another one."""
-        run = owner or self._run_of(rule, made, record, time, line)
+    def _accept(self, run: OpenRun, matched: Matched) -> None:
+        """A line of a start-up, which may show more than what it makes."""
+        rule, record = matched.rule, matched.record
         if record.pid is not None and record.pid not in run.pids:
             self._know(run, rule, record.pid)
-        run.evidence.see_line(record)
-        run.ranks.see(record)
         if rule.starts == API_SERVER:
             run.tracker.is_server = True
         elif rule.starts == ENGINE_CONFIG:
             run.has_engine = True
             run.has_buckets = run.is_ready
-        report = self.report
-        counter = report.matched if made or rule.starts else report.ignored
-        counter[rule.name] += 1
-        if not report.is_full:
-            report.keep(line, rule.name, record.message)
-        if (gap := run.pass_line(time, line, record.message)) is not None:
-            self._emit(gap)
-        if run.lines < CREDITED_LINES:
-            run.evidence.see_rule(rule, made)
+        self._count(run, matched)
         # Ray repeats it late, for processes that it does not name.
         is_late = record.is_repeated or run.is_other(record.actor)
         if not is_late or rule.name not in IMPORTING:
-            self._deliver(run, record, made, time, line)
-        if run.is_ready and made and type(made[0]) is StatisticsLine:
-            self._keep_head(rule, record, run)
+            self._deliver(run, matched)
 
-    def _run_of(
-        self,
-        rule: LineRule,
-        made: list[Made],
-        record: Record,
-        time: float | None,
-        line: int,
-    ) -> OpenRun:
+    def _count(self, run: OpenRun, matched: Matched) -> None:
+        """Count a line of a start-up and take notice of who printed it."""
+        rule, record, line = matched.rule, matched.record, matched.line
+        if run.evidence.see_line(record):
+            run.ranks.see(record)
+        report = self.report
+        counter = report.matched if matched.made or rule.starts else report.ignored
+        counter[rule.name] += 1
+        if not report.is_full:
+            report.keep(line, rule.name, record.message)
+        if (gap := run.pass_line(matched.time, line, record.message)) is not None:
+            self._emit(gap)
+        if run.lines < CREDITED_LINES:
+            run.evidence.see_rule(rule, matched.made)
+
+    def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
         run = self._open
-        is_import = rule.name in IMPORTING
-        if run is not None and not is_import and run.goes_on(rule, record, time):
-            return run
-        if run is None or run.is_left(rule, record, time, made):
-            run = self._begin(time, line)
-        for event in run.moved(rule, record, Origin(time, None, line)):
+        if run is None or run.is_left(matched):
+            run = self._begin(matched.time, matched.line)
+        for event in run.moved(matched):
             self._emit(event)
-        run.note_opening(rule, record, made)
+        run.note_opening(matched)
         return run
 
-    def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:
+    def _is_late(self, matched: Matched) -> bool:
         """Whether a line is of a start that is over, or of none."""
+        made, record = matched.made, matched.record
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
             return is_foreign(made) and not is_own
-        if record.pid is None or rule.starts or record.pid in self._open.pids:
+        if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
         # A child that a process forks has its name: what it raises may be the cause.
@@ -320,38 +315,36 @@ class LineParser:
             if record.level not in ("ERROR", "CRITICAL"):
                 self._now.before.see(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:
-            run.evidence.see_line(record)
-            run.ranks.see(record)
+            if run.evidence.see_line(record):
+                run.ranks.see(record)
             gap = run.pass_line(time, line, record.message)
             if gap is not None:
                 self._emit(gap)
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
-    def _deliver(
-        self,
-        run: OpenRun,
-        record: Record,
-        made: list[Made],
-        time: float | None,
-        line: int,
-    ) -> None:
+    def _deliver(self, run: OpenRun, matched: Matched) -> None:
+        """Give what a line makes to the tracker of its run."""
+        made, record = matched.made, matched.record
         if len(made) > 1:
             for item in made:
                 if isinstance(item, RankNamed):
                     run.ranks.learn(record, item.rank, item.world_size)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
-        origin = Origin(time, rank, line)
+        origin = Origin(matched.time, rank, matched.line)
         for item in made:
-            if item is None or type(item) is RankNamed:
+            kind = type(item)
+            if item is None or kind is RankNamed:
                 continue
-            if run.is_foreign_server(item, record):
+            if kind is ServerReady and run.is_foreign_server(record):
                 continue
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
             self._out += ready
+            if kind is StatisticsLine and run.is_ready:
+                self._keep_head(matched.rule, record, run)
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1

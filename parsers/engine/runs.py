@@ -6,8 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from parsers.base import LineRule, Made
+from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import Record
-from parsers.engine.evidence import ENGINE_CONFIG, Evidence, Imports, RankTable
+from parsers.engine.evidence import (
+    ENGINE_CONFIG,
+    IMPORTING,
+    Evidence,
+    Imports,
+    RankTable,
+)
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
 from parsers.engine.signals import ConfigLine, Origin, StepLine, is_foreign, stamped
@@ -35,6 +42,8 @@ from warmup_insights.model.events import (
 )
 
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
+_WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
+_MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
 _STARTUP = (
     BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
     GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
@@ -112,31 +121,30 @@ class OpenRun:
         """Whether the engine is in a Ray actor, and in another one than this."""
         return None not in (actor, self.actor) and self.actor != actor
 
-    def is_foreign_server(self, made: Made, record: Record) -> bool:
-        """Whether this is a web server that is ready before vLLM's has an engine.
+    def is_foreign_server(self, record: Record) -> bool:
+        """Whether a web server is ready before vLLM's has an engine.
 
         That one lists its routes first (`launcher.py serve_http`), or has a prefix.
         """
-        is_bare = isinstance(made, ServerReady) and record.process is None
-        has_engine = self.has_engine or self.has_measured
-        return is_bare and self.tracker.waits_for_engine and not has_engine
+        has_engine = self.has_engine or self.has_measured or record.process is not None
+        return self.tracker.waits_for_engine and not has_engine
 
-    def goes_on(self, rule: LineRule, record: Record, time: float | None) -> bool:
+    def goes_on(self, matched: Matched) -> bool:
         """Cheap answer for most lines: the same process, shortly after the last one."""
-        last = self.last_time
+        time, last, rule = matched.time, self.last_time, matched.rule
         return (
-            not rule.starts
-            and not self.tracker.failures.has_ended
-            and (record.pid or 0) == self._last_pid
-            and time is not None
+            time is not None
             and last is not None
             and -EARLIER_S <= time - last <= LEAP_S
+            and (matched.record.pid or 0) == self._last_pid
+            and not rule.starts
+            and rule.name not in IMPORTING
+            and not self.tracker.failures.has_ended
         )
 
-    def is_left(
-        self, rule: LineRule, record: Record, time: float | None, made: list[Made]
-    ) -> bool:
-        """Whether the record of this rule belongs to another, later start-up."""
+    def is_left(self, matched: Matched) -> bool:
+        """Whether a record belongs to another, later start-up."""
+        rule, made, record = matched.rule, matched.made, matched.record
         if self.tracker.failures.has_ended and any(
             isinstance(item, ConfigRecorded) for item in made
         ):
@@ -145,33 +153,35 @@ class OpenRun:
             return True
         if self.is_restarted(record) and not is_foreign(made):
             return True
-        if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
+        if rule.starts == ENGINE_CONFIG and self._is_another_engine(matched.time, made):
             return True
         is_near = (
-            time is None
+            matched.time is None
             or self.last_time is None
-            or -BACK_S <= time - self.last_time <= LEAP_S
+            or -BACK_S <= matched.time - self.last_time <= LEAP_S
         )
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
-    def note_opening(self, rule: LineRule, record: Record, made: list[Made]) -> None:
+    def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
+        rule, record = matched.rule, matched.record
         if rule.starts == ENGINE_CONFIG:
-            self._version = _version(made)
+            self._version = _version(matched.made)
         if rule.starts:
             self._openings.add((rule.starts, record.process))
             self.actor = record.actor
         self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
-        if name and pid and _SINGLE.fullmatch(name) and not is_foreign(made):
+        if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
             self._only_pids[name] = pid
 
-    def moved(self, rule: LineRule, record: Record, origin: Origin) -> Iterator[Event]:
+    def moved(self, matched: Matched) -> Iterator[Event]:
         """What states that the start-up begins in another process than its first line."""
-        if self._openings or not self._imports.move(rule, record.actor, origin.time):
+        actor, time = matched.record.actor, matched.time
+        if self._openings or not self._imports.move(matched.rule, actor, time):
             return
         began = self._imports.began
-        begun = Origin(began or origin.time, None, origin.line)
+        begun = Origin(began or time, None, matched.line)
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
@@ -262,26 +272,23 @@ class OpenRun:
 
     def follow(self, event: Event) -> Event:
         """The event as it is meant at this place of the run."""
-        match event:
-            case ServerReady():
-                self.is_ready = self.has_buckets = True
-                self.ready_line = self.ready_line or event.line
-            case ConfigRecorded():
-                self.ranks.learn_sizes(event.settings)
-                self.model = event.model or self.model
-            case BucketMiss() if not self.has_buckets:
-                # The profile run of the engine itself, with a shape of its own.
-                text = f"{event.phase} {event.shape} ran before there were buckets"
-                return Note(
-                    topic="profile_run", text=text, values={"shape": list(event.shape)},
-                    time=event.time, rank=event.rank, line=event.line,
-                )  # fmt: skip
-            case BucketsGenerated() | EngineInitialized() | WarmupFinished():
-                self.has_buckets = True
-            case WarmupStep():
-                self.has_buckets = True
-            case MemoryMeasured() | MemoryBudgetSet() | KVCacheAllocated():
-                self.has_measured = True
+        if isinstance(event, _WITH_BUCKETS):
+            self.has_buckets = True
+        elif isinstance(event, _MEASURED):
+            self.has_measured = True
+        elif isinstance(event, ServerReady):
+            self.is_ready = self.has_buckets = True
+            self.ready_line = self.ready_line or event.line
+        elif isinstance(event, ConfigRecorded):
+            self.ranks.learn_sizes(event.settings)
+            self.model = event.model or self.model
+        elif isinstance(event, BucketMiss) and not self.has_buckets:
+            # The profile run of the engine itself, with a shape of its own.
+            text = f"{event.phase} {event.shape} ran before there were buckets"
+            return Note(
+                topic="profile_run", text=text, values={"shape": list(event.shape)},
+                time=event.time, rank=event.rank, line=event.line,
+            )  # fmt: skip
         return event
 
 
@@ -335,9 +342,7 @@ class Source:
         self.traceback = Traceback()
         self.joiner = Joiner()
 
-    def owner(
-        self, rule: LineRule | None, record: Record, made: Iterable[Made]
-    ) -> OpenRun | None:
+    def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
 
         An engine core belongs to the start that waits for one with its model.
@@ -345,16 +350,16 @@ class Source:
         pid, current = record.pid, self.open
         if pid is None or current is None or pid in current.pids:
             return None
-        if rule is None or not rule.starts:
+        if matched is None or not matched.rule.starts:
             actor = record.actor
             if current.is_of(actor):
                 return None
             return next(
                 (r for r in self.beside if pid in r.pids or r.is_of(actor)), None
             )
-        if rule.starts != ENGINE_CONFIG:
+        if matched.rule.starts != ENGINE_CONFIG:
             return None
-        models = {item.model for item in made if isinstance(item, ConfigRecorded)}
+        models = {m.model for m in matched.made if isinstance(m, ConfigRecorded)}
         if current.model is None or current.model in models:
             return None
         return next(

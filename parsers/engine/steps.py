@@ -203,9 +203,10 @@ def _resolution(step: PendingStep, end: Origin | None) -> float | None:
     """
     if step.bar_s is not None or end is None:
         return step.bar_error_s if step.bar_s is not None else None
-    stamps = (step.origin.time, end.time)
-    fine = [stamp % 1.0 != 0.0 for stamp in stamps if stamp is not None]
-    return 1.0 if len(set(fine)) > 1 else None
+    began, ended = step.origin.time, end.time
+    if began is None or ended is None:
+        return None
+    return 1.0 if (began % 1.0 == 0.0) != (ended % 1.0 == 0.0) else None
 
 
 def _memory(state: RankState, before: int | None, after: int | None) -> int | None:
