@@ -46,7 +46,10 @@ _SECRET_TEXT = re.compile(
     r"|AIza[A-Za-z0-9_-]{30,60}|nvapi-[A-Za-z0-9_-]{16,100}"
     r"|eyJ[\w-]{10,400}\.[\w-]{10,400}\.[\w-]{5,400})"
 )
-# These are in every text that the patterns change; looking for them is quicker.
+# These are in every text that the patterns change; looking for them is quicker, and
+# quickest for the words alone, which most lines of a log hold none of.
+_NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie", "sig",
+          "bearer")  # fmt: skip
 _IS_NAMED = re.compile(
     r"(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)\w{0,12}['\"]?\s{0,3}[:=]"
     r"|bearer|--[\w-]{0,60}(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)"
@@ -69,11 +72,19 @@ def mask_text(text: str) -> str:
     """The text without logins in URLs, named secrets and well-known kinds of keys."""
     if "://" in text:
         text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
-    if any(start in text for start in _STARTS):
+    if _holds_any(_STARTS, text):
         text = _SECRET_TEXT.sub(MASK, text)
-    if _IS_NAMED.search(text.lower()):
+    folded = text.casefold()
+    if _holds_any(_NAMES, folded) and _IS_NAMED.search(folded):
         text = _NAMED.sub(rf"\1\2{MASK}", text)
     return text
+
+
+def _holds_any(words: tuple[str, ...], text: str) -> bool:
+    for word in words:  # noqa: SIM110 - a generator takes three times as long
+        if word in text:
+            return True
+    return False
 
 
 def mask(key: str, value: Any) -> Any:
