@@ -109,7 +109,6 @@ class OpenRun:
         """Lines that open a start-up, by their place and process."""
         self._imports = Imports()
         self._version: str | None = None
-        self._last_pid = 0
         self._only_pids: dict[str, int] = {}
         """Of processes that exist once per engine."""
 
@@ -130,13 +129,14 @@ class OpenRun:
         return self.tracker.waits_for_engine and not has_engine
 
     def goes_on(self, matched: Matched) -> bool:
-        """Cheap answer for most lines: the same process, shortly after the last one."""
+        """Cheap answer for most lines: a known process, shortly after the last one."""
         time, last, rule = matched.time, self.last_time, matched.rule
+        pid = matched.record.pid
         return (
             time is not None
             and last is not None
             and -EARLIER_S <= time - last <= LEAP_S
-            and (matched.record.pid or 0) == self._last_pid
+            and (pid is None or pid in self.pids)
             and not rule.starts
             and rule.name not in IMPORTING
             and not self.tracker.failures.has_ended
@@ -170,7 +170,6 @@ class OpenRun:
         if rule.starts:
             self._openings.add((rule.starts, record.process))
             self.actor = record.actor
-        self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
         if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
             self._only_pids[name] = pid

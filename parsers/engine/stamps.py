@@ -17,9 +17,10 @@ _OUTER = re.compile(
     r"\[?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?P<end> \| | \|$|[ \t]|$)"
 )
-_DATED = re.compile(r"(?<!\d)(20[2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
+_DATED = re.compile(r"20([2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
+_VERSION_MARKS = ("LLM engine (v0.", "API server version 0.", " version 0.")
 _VERSION = re.compile(
     r"(?:LLM engine \(v|API server version |[█▀ ] version )0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
 )
@@ -129,8 +130,9 @@ def year_in(text: str) -> tuple[int, str] | None:
         return None
     for match in _DATED.finditer(text):
         other = _day_of_year(match[2], match[3])
-        if other is not None and abs(other - day) <= 1:
-            return int(match[1]), "log"
+        is_part = text[max(0, match.start() - 1) : match.start()].isdigit()
+        if other is not None and abs(other - day) <= 1 and not is_part:
+            return 2000 + int(match[1]), "log"
     built = _BUILD.search(text)
     if built is not None:
         is_later = (first[1], first[2]) >= (built[2], built[3])
@@ -144,7 +146,8 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
     """The first day on which the version of vLLM that a text states can have run."""
-    version = _VERSION.search(text)
+    is_stated = any(mark in text for mark in _VERSION_MARKS)
+    version = _VERSION.search(text) if is_stated else None
     if version is None:
         return None
     # A version between releases is older than the one that it is named after.
@@ -283,7 +286,7 @@ class Clock:
         if match is None:
             full = full_stamp(stamp)
             return None if full is None else self._outer(full)
-        month, day, hour, minute, second = (int(part) for part in match.groups())
+        month, day, hour, minute, second = map(int, match.groups())
         if self._year is None:
             self._year = self._first_year(month, day)
         elif self._month - month >= 6:
