@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from warmup_insights.analysis.plan.buckets import (
-    BucketChange,
     PlannedBuckets,
     planned_buckets,
+)
+from warmup_insights.analysis.plan.buckets import (
+    PlanSettings as PlanSettings,
 )
 from warmup_insights.analysis.plan.costs import (
     Evidence,
@@ -46,36 +48,6 @@ from warmup_insights.rules.capture import (
 from warmup_insights.units import format_bytes
 
 DEFAULT_PROMPT_RATIO = 0.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanSettings:
-    """What to plan for; None means as in the run.
-
-    `environment` holds bucketing variables that are set otherwise than in the run.
-    """
-
-    gpu_memory_utilization: float | None = None
-    graph_reserved_mem: float | None = None
-    graph_prompt_ratio: float | None = None
-    graph_prompt_strategy: str | None = None
-    graph_decode_strategy: str | None = None
-    max_num_seqs: int | None = None
-    max_model_len: int | None = None
-    kv_cache_dtype: str | None = None
-    """Planned with the KV cache alone (`plan/cache.py`)."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    engine_version: str | None = None
-    """The vllm-gaudi whose rules make the buckets."""
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """The engine's limits that are set otherwise than in the run."""
-        limits = {
-            "max_num_seqs": self.max_num_seqs,
-            "max_model_len": self.max_model_len,
-        }
-        return {name: value for name, value in limits.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -171,9 +143,7 @@ class Planner:
         buckets = planned_buckets(
             self.summary,
             memory.num_blocks,
-            BucketChange(
-                settings.environment, settings.limits, settings.engine_version
-            ),
+            settings,
             self._evidence.shapes(),
         )
         free = self._free_before(memory, buckets)
