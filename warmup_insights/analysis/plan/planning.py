@@ -37,6 +37,7 @@ from warmup_insights.analysis.plan.memory import (
     MemoryPlan,
     Workspace,
     divide_memory,
+    first_known,
     refuse_contradictions,
 )
 from warmup_insights.errors import InputError, SettingError
@@ -158,17 +159,16 @@ class Planner:
             )
         run = self.summary.memory_or_none
         prompt, decode = capture_strategies(self.summary)
-        ratio = settings.graph_prompt_ratio
-        if ratio is None:
-            ratio = _prompt_ratio(self.summary)
         chosen = {
-            "gpu_memory_utilization": _first(
+            "gpu_memory_utilization": first_known(
                 settings.gpu_memory_utilization, run.gpu_memory_utilization
             ),
-            "VLLM_GRAPH_RESERVED_MEM": _first(
+            "VLLM_GRAPH_RESERVED_MEM": first_known(
                 settings.graph_reserved_mem, run.graph_reserved_fraction
             ),
-            "VLLM_GRAPH_PROMPT_RATIO": ratio,
+            "VLLM_GRAPH_PROMPT_RATIO": first_known(
+                settings.graph_prompt_ratio, _prompt_ratio(self.summary)
+            ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
         }
@@ -358,10 +358,7 @@ def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
 def _prompt_ratio(summary: RunSummary) -> float:
     budget = summary.memory_or_none.graph_budget
     stated = budget.prompt_ratio if budget is not None else None
-    if stated is None:
-        stated = summary.setting("VLLM_GRAPH_PROMPT_RATIO")
-    return DEFAULT_PROMPT_RATIO if stated is None else stated
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
+    ratio: float = first_known(
+        stated, summary.setting("VLLM_GRAPH_PROMPT_RATIO"), DEFAULT_PROMPT_RATIO
+    )
+    return ratio
