@@ -26,7 +26,7 @@ from types import SimpleNamespace
 
 from warmup_insights.recorder import Recorder
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hooks import Attachment, Hook
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
@@ -35,7 +35,6 @@ from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
 from warmup_insights.vllm_plugin.state import Pass
-from warmup_insights.vllm_plugin.wrapping import Attachment
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "vllm_plugin" / "standin"

@@ -30,7 +30,7 @@ DIALECT = Dialect(
     name=ENGINE,
     title="the reference engine of warmup-insights",
     versions="any",
-    source="warmup_insights/runner/log_format/",
+    source="warmup_insights/runner/log_format.py",
     rules=(
         LineRule(
             "reference_origin",

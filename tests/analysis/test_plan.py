@@ -27,7 +27,6 @@ from tests.analysis.builders import (
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
 from warmup_insights.analysis.plan.buckets import (
-    BucketChange,
     planned_buckets,
     rules_version,
 )
@@ -319,10 +318,10 @@ def test_buckets_are_generated_by_the_rules_of_the_runs_own_version(version):
             generated("prompt", own["prompt"]), generated("decode", own["decode"]),
         ]
     )  # fmt: skip
-    planned = planned_buckets(summary, 7, BucketChange(), {})
+    planned = planned_buckets(summary, 7, PlanSettings(), {})
     assert planned.lists == lists(7)
     assert f"vllm-gaudi {version_of_run('vllm-gaudi', version)}" in planned.notes[0]
-    other = planned_buckets(summary, 7, BucketChange(engine_version="0.14.1"), {})
+    other = planned_buckets(summary, 7, PlanSettings(engine_version="0.14.1"), {})
     assert other.lists == lists(7, "0.14.1")
     assert "vllm-gaudi v0.14.1" in other.notes[0]
 

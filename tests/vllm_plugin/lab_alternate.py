@@ -61,7 +61,7 @@ def main():
     from vllm import LLM
 
     from warmup_insights.vllm_plugin import attach as starting
-    from warmup_insights.vllm_plugin.wrapping import Attachment
+    from warmup_insights.vllm_plugin.hooks import Attachment
 
     meter = Meter(Attachment)
     llm = LLM(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from warmup_insights.model.events import kind_of
-from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hooks import Attachment, Hook
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
-from warmup_insights.vllm_plugin.wrapping import Attachment
 
 
 class ListRecorder:

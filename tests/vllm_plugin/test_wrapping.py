@@ -9,8 +9,7 @@ import traceback
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list
-from warmup_insights.vllm_plugin.hooks import Hook
-from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
+from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
 
 
 class Engine:

@@ -1,6 +1,6 @@
 """Which graphs are captured within a memory budget: pure, shared with the planner.
 
-The rule is that of `HabanaModelRunnerBase.warmup_graphs` and `warmup_model`
+The rule at start-up is that of `HabanaModelRunnerBase.warmup_graphs` and `warmup_model`
 (vllm-fork 1.17 to 1.21, `hpu_model_runner.py`). Candidates of a phase are ordered by
 a strategy. One is skipped when its estimate, the memory per unit of what the phase
 captured so far times its own units, is not below what is left; the unit is a token
@@ -10,6 +10,7 @@ did not, the other goes on with all that is left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -34,23 +35,16 @@ class Candidate:
     available_bytes: int
 
 
-@dataclass(frozen=True)
-class Captured:
-    """A captured candidate and what it took."""
-
-    candidate: Candidate
-    used_bytes: int
-
-
 @dataclass
 class PhaseCaptures:
     """What became of the candidates of one phase.
 
-    `skipped` holds each candidate that never fitted, as it stood in the last pass.
+    `captured` are buckets in the order of their captures; `skipped` holds each candidate
+    that never fitted, as it stood in the last pass.
     """
 
     phase: str
-    captured: list[Captured] = field(default_factory=list)
+    captured: list[Bucket] = field(default_factory=list)
     skipped: list[Candidate] = field(default_factory=list)
     used_bytes: int = 0
     units: float = _FIRST_UNITS
@@ -59,7 +53,7 @@ class PhaseCaptures:
     @property
     def buckets(self) -> list[Bucket]:
         """The captured buckets, sorted."""
-        return sorted(captured.candidate.bucket for captured in self.captured)
+        return sorted(self.captured)
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,7 @@ def capture_pass(
     capture: CaptureCall,
 ) -> None:
     """Try every bucket that has no graph yet, in order; `captures` is updated."""
-    done = {item.candidate.bucket for item in captures.captured}
+    done = set(captures.captured)
     captures.skipped, captures.is_complete = [], True
     for index, bucket in enumerate(ordered, start=1):
         size = num_units(captures.phase, bucket)
@@ -162,7 +156,7 @@ def capture_pass(
         if bucket in done:
             continue
         used = capture(candidate)
-        captures.captured.append(Captured(candidate, used))
+        captures.captured.append(bucket)
         captures.used_bytes += used
         available_bytes -= used
         captures.units += size
@@ -198,3 +192,61 @@ def _second_pass(
     used = captures.used_bytes + other.used_bytes
     if used < budget.total_bytes and not captures.is_complete and other.is_complete:
         capture_pass(captures, ordered, budget.total_bytes - used, capture)
+
+
+PhaseBucket = tuple[str, Bucket]
+
+
+@dataclass
+class RuntimeCapture:
+    """Captures while serving: the missing graphs, and the memory that is left for them.
+
+    The proposal of vLLM pull request 23184: `delayed` starts with the largest graph and
+    then records one at each step, the one at hand first, else the largest missing; `lazy`
+    records only what is needed. `missing` is sorted: prompts before decodes, the largest
+    first.
+    """
+
+    strategy: str
+    missing: list[PhaseBucket]
+    budget_bytes: float
+    _used: Counter[str] = field(default_factory=Counter, init=False)
+    _units: Counter[str] = field(default_factory=Counter, init=False)
+
+    def __post_init__(self) -> None:
+        self.missing = sorted(
+            self.missing,
+            key=lambda item: (item[0] != "prompt", -num_tokens(item[1]), item[1]),
+        )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything may still be captured; once it is off it stays off."""
+        return bool(self.missing) and self.budget_bytes > 0
+
+    def largest(self) -> PhaseBucket | None:
+        """What `delayed` captures where nothing is at hand; None for nothing."""
+        is_next = self.strategy == "delayed" and self.is_enabled
+        return self.missing[0] if is_next else None
+
+    def choose(self, phase: str, bucket: Bucket) -> PhaseBucket | None:
+        """What to capture before a step in this bucket; None for nothing."""
+        if self.is_enabled and (phase, bucket) in self.missing:
+            return phase, bucket
+        return self.largest()
+
+    def estimate_bytes(self, item: PhaseBucket) -> int:
+        """What a capture will take, from those of its phase; 0 before the first."""
+        units = self._units[item[0]]
+        return round(self._used[item[0]] / units * num_units(*item)) if units else 0
+
+    def missing_bytes(self) -> int:
+        """What all missing graphs will take by the estimates."""
+        return sum(self.estimate_bytes(item) for item in self.missing)
+
+    def captured(self, item: PhaseBucket, used_bytes: int) -> None:
+        """Count a capture and what it took."""
+        self._used[item[0]] += used_bytes
+        self._units[item[0]] += num_units(*item)
+        self.budget_bytes -= used_bytes
+        self.missing.remove(item)

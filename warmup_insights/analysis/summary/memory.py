@@ -23,7 +23,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     WarmupFinished,
 )
-from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.figures import bytes_step, number
 from warmup_insights.model.summary import (
     GraphBudgetFacts,
     GraphFacts,
@@ -126,7 +126,9 @@ class Memory:
         rank, delta = rank_of(event), event.delta_bytes
         readings = self._readings.setdefault(rank, [])
         if len(readings) < MAX_READINGS:
-            readings.append(_reading(event))
+            reading = copied(event, MemoryReading)
+            free = _free_bytes(event)
+            readings.append(msgspec.structs.replace(reading, free_bytes=free))
         self._put(event, "total_bytes", event.total_bytes, first=True)
         if event.stage == "kv_cache":
             self._put(event, "free_after_kv_cache_bytes", _free_bytes(event))
@@ -178,7 +180,7 @@ class Memory:
             return None
         for name in ("gpu_memory_utilization", "block_size"):
             if known[name] is None:
-                known[name] = _number(config.get(name))
+                known[name] = number(config.get(name))
         blocks, size = known["num_kv_blocks"], known["block_size"]
         if known["kv_cache_tokens"] is None and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -211,7 +213,7 @@ class Memory:
             num_padding = 1
         elif num_padding is None and engine == "vllm-fork":
             num_padding = 0  # block 0 is the padding block, and one of the counted
-        is_overridden = _number(config.get("num_gpu_blocks_override")) is not None
+        is_overridden = number(config.get("num_gpu_blocks_override")) is not None
         bounds = _block_range(facts, engine, padding, is_log, is_overridden)
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
@@ -310,7 +312,7 @@ def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryP
         )
         if known[0].name == "margin":
             place = len(known) - 1
-        known.insert(place, _part("other", "not accounted for", rest))
+        known[place:place] = _listed(("other", "not accounted for", rest))
     return known
 
 
@@ -328,14 +330,10 @@ def divides_total(memory: MemoryFacts) -> bool:
     return abs(usable - total * share) < 2 * TOLERANCE * total
 
 
-def _part(name: str, label: str, size: float) -> MemoryPart:
-    return MemoryPart(name=name, label=label, bytes=round(size))
-
-
 def _listed(*parts: tuple[str, str, float | None]) -> Iterator[MemoryPart]:
     for name, label, size in parts:
         if size is not None and size > 0:
-            yield _part(name, label, size)
+            yield MemoryPart(name=name, label=label, bytes=round(size))
 
 
 def _cache(memory: MemoryFacts) -> int | None:
@@ -405,25 +403,7 @@ def _reserved_graphs(memory: MemoryFacts, graphs: GraphFacts | None) -> int | No
     return graphs.estimated_bytes
 
 
-def _reading(event: MemoryMeasured) -> MemoryReading:
-    return MemoryReading(
-        stage=event.stage,
-        time=event.time,
-        used_bytes=event.used_bytes,
-        free_bytes=_free_bytes(event),
-        delta_bytes=event.delta_bytes,
-        host_delta_bytes=event.host_delta_bytes,
-        line=event.line,
-    )
-
-
 def _free_bytes(event: MemoryMeasured) -> int | None:
     if event.free_bytes is None and event.total_bytes and event.used_bytes is not None:
         return event.total_bytes - event.used_bytes
     return event.free_bytes
-
-
-def _number(value: Setting) -> float | int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value
