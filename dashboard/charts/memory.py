@@ -145,7 +145,7 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
 
 def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
     """What ended the start, else what ended serving, unless that was a shutdown."""
-    end = summary.serving.end if summary.serving is not None else None
+    end = summary.serving_or_none.end
     if end is not None and end.kind == "shutdown":
         end = None
     return summary.failure or end

@@ -271,7 +271,6 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     ]
     header = ("phase", "shape", "times", "why", "setting")
     section.table("Shapes without a bucket", header, found)
-    late = summary.serving.jit if summary.serving is not None else []
     section.table(
         "Compiled while serving",
         ("kernel", "times", "after ready", "time", "configuration"),
@@ -283,7 +282,7 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
                 "" if k.duration_s is None else format_duration(k.duration_s),
                 visible(k.detail or ""),
             )
-            for k in late
+            for k in summary.serving_or_none.jit
         ],
     )
 

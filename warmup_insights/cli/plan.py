@@ -227,7 +227,7 @@ def _planner(
 def _used(summary: RunSummary) -> dict[str, set[Bucket]]:
     """The buckets that a run used while serving."""
     used: dict[str, set[Bucket]] = {}
-    for use in summary.serving.uses if summary.serving is not None else ():
+    for use in summary.serving_or_none.uses:
         used.setdefault(use.phase, set()).add(use.bucket)
     return used
 

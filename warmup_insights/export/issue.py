@@ -160,7 +160,7 @@ def _tables(tables: Sequence[TextTable]) -> Iterator[str]:
 def _lines(run: IssueRun) -> list[str]:
     """The lines that state the failure, what contradicts itself and the figures."""
     summary = run.summary
-    end = summary.serving.end if summary.serving is not None else None
+    end = summary.serving_or_none.end
     wanted = [
         summary.failure.line if summary.failure is not None else None,
         end.line if end is not None else None,
