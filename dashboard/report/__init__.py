@@ -16,19 +16,17 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from dashboard import shown
-from dashboard.report.parts import ReportRun
 from dashboard.report.sections import compared_sections, run_sections
 from dashboard.text import visible
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     start_sentences,
 )
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time
 from warmup_insights.version import __version__
-
-__all__ = ["ReportRun", "report_html"]
 
 _HEADLINE = (
     "wall_s",
@@ -43,7 +41,7 @@ _HEADLINE = (
 )
 
 
-def report_html(runs: Sequence[ReportRun]) -> str:
+def report_html(runs: Sequence[RunWithLines]) -> str:
     """The report on one run, or the comparison of several, as HTML."""
     summaries = [run.folded.summary for run in runs]
     title = " against ".join(run_title(summary) for summary in summaries)
