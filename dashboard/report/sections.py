@@ -56,6 +56,7 @@ from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.figures import all_figures
 from warmup_insights.model.summary import BucketRow, RunSummary
@@ -94,7 +95,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
 
 def _finding(finding: Finding) -> dict[str, object]:
     pairs = [
-        *shown.finding_pairs(finding),
+        *finding_pairs(finding),
         ("Based on", shown.evidence_text(finding)),
     ]
     return {
