@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.report import ReportRun, report_html
+from dashboard.report import report_html
 from dashboard.text import visible
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import kept_lines
 
@@ -99,5 +100,5 @@ def _report(runs: Sequence[RunRecord]) -> str:
     for run in runs:
         lines = kept_lines(data.store(), run)
         findings = data.findings(data.store(), run)
-        found.append(ReportRun(data.folded(run), findings, lines))
+        found.append(RunWithLines(data.folded(run), lines, findings))
     return report_html(found)

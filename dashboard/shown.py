@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
-from warmup_insights.export.findings import gain_text, number_text
+from warmup_insights.export.findings import number_text
 from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.units import format_time
 
 MARK = "contradictory"
 LABELS = {
@@ -77,6 +78,32 @@ def device_words(
     return f"{words} (guessed)" if "device.kind" in guessed else words
 
 
+def badges(summary: RunSummary) -> list[str]:
+    """What ran: engine, device, ranks, as far as they are known."""
+    engine, device = summary.engine, summary.device
+    texts = [
+        engine_words(engine.name, engine.version),
+        device_words(device.kind, device.name, summary.guessed),
+        f"{summary.ranks} ranks" if summary.ranks > 1 else "",
+    ]
+    return [text for text in texts if text]
+
+
+def facts(summary: RunSummary) -> list[str]:
+    """Which run it is, when it started and where its figures come from."""
+    started = summary.time.started
+    zone = "UTC" if summary.time.timezone else "time zone unknown"
+    if "time.started_at" in summary.guessed:
+        zone += ", year guessed from the version and the date of the file"
+    texts = [
+        f"run {summary.run_id}",
+        summary.model,
+        f"started {format_time(started)} ({zone})" if started is not None else None,
+        f"from {summary.source.kind} {summary.source.name or ''}".strip(),
+    ]
+    return [text for text in texts if text]
+
+
 def label(name: str) -> str:
     """The name of a figure above its number."""
     title = BY_NAME[name].title
@@ -105,16 +132,6 @@ def provenance(run: RunSummary | RunRecord) -> str | None:
     if kind == "simulated":
         return "simulated device"
     return "synthetic data" if run.synthetic else None
-
-
-def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
-    """What a finding proposes, line by line: a name and its text."""
-    pairs = [
-        ("Change", finding.suggestion), ("Effect", finding.effect),
-        ("Gain", gain_text(finding)), ("Price", finding.price),
-        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
-    ]  # fmt: skip
-    return [(name, text) for name, text in pairs if text]
 
 
 def evidence_text(finding: Finding) -> str:

@@ -20,7 +20,6 @@ from warmup_insights.model.summary import RunSummary
 
 MOST = 12
 WATERFALLS = 4
-TABS = ("Figures", "Time and memory", "Buckets and misses", "Markdown")
 
 
 def render() -> None:
@@ -45,20 +44,11 @@ def render() -> None:
     folded = [data.folded(run) for run in runs]
     summaries = [one.summary for one in folded]
     result = compare_runs(summaries, [one.rows for one in folded])
-    places = st.tabs(TABS, key="view", on_change="rerun", bind="query-params")
-    if places[0].open:
-        with places[0]:
-            _figures(result, summaries)
-            _settings(result)
-    if places[1].open:
-        with places[1]:
-            _charts(result, summaries)
-    if places[2].open:
-        with places[2]:
-            _buckets(result)
-    if places[3].open:
-        with places[3]:
-            _markdown(result)
+    places = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
+    for place, show in zip(places, TABS.values(), strict=True):
+        if place.open:
+            with place:
+                show(result, summaries)
 
 
 def _simulated(result: Comparison) -> str | None:
@@ -88,6 +78,7 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             height=widgets.table_height(len(cells), most=15),
             column_config={"figure": st.column_config.TextColumn("Figure", width=220)},
         )
+    _settings(result)
 
 
 def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -162,7 +153,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             )  # fmt: skip
 
 
-def _buckets(result: Comparison) -> None:
+def _buckets(result: Comparison, _: Sequence[RunSummary]) -> None:
     counts = comparing.bucket_counts(result)
     if not counts.empty:
         widgets.table(
@@ -188,7 +179,7 @@ def _buckets(result: Comparison) -> None:
         )  # fmt: skip
 
 
-def _markdown(result: Comparison) -> None:
+def _markdown(result: Comparison, _: Sequence[RunSummary]) -> None:
     text = comparison_markdown(result)
     with widgets.card(
         "Copy as Markdown",
@@ -201,6 +192,11 @@ def _markdown(result: Comparison) -> None:
         )  # fmt: skip
         report_button([data.store().run(r.run_id) for r in result.runs], "report")
 
+
+TABS = {
+    "Figures": _figures, "Time and memory": _charts,
+    "Buckets and misses": _buckets, "Markdown": _markdown,
+}  # fmt: skip
 
 with widgets.guarded():
     render()

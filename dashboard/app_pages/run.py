@@ -14,7 +14,6 @@ from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import pod_text, start_sentences
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_time
 
 
 def render() -> None:
@@ -42,13 +41,6 @@ def render() -> None:
 
 def _head(run: RunRecord, summary: RunSummary) -> None:
     """Name, badges, the answer in a sentence or two, headline figures."""
-    engine, device = summary.engine, summary.device
-    badges = [
-        shown.engine_words(engine.name, engine.version),
-        shown.device_words(device.kind, device.name, summary.guessed),
-        f"{summary.ranks} ranks" if summary.ranks > 1 else None,
-        shown.provenance(summary),
-    ]
     with st.container(
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
@@ -57,7 +49,9 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
         ):
             st.title(markdown(run.name, 80), anchor=False, width="content")
             widgets.status_badge(run.status_at(time.time()))
-            for text in filter(None, badges):
+            for text in filter(
+                None, [*shown.badges(summary), shown.provenance(summary)]
+            ):
                 st.badge(markdown(text, 60), color="gray")
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", width="content"
@@ -69,17 +63,7 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
                 widgets.COMPARE, label="Compare", icon=":material/compare_arrows:",
                 query_params={"run": run.run_id},
             )  # fmt: skip
-    started = summary.time.started
-    zone = "UTC" if summary.time.timezone else "time zone unknown"
-    if "time.started_at" in summary.guessed:
-        zone += ", year guessed from the version and the date of the file"
-    facts = [
-        f"run {run.run_id}",
-        summary.model,
-        f"started {format_time(started)} ({zone})" if started is not None else None,
-        f"from {run.source_kind} {run.source_name or ''}".strip(),
-        pod_text(summary),
-    ]
+    facts = [*shown.facts(summary), pod_text(summary)]
     st.caption(markdown("  \u00b7  ".join(filter(None, facts)), 300))
     if run.notes:
         st.text(visible(run.notes, 2000))

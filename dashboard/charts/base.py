@@ -6,12 +6,13 @@ Streamlit, so tests read what is drawn as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pandas as pd
 from plotly.graph_objects import Figure as Figure
 
-from dashboard.palette import GRID, INK, MUTED
+from dashboard.palette import GRID, INK, MUTED, colour
 from warmup_insights.units import GIB, KIB, MIB
 
 FONT_SIZE = 13
@@ -19,6 +20,8 @@ ROW_PX = 30
 """Height of one bar in horizontal bar charts."""
 LEGEND_PX = 12
 """More height for each entry of a legend beyond the first four."""
+
+Values = Sequence[Any] | pd.Series
 
 
 def new_figure(height: int, *, dark: bool = False) -> Figure:
@@ -88,9 +91,9 @@ def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
     return figure
 
 
-def bars_height(count: int, *, extra: int = 70) -> int:
+def bars_height(count: int) -> int:
     """Height of a chart of `count` horizontal bars."""
-    return max(120, count * ROW_PX + extra)
+    return max(120, count * ROW_PX + 70)
 
 
 def known_text(value: object, write: Callable[[float], str]) -> str:
@@ -103,6 +106,66 @@ def known_text(value: object, write: Callable[[float], str]) -> str:
 def outline(dark: bool) -> dict[str, Any]:
     """A thin edge that keeps pale bars visible."""
     return {"width": 0.5, "color": MUTED.on(dark=dark)}
+
+
+def filled(meanings: str | Iterable[str], *, dark: bool) -> dict[str, Any]:
+    """The fill of marks that mean one thing, or each its own."""
+    if isinstance(meanings, str):
+        return {"color": colour(meanings, dark=dark), "line": outline(dark)}
+    shades = [colour(meaning, dark=dark) for meaning in meanings]
+    return {"color": shades, "line": outline(dark)}
+
+
+def row_figure(height: int, *, dark: bool) -> Figure:
+    """An empty figure for horizontal bars, the first at the top."""
+    figure = new_figure(height, dark=dark)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure
+
+
+def add_rows(
+    figure: Figure, names: Values, sizes: pd.Series, texts: Values,
+    *, name: str, marker: dict[str, Any], hover: str = "%{y}: %{text}", **more: Any,
+) -> None:  # fmt: skip
+    """Add horizontal bars with a text behind each."""
+    figure.add_bar(
+        orientation="h", y=names, x=sizes, marker=marker, text=texts,
+        textposition="outside", cliponaxis=False,
+        hovertemplate=f"{hover}<extra></extra>", name=name, **more,
+    )  # fmt: skip
+
+
+def time_rows(
+    names: Values, seconds: pd.Series, texts: Values,
+    *, name: str, marker: dict[str, Any], room: float, dark: bool,
+) -> Figure:  # fmt: skip
+    """A horizontal bar for each of some times; the axis is `room` times the longest."""
+    longest = float(seconds.max()) if len(seconds) else 1.0
+    unit, factor = time_unit(longest)
+    figure = row_figure(bars_height(len(names)), dark=dark)
+    add_rows(figure, names, seconds / factor, texts, name=name, marker=marker)
+    figure.update_xaxes(range=[0, (longest / factor) * room or 1.0])
+    figure.update_layout(showlegend=False)
+    name_axes(figure, f"time ({unit})", None)
+    return figure
+
+
+def time_columns(
+    values: Values, seconds: pd.Series, texts: Values,
+    *, name: str, title: str, meaning: str, hover: str, dark: bool,
+) -> Figure:  # fmt: skip
+    """A vertical bar for the time of each value."""
+    unit, factor = time_unit(float(seconds.max()) if len(seconds) else 1.0)
+    figure = new_figure(260, dark=dark)
+    figure.add_bar(
+        x=[str(value) for value in values], y=seconds / factor,
+        marker=filled(meaning, dark=dark), customdata=texts,
+        hovertemplate=f"{hover}<extra></extra>", name=name,
+    )  # fmt: skip
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_layout(showlegend=False)
+    name_axes(figure, title, f"time ({unit})")
+    return figure
 
 
 def size_unit(largest: float) -> tuple[str, float]:

@@ -9,11 +9,13 @@ import pandas as pd
 from dashboard import shown
 from dashboard.charts.base import (
     Figure,
+    add_rows,
     bars_height,
+    filled,
     known_text,
     name_axes,
     new_figure,
-    outline,
+    row_figure,
     size_unit,
     time_unit,
 )
@@ -145,7 +147,7 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
 
 def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
     """What ended the start, else what ended serving, unless that was a shutdown."""
-    end = summary.serving.end if summary.serving is not None else None
+    end = summary.serving_or_none.end
     if end is not None and end.kind == "shutdown":
         end = None
     return summary.failure or end
@@ -228,19 +230,13 @@ PHASE_SYMBOLS = {"prompt": "circle", "decode": "diamond"}
 
 def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
     """From total memory to the KV cache, top to bottom, in GiB; `budget_frame`."""
-    figure = new_figure(bars_height(len(steps)), dark=dark)
-    figure.add_bar(
-        orientation="h", y=steps["step"], x=steps["bytes"] / GIB,
+    figure = row_figure(bars_height(len(steps)), dark=dark)
+    add_rows(
+        figure, steps["step"], steps["bytes"] / GIB, steps["text"], name="budget",
         base=steps["start_bytes"] / GIB,
-        marker={
-            "color": [colour(meaning, dark=dark) for meaning in steps["meaning"]],
-            "pattern": {"shape": ["/" if m == "reserved" else "" for m in steps["meaning"]]},
-            "line": outline(dark),
-        },
-        text=steps["text"], textposition="outside", cliponaxis=False,
-        hovertemplate="%{y}: %{text}<extra></extra>", name="budget",
+        marker=filled(steps["meaning"], dark=dark)
+        | {"pattern": {"shape": ["/" if m == "reserved" else "" for m in steps["meaning"]]}},
     )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
     ends = [*steps["start_bytes"] + steps["bytes"], 0]
     longest = steps["text"].str.len().max() if len(steps) else 0
     room = 1.45 if longest < 12 else 2.1  # for the text behind a bar
@@ -298,22 +294,16 @@ def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:
     """What was set aside (hatched) and what was taken, per phase and together."""
     top = max([0, *shares["reserved_bytes"].dropna(), *shares["used_bytes"].dropna()])
     unit, factor = size_unit(top)
-    figure = new_figure(max(200, len(shares) * 64 + 92), dark=dark)
-    for name, meaning, words in (
-        ("used", "captured", "used"),
-        ("reserved", "reserved", "reserved"),
-    ):
+    figure = row_figure(max(200, len(shares) * 64 + 92), dark=dark)
+    for name, meaning in (("used", "captured"), ("reserved", "reserved")):
         known = shares[shares[f"{name}_bytes"].notna()]
-        figure.add_bar(
-            orientation="h", name=words, y=known["share"], x=known[f"{name}_bytes"] / factor,
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": "/" if name == "reserved" else ""}},
-            text=known[f"{name}_text"],
-            textposition="outside", cliponaxis=False,
-            hovertemplate=f"%{{y}}, {words}: %{{text}}<extra></extra>",
+        add_rows(
+            figure, known["share"], known[f"{name}_bytes"] / factor,
+            known[f"{name}_text"], name=name, hover=f"%{{y}}, {name}: %{{text}}",
+            marker=filled(meaning, dark=dark)
+            | {"pattern": {"shape": "/" if name == "reserved" else ""}},
         )  # fmt: skip
     figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
-    figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, top / factor * 1.5 or 1])
     name_axes(figure, f"memory ({unit})", None)
     return figure

@@ -11,12 +11,16 @@ import plotly.graph_objects as go
 from dashboard import shown
 from dashboard.charts.base import (
     Figure,
-    bars_height,
+    add_rows,
+    filled,
     known_text,
     name_axes,
     new_figure,
     outline,
+    row_figure,
     size_unit,
+    time_columns,
+    time_rows,
     time_unit,
 )
 from dashboard.palette import HEAT, colour
@@ -158,21 +162,18 @@ def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Shares of the generated buckets, per phase, in percent; `capture_frame`."""
     present = [count for count in _COUNTS if (captures["what"] == count[0]).any()]
     height = captures["phase"].nunique() * (len(present) * 24 + 14) + 100
-    figure = new_figure(max(180, height), dark=dark)
+    figure = row_figure(max(180, height), dark=dark)
     for what, words, meaning in present:
         known = captures[captures["what"] == what]
-        figure.add_bar(
-            orientation="h", name=words, y=known["phase"],
-            x=100 * known["count"] / known["generated"],
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark),
-                    "pattern": {"shape": "/" if meaning == "reserved" else ""}},
-            text=known["text"], textposition="outside", cliponaxis=False,
-            hovertemplate=f"%{{y}}, {words}: %{{text}}<extra></extra>",
+        add_rows(
+            figure, known["phase"], 100 * known["count"] / known["generated"],
+            known["text"], name=words, hover=f"%{{y}}, {words}: %{{text}}",
+            marker=filled(meaning, dark=dark)
+            | {"pattern": {"shape": "/" if meaning == "reserved" else ""}},
         )  # fmt: skip
     figure.update_layout(
         barmode="group", legend={"traceorder": "reversed"}, bargap=0.22
     )
-    figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, 165], tickvals=[0, 25, 50, 75, 100])
     name_axes(figure, "share of the generated buckets (%)", None)
     return figure
@@ -194,21 +195,10 @@ def stages_frame(summary: RunSummary) -> pd.DataFrame:
 def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
     """How long the sampler and the defragmenter warm-up took."""
     known = stages[stages["duration_s"].notna()]
-    longest = float(known["duration_s"].max()) if len(known) else 1.0
-    unit, factor = time_unit(longest)
-    figure = new_figure(bars_height(len(known)), dark=dark)
-    figure.add_bar(
-        orientation="h", y=known["stage"], x=known["duration_s"] / factor,
-        marker={"color": [colour(meaning, dark=dark) for meaning in known["meaning"]],
-                "line": outline(dark)},
-        text=known["text"], textposition="outside", cliponaxis=False,
-        hovertemplate="%{y}: %{text}<extra></extra>", name="stages",
+    return time_rows(
+        known["stage"], known["duration_s"], known["text"], name="stages",
+        marker=filled(known["meaning"], dark=dark), room=1.5, dark=dark,
     )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, longest / factor * 1.5 or 1.0])
-    figure.update_layout(showlegend=False)
-    name_axes(figure, f"time ({unit})", None)
-    return figure
 
 
 def sampler_grid(cells: pd.DataFrame, *, dark: bool = False) -> Figure:
@@ -264,19 +254,12 @@ def _cell(
 
 def threshold_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Defragmenter warm-up: time per padded swap size. Columns threshold, duration_s."""
-    longest = float(steps["duration_s"].max()) if len(steps) else 1.0
-    unit, factor = time_unit(longest)
-    figure = new_figure(260, dark=dark)
-    figure.add_bar(
-        x=[str(value) for value in steps["threshold"]], y=steps["duration_s"] / factor,
-        marker={"color": colour("defrag", dark=dark), "line": outline(dark)},
-        customdata=[format_duration(value) for value in steps["duration_s"]],
-        hovertemplate="%{x} blocks: %{customdata}<extra></extra>", name="thresholds",
+    texts = [format_duration(value) for value in steps["duration_s"]]
+    return time_columns(
+        steps["threshold"], steps["duration_s"], texts, name="thresholds",
+        title="padded swap size (KV blocks)", meaning="defrag",
+        hover="%{x} blocks: %{customdata}", dark=dark,
     )  # fmt: skip
-    figure.update_xaxes(type="category", showgrid=False)
-    figure.update_layout(showlegend=False)
-    name_axes(figure, "padded swap size (KV blocks)", f"time ({unit})")
-    return figure
 
 
 def defrag_runs(runs: pd.DataFrame, *, dark: bool = False) -> Figure:
@@ -333,7 +316,7 @@ def graphs_by_size(captures: pd.DataFrame, *, by: str, dark: bool = False) -> Fi
             continue
         figure.add_bar(
             x=[str(value) for value in rows["num_tokens"]], y=rows[by] / factor, name=when,
-            marker={"color": colour(meaning, dark=dark), "line": outline(dark)},
+            marker=filled(meaning, dark=dark),
             customdata=[write(value) for value in rows[by]],
             hovertemplate="%{x} tokens: %{customdata}<extra></extra>",
         )  # fmt: skip

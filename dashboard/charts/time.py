@@ -11,12 +11,14 @@ from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     bars_height,
+    filled,
     name_axes,
     new_figure,
-    outline,
+    time_columns,
+    time_rows,
     time_unit,
 )
-from dashboard.palette import colour, phase_meaning
+from dashboard.palette import phase_meaning
 from dashboard.text import figure_text
 from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.model.summary import (
@@ -224,13 +226,12 @@ def _on_axis(
 
 def _fill(phases: pd.DataFrame, *, dark: bool) -> dict[str, object]:
     return {
-        "color": [colour(meaning, dark=dark) for meaning in phases["meaning"]],
+        **filled(phases["meaning"], dark=dark),
         "pattern": {
             "shape": ["/" if m == "unlogged" else "" for m in phases["meaning"]],
             "size": 6,
             "solidity": 0.25,
         },
-        "line": outline(dark),
     }
 
 
@@ -252,65 +253,36 @@ def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
         figure_text(words).replace(OF_OTHER_RANK, f"<br>{OF_OTHER_RANK.strip()}")
         for words in totals["label"]
     ]
-    return _ranked(
-        names,
-        totals["duration_s"],
-        _fill(totals, dark=dark),
-        dark=dark,
-    )
+    return _ranked(names, totals, dark=dark)
 
 
 def step_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
     """The costliest steps: columns name, meaning, duration_s, the longest first."""
-    return _ranked(
-        [figure_text(name, 44) for name in steps["name"]],
-        steps["duration_s"],
-        _fill(steps, dark=dark),
-        dark=dark,
+    return _ranked([figure_text(name, 44) for name in steps["name"]], steps, dark=dark)
+
+
+def _ranked(names: list[str], rows: pd.DataFrame, *, dark: bool) -> Figure:
+    seconds = rows["duration_s"]
+    texts = [format_duration(value) for value in seconds]
+    # Room for the text behind the longest bar, on a phone as well.
+    room = 1.2 + 0.05 * max(map(len, texts), default=0)
+    marker = _fill(rows, dark=dark)
+    return time_rows(
+        names, seconds, texts, name="time", marker=marker, room=room, dark=dark
     )
 
 
 def dimension_bars(costs: pd.DataFrame, name: str, *, dark: bool = False) -> Figure:
     """What each value of one bucket dimension cost: columns value, duration_s."""
-    longest = costs["duration_s"].max() if len(costs) else 1.0
-    unit, factor = time_unit(longest)
-    figure = new_figure(260, dark=dark)
-    figure.add_bar(
-        x=[str(value) for value in costs["value"]],
-        y=costs["duration_s"] / factor,
-        marker={"color": colour("warmed", dark=dark), "line": outline(dark)},
-        customdata=[
-            [format_duration(row["duration_s"]), int(row["count"])]
-            for row in costs.to_dict("records")
-        ],
-        hovertemplate="%{x}: %{customdata[0]} in %{customdata[1]} buckets<extra></extra>",
-        name=name,
-    )
-    figure.update_xaxes(type="category", showgrid=False)
-    figure.update_layout(showlegend=False)
-    name_axes(figure, name, f"time ({unit})")
-    return figure
-
-
-def _ranked(
-    names: list[str], seconds: pd.Series, marker: dict[str, object], *, dark: bool
-) -> Figure:
-    longest = float(seconds.max()) if len(seconds) else 1.0
-    unit, factor = time_unit(longest)
-    texts = [format_duration(value) for value in seconds]
-    # Room for the text behind the longest bar, on a phone as well.
-    room = 1.2 + 0.05 * max(map(len, texts), default=0)
-    figure = new_figure(bars_height(len(names)), dark=dark)
-    figure.add_bar(
-        orientation="h", y=names, x=seconds / factor, marker=marker, text=texts,
-        textposition="outside", cliponaxis=False,
-        hovertemplate="%{y}: %{text}<extra></extra>", name="time",
+    texts = [
+        [format_duration(row["duration_s"]), int(row["count"])]
+        for row in costs.to_dict("records")
+    ]
+    return time_columns(
+        costs["value"], costs["duration_s"], texts, name=name, title=name,
+        meaning="warmed", hover="%{x}: %{customdata[0]} in %{customdata[1]} buckets",
+        dark=dark,
     )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(range=[0, (longest / factor) * room or 1.0])
-    figure.update_layout(showlegend=False)
-    name_axes(figure, f"time ({unit})", None)
-    return figure
 
 
 def _detail(text: str) -> str:

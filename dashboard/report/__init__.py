@@ -16,19 +16,16 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from dashboard import shown
-from dashboard.report.parts import ReportRun
 from dashboard.report.sections import compared_sections, run_sections
 from dashboard.text import visible
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     start_sentences,
 )
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_time
 from warmup_insights.version import __version__
-
-__all__ = ["ReportRun", "report_html"]
 
 _HEADLINE = (
     "wall_s",
@@ -43,7 +40,7 @@ _HEADLINE = (
 )
 
 
-def report_html(runs: Sequence[ReportRun]) -> str:
+def report_html(runs: Sequence[RunWithLines]) -> str:
     """The report on one run, or the comparison of several, as HTML."""
     summaries = [run.folded.summary for run in runs]
     title = " against ".join(run_title(summary) for summary in summaries)
@@ -78,22 +75,6 @@ def run_title(summary: RunSummary) -> str:
 
 def _head(summary: RunSummary) -> dict[str, object]:
     """Name, badges, facts and headline figures of a run."""
-    engine, device = summary.engine, summary.device
-    zone = "UTC" if summary.time.timezone else "time zone unknown"
-    if "time.started_at" in summary.guessed:
-        zone += ", year guessed from the version and the date of the file"
-    started = summary.time.started
-    facts = [
-        f"run {summary.run_id}",
-        summary.model,
-        f"started {format_time(started)} ({zone})" if started is not None else None,
-        f"from {summary.source.kind} {summary.source.name or ''}".strip(),
-    ]
-    badges = [
-        shown.engine_words(engine.name, engine.version),
-        shown.device_words(device.kind, device.name, summary.guessed),
-        f"{summary.ranks} ranks" if summary.ranks > 1 else None,
-    ]
     headline = [
         (shown.label(name), shown.text(summary, name))
         for name in _HEADLINE
@@ -106,7 +87,7 @@ def _head(summary: RunSummary) -> dict[str, object]:
         answer = []
     return {
         "title": run_title(summary), "status": summary.status,
-        "made_up": shown.provenance(summary), "badges": [text for text in badges if text],
-        "facts": " · ".join(visible(text) for text in facts if text),
+        "made_up": shown.provenance(summary), "badges": shown.badges(summary),
+        "facts": " · ".join(map(visible, shown.facts(summary))),
         "headline": headline, "answer": [visible(text, 600) for text in answer], "alerts": [visible(text, 600) for text in alerts],
     }  # fmt: skip

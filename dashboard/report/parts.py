@@ -11,8 +11,6 @@ import pandas as pd
 from dashboard.charts.base import Figure, make_room, mark_synthetic
 from dashboard.charts.buckets import bucket_text
 from dashboard.text import visible
-from warmup_insights.analysis.advice import Finding
-from warmup_insights.analysis.summary import Folded
 
 MOST_ROWS = 2000
 """Rows of a table that are in the file; what is left out is counted below it."""
@@ -57,15 +55,6 @@ class Chart:
     has_long_legend: bool
     bars: Mapping[str, Sequence[Bar]]
     table: Table
-
-
-@dataclass(frozen=True)
-class ReportRun:
-    """What a report shows of a run: its fold, its findings, the lines kept of its log."""
-
-    folded: Folded
-    findings: Sequence[Finding] = ()
-    lines: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -49,13 +49,15 @@ from dashboard.charts.time import (
     timeline,
 )
 from dashboard.comparing import part_stacks, phase_stacks
-from dashboard.report.parts import ReportRun, Section, table_of
+from dashboard.report.parts import Section, table_of
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.export.findings import finding_pairs
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.figures import all_figures
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -65,7 +67,7 @@ MOST_PANELS = 4
 COSTLIEST = 15
 
 
-def run_sections(run: ReportRun) -> list[Section]:
+def run_sections(run: RunWithLines) -> list[Section]:
     """The parts of a run, in the order of its page."""
     summary, rows = run.folded.summary, run.folded.rows
     made_up = shown.provenance(summary)
@@ -93,7 +95,7 @@ def run_sections(run: ReportRun) -> list[Section]:
 
 def _finding(finding: Finding) -> dict[str, object]:
     pairs = [
-        *shown.finding_pairs(finding),
+        *finding_pairs(finding),
         ("Based on", shown.evidence_text(finding)),
     ]
     return {
@@ -271,7 +273,6 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
     ]
     header = ("phase", "shape", "times", "why", "setting")
     section.table("Shapes without a bucket", header, found)
-    late = summary.serving.jit if summary.serving is not None else []
     section.table(
         "Compiled while serving",
         ("kernel", "times", "after ready", "time", "configuration"),
@@ -283,7 +284,7 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
                 "" if k.duration_s is None else format_duration(k.duration_s),
                 visible(k.detail or ""),
             )
-            for k in late
+            for k in summary.serving_or_none.jit
         ],
     )
 
@@ -297,7 +298,7 @@ def _settings(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) 
     section.table("Remarks", ("topic", "times", "text"), notes)
 
 
-def _figures(run: ReportRun) -> Section:
+def _figures(run: RunWithLines) -> Section:
     """Every known figure, with the line of the log that states it."""
     summary, section = run.folded.summary, Section("Every figure")
     numbers = {key.rpartition(".")[2]: line for key, line in summary.lines.items()}
@@ -313,7 +314,7 @@ def _figures(run: ReportRun) -> Section:
     return section
 
 
-def compared_sections(runs: Sequence[ReportRun]) -> list[Section]:
+def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
     """Several runs side by side; the first is the baseline."""
     summaries = [run.folded.summary for run in runs]
     result = compare(summaries, [run.folded.rows for run in runs])

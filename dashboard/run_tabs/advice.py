@@ -9,13 +9,13 @@ import streamlit as st
 
 from dashboard import comparing, data, widgets
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
-from dashboard.shown import evidence_text, finding_pairs
+from dashboard.shown import evidence_text
 from dashboard.text import markdown, sentence, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.sentences import phase_words
-from warmup_insights.export.findings import findings_markdown
+from warmup_insights.export.findings import finding_pairs, findings_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import FailureFacts, RunSummary
 from warmup_insights.runs import earlier_run

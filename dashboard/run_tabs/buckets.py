@@ -302,8 +302,7 @@ def _recipes(view: View) -> None:
 
 
 def _padding(view: View) -> None:
-    serving = view.summary.serving
-    padding = padding_frame(serving.uses if serving is not None else [])
+    padding = padding_frame(view.summary.serving_or_none.uses)
     if padding.empty:
         return
     view.table(

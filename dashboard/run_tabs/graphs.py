@@ -171,7 +171,7 @@ def _without(part: PhaseBuckets) -> None:
 def has_sizes(summary: RunSummary) -> bool:
     """Whether any line mentions them; graphs of buckets have tabs of their own."""
     graphs = summary.graphs
-    if summary.serving is not None and summary.serving.graph_uses:
+    if summary.serving_or_none.graph_uses:
         return True
     if graphs is None:
         return False
@@ -216,13 +216,13 @@ def show_sizes(view: View) -> None:
 
 
 def _uses(view: View) -> None:
-    serving = view.summary.serving
-    if serving is None or not serving.graph_uses:
+    uses = view.summary.serving_or_none.graph_uses
+    if not uses:
         return
     share = shown.text(view.summary, "graph_steps_percent")
     padding = shown.text(view.summary, "graph_padding_percent")
     view.table(
-        pd.DataFrame([msgspec.to_builtins(use) for use in serving.graph_uses]),
+        pd.DataFrame([msgspec.to_builtins(use) for use in uses]),
         key="uses", title="Steps while serving",
         hint=f"{share} ran in a CUDA graph; {padding} of the tokens in graphs are padding. "
         "Steps without a graph are larger than every captured size, or of a kind that none "

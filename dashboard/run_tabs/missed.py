@@ -10,20 +10,20 @@ from dashboard import widgets
 from dashboard.charts.buckets import bucket_text, names_for
 from dashboard.widgets import View
 from warmup_insights.analysis.misses import Diagnosis, diagnose
-from warmup_insights.model.summary import RunSummary, RuntimeCompileFacts
+from warmup_insights.model.summary import RunSummary
 
 
 def has_content(summary: RunSummary) -> bool:
     """Whether there are any."""
-    return bool(summary.misses or late_compiles(summary))
+    return bool(summary.misses or summary.serving_or_none.jit)
 
 
 def show(view: View) -> None:
     """The misses, and the kernels and recipes that were compiled while serving."""
     if view.summary.misses:
         _misses(view)
-    rows = late_compiles(view.summary)
-    if rows:
+    late = view.summary.serving_or_none.jit
+    if late:
         view.table(
             pd.DataFrame(
                 [
@@ -35,7 +35,7 @@ def show(view: View) -> None:
                         "configuration": row.detail or "",
                         "duration_s": row.duration_s,
                     }
-                    for row in rows
+                    for row in late
                 ]
             ),
             key="late", title="Compiled while serving",
@@ -47,11 +47,6 @@ def show(view: View) -> None:
                 "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
             },
         )  # fmt: skip
-
-
-def late_compiles(summary: RunSummary) -> list[RuntimeCompileFacts]:
-    """Kernels and recipes that were compiled while a request waited."""
-    return summary.serving.jit if summary.serving is not None else []
 
 
 def _misses(view: View) -> None:

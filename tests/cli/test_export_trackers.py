@@ -9,8 +9,9 @@ import pytest
 
 from tests.cli.decisions import invoke
 from tests.helpers import ROOT, folded, read
-from warmup_insights.export.issue import IssueRun, issue_markdown
+from warmup_insights.export.issue import issue_markdown
 from warmup_insights.export.llm_d import llm_d_report
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.events import PodSeen
 
 SAMPLES = sorted((ROOT / "sample_logs").glob("*/*.log"))
@@ -95,7 +96,9 @@ def test_an_issue_about_two_runs_has_before_and_after():
 def test_text_of_a_log_cannot_leave_its_fence():
     (run,) = (folded(events) for events in read(LOG.read_bytes(), "a.log")[0].values())
     line = next(iter(run.summary.lines.values()))
-    text = issue_markdown([IssueRun(run, {line: "``` </details> <img src=x> ````"})])
+    text = issue_markdown(
+        [RunWithLines(run, {line: "``` </details> <img src=x> ````"})]
+    )
     fence = re.search(r"^(`+)text\n``` </details> <img src=x> ````\n\1$", text, re.M)
     assert fence is not None
     assert len(fence[1]) > 4

@@ -49,12 +49,13 @@ from dashboard.charts.time import (
     timeline,
 )
 from dashboard.palette import STATES
-from dashboard.shown import device_words, evidence_text, finding_pairs
+from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
+from warmup_insights.export.findings import finding_pairs
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     GraphCaptured,

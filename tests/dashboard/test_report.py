@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 
 from dashboard import shown
-from dashboard.report import ReportRun, report_html
+from dashboard.report import report_html
 from dashboard.report.parts import MOST_ROWS, Chart
 from dashboard.report.sections import compared_sections, run_sections
 from tests.analysis.builders import config, start_up
@@ -28,6 +28,7 @@ from tests.safety.hostile import MARKUP
 from warmup_insights.analysis.advice import RunFacts, advise
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.redact import Redactor
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_path
@@ -84,7 +85,7 @@ def report_of(*folds: Folded) -> str:
     runs = []
     for fold in folds:
         findings = advise(RunFacts(fold.summary, fold.rows))
-        runs.append(ReportRun(fold, findings))
+        runs.append(RunWithLines(fold, findings=findings))
     return report_html(runs)
 
 
@@ -178,9 +179,9 @@ def hostile() -> Folded:
 def test_bars_are_drawn_without_a_script(folds):
     """Horizontal bars lie in the page itself, to the scale of the figure."""
     by_name = {fold.summary.source.name: fold for fold in folds}
-    pair = [ReportRun(by_name[SAMPLE.name]), ReportRun(by_name[OTHER.name])]
+    pair = [RunWithLines(by_name[SAMPLE.name]), RunWithLines(by_name[OTHER.name])]
     for sections in (
-        run_sections(ReportRun(by_name[BARS.name])),
+        run_sections(RunWithLines(by_name[BARS.name])),
         compared_sections(pair),
     ):
         charts = [chart for section in sections for chart in section.charts]

@@ -7,6 +7,7 @@ import dataclasses
 import click
 
 from warmup_insights.analysis import advice
+from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
@@ -17,7 +18,9 @@ from warmup_insights.export.findings import (
     rule_markdown,
     rules_table,
 )
+from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import beside, current, history
+from warmup_insights.storage import EventStore
 
 
 @click.command()
@@ -53,12 +56,8 @@ def advise(
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")
     with open_run(db, run) as (store, record):
-        loaded = current(store, record)
-        facts = advice.RunFacts(
-            loaded.summary, loaded.rows, history(store, record), beside(store, record)
-        )
-    findings = advice.advise(facts)
-    run_id = facts.summary.run_id
+        run_id = record.run_id
+        findings = findings_of(store, record, current(store, record))
     if as_json:
         print_json(advice.findings_json(run_id, findings))
     elif markdown:
@@ -67,6 +66,16 @@ def advise(
         click.echo("No findings")
     for finding in [] if as_json or markdown else findings:
         click.echo("\n".join(finding_lines(finding)) + "\n")
+
+
+def findings_of(
+    store: EventStore, record: RunRecord, folded: Folded
+) -> list[advice.Finding]:
+    """What to change about a run, with what other runs of the store add to it."""
+    others, same_time = history(store, record), beside(store, record)
+    return advice.advise(
+        advice.RunFacts(folded.summary, folded.rows, others, same_time)
+    )
 
 
 def _explain(name: str, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -23,6 +23,7 @@ from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, NEWEST_RELEASE, RELEASES
 from warmup_insights.cli.options import (
     Command,
+    all_of,
     described,
     read_assignments,
     setting_options,
@@ -55,56 +56,6 @@ class Request:
         return replace(settings, strategy=self.strategy or settings.strategy)
 
 
-def settings_options(command: Command) -> Command:
-    """Add the options of one configuration; the command gets `request`."""
-
-    @functools.wraps(command)
-    def wrap(**values: Any) -> Any:
-        limits = {name: values.pop(name) for name in described(BucketingSettings)}
-        given = {name: value for name, value in limits.items() if value is not None}
-        names = (
-            "settings_file",
-            "strategy",
-            "bucket_file",
-            "assignments",
-            "engine_version",
-        )
-        request = _read_request(
-            limits=given, **{name: values.pop(name) for name in names}
-        )
-        return command(request=request, **values)
-
-    options = (
-        click.option(
-            "--settings", "settings_file", type=click.Path(), metavar="FILE",
-            help='JSON of {"inputs": {...}, "env": {...}, "lookups": [...]}; its env '
-            "replaces the environment.",
-        ),
-        setting_options(
-            BucketingSettings,
-            block_size={"show_default": str(_DEFAULT_BLOCK_SIZE)},
-            num_speculative_tokens={"default": None, "show_default": False},
-        ),
-        click.option(
-            "--strategy", type=click.Choice(get_args(StrategyName)),
-            help="The strategy, whatever the variables are.",
-        ),
-        click.option(
-            "--bucket-file", type=click.Path(), metavar="FILE",
-            help="The same as --set VLLM_BUCKETING_FROM_FILE=...",
-        ),
-        version_option,
-        click.option(
-            "--set", "assignments", multiple=True, metavar="NAME=VALUE",
-            help="A variable on top of the environment; may be repeated.",
-        ),
-    )  # fmt: skip
-    result: Callable[..., Any] = wrap
-    for option in reversed(options):
-        result = option(result)
-    return result  # type: ignore[return-value]
-
-
 version_option = click.option(
     "--engine-version",
     metavar="VERSION",
@@ -113,18 +64,59 @@ version_option = click.option(
 )
 
 
-def length_options(command: Command) -> Command:
-    """Add `--lengths` and `--assume`; the command gets `lengths_file` and `assumption`."""
-    file = click.option(
+def settings_options(command: Command) -> Command:
+    """Add the options of one configuration; the command gets `request`."""
+
+    @functools.wraps(command)
+    def wrap(**values: Any) -> Any:
+        limits = {name: values.pop(name) for name in described(BucketingSettings)}
+        given = {name: value for name, value in limits.items() if value is not None}
+        request = _read_request(
+            values.pop("settings_file"), given, values.pop("strategy"),
+            values.pop("bucket_file"), values.pop("assignments"),
+            values.pop("engine_version"),
+        )  # fmt: skip
+        return command(request=request, **values)
+
+    return _request_options(wrap)  # type: ignore[return-value]
+
+
+_request_options = all_of(
+    click.option(
+        "--settings", "settings_file", type=click.Path(), metavar="FILE",
+        help='JSON of {"inputs": {...}, "env": {...}, "lookups": [...]}; its env '
+        "replaces the environment.",
+    ),
+    setting_options(
+        BucketingSettings,
+        block_size={"show_default": str(_DEFAULT_BLOCK_SIZE)},
+        num_speculative_tokens={"default": None, "show_default": False},
+    ),
+    click.option(
+        "--strategy", type=click.Choice(get_args(StrategyName)),
+        help="The strategy, whatever the variables are.",
+    ),
+    click.option(
+        "--bucket-file", type=click.Path(), metavar="FILE",
+        help="The same as --set VLLM_BUCKETING_FROM_FILE=...",
+    ),
+    version_option,
+    click.option(
+        "--set", "assignments", multiple=True, metavar="NAME=VALUE",
+        help="A variable on top of the environment; may be repeated.",
+    ),
+)  # fmt: skip
+length_options = all_of(
+    click.option(
         "--lengths", "lengths_file", type=click.Path(), metavar="FILE",
         help="Request lengths in tokens, one a line, each with an optional count.",
-    )  # fmt: skip
-    assumption = click.option(
+    ),
+    click.option(
         "--assume", "assumption", type=click.Choice(get_args(Assumption)),
         default="uniform", show_default=True,
         help="Lengths from 1 to max_model_len where no file is given.",
-    )  # fmt: skip
-    return file(assumption(command))
+    ),
+)  # fmt: skip
 
 
 def read_length_options(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from warmup_insights.analysis.check import (
 from warmup_insights.cli.loading import is_log, load_runs
 from warmup_insights.cli.options import (
     Command,
+    all_of,
     db_option,
     force_option,
     json_option,
@@ -37,24 +39,20 @@ from warmup_insights.export.findings import (
 )
 from warmup_insights.export.runs import is_run_json, read_run_json
 from warmup_insights.export.tables import plain
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, Figure
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 
 
-def limit_options(command: Command) -> Command:
-    """Add `--max-...` for what should be low, `--min-...` for what should be high."""
-    for name, figure_name in reversed(SHORT_NAMES.items()):
-        figure = BY_NAME[figure_name]
-        side = "min" if figure.better == "higher" else "max"
-        option = click.option(
-            f"--{side}-{name}",
-            metavar="LIMIT",
-            multiple=True,
-            help=f"{figure.title[0].upper()}{figure.title[1:]}.",
-        )
-        command = option(command)
-    return command
+def _limit_option(name: str, figure: Figure) -> Callable[[Command], Command]:
+    """`--max-...` for what should be low, `--min-...` for what should be high."""
+    side = "min" if figure.better == "higher" else "max"
+    return click.option(
+        f"--{side}-{name}",
+        metavar="LIMIT",
+        multiple=True,
+        help=f"{figure.title[0].upper()}{figure.title[1:]}.",
+    )
 
 
 @click.command()
@@ -64,7 +62,7 @@ def limit_options(command: Command) -> Command:
     help="What +10% is relative to: a run, a label (its latest run), a log, or an exported "
     "file.",
 )  # fmt: skip
-@limit_options
+@all_of(*(_limit_option(name, BY_NAME[figure]) for name, figure in SHORT_NAMES.items()))
 @click.option(
     "--max", "highest", multiple=True, metavar="FIGURE=LIMIT",
     help="Any figure of `compare --json`, phase:NAME or bench_KEY; may be repeated.",

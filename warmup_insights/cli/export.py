@@ -13,12 +13,13 @@ from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import write_result
 from warmup_insights.drainer import open_store
 from warmup_insights.export import runs
-from warmup_insights.export.issue import IssueRun, issue_markdown
+from warmup_insights.export.issue import issue_markdown
 from warmup_insights.export.llm_d import llm_d_report
 from warmup_insights.export.otlp import send
 from warmup_insights.export.parquet import NAMES, write_parquet
 from warmup_insights.export.prometheus import prometheus_text
 from warmup_insights.export.redact import Redactor
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.export.trace import trace_json
 from warmup_insights.model.events import Event
 from warmup_insights.model.summary import RunSummary
@@ -110,18 +111,9 @@ def _issue(db: str, named: tuple[str, ...], redactor: Redactor | None) -> str:
     runs = []
     for name in named:
         with open_run(db, name) as (store, record):
-            runs.append(IssueRun(current(store, record), kept_lines(store, record)))
-    if redactor is not None:
-        for run in runs:
-            redactor.learn(run.summary)
-        runs = [
-            IssueRun(
-                redactor.folded(run.folded),
-                {number: redactor.text(text) for number, text in run.lines.items()},
-            )
-            for run in runs
-        ]
-    return issue_markdown(runs)
+            lines = kept_lines(store, record)
+            runs.append(RunWithLines(current(store, record), lines))
+    return issue_markdown(runs if redactor is None else redactor.runs(runs))
 
 
 def _redacted(run: Folded, redactor: Redactor | None) -> Folded:

@@ -19,6 +19,17 @@ def _resolve(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return default_database(value, os.environ)
 
 
+def all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order of the help."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 db_option = click.option(
     "--db",
     metavar="DATABASE",
@@ -67,25 +78,24 @@ def setting_options(
     `click.option` gets otherwise.
     """
 
-    def add(command: Command) -> Command:
-        for name, (kind, _) in reversed(described(settings).items()):
-            default = getattr(settings, name, None)
-            option: dict[str, Any] = {
-                "type": kind if kind in (int, float, str) else None,
-                "is_flag": kind is bool,
-                "default": default,
-                "show_default": default is not False,
-                "help": meaning(settings, name, variables),
-                "envvar": variables.get(name),
-            }
-            flag = f"--{name.replace('_', '-')}"
-            if default is True:
-                flag += f"/--no-{name.replace('_', '-')}"
-            option.update(changed.get(name, {}))
-            command = click.option(option.pop("flag", flag), name, **option)(command)
-        return command
+    def option(name: str, kind: Any) -> Callable[[Command], Command]:
+        default = getattr(settings, name, None)
+        flag = f"--{name.replace('_', '-')}"
+        if default is True:
+            flag += f"/--no-{name.replace('_', '-')}"
+        given: dict[str, Any] = {
+            "flag": flag,
+            "type": kind if kind in (int, float, str) else None,
+            "is_flag": kind is bool,
+            "default": default,
+            "show_default": default is not False,
+            "help": meaning(settings, name, variables),
+            "envvar": variables.get(name),
+            **changed.get(name, {}),
+        }
+        return click.option(given.pop("flag"), name, **given)
 
-    return add
+    return all_of(*(option(n, kind) for n, (kind, _) in described(settings).items()))
 
 
 def meaning(settings: type, name: str, variables: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,7 +26,7 @@ from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
-    Command,
+    all_of,
     db_option,
     json_option,
     meaning,
@@ -65,43 +66,36 @@ _NEED_GRAPHS = ("graph_prompt_ratio", *_ORDERS, "max_num_seqs", "engine_version"
 """What can be planned only where the run states what graphs took."""
 
 
-def _settings_to_plan(command: Command) -> Command:
-    """Add the options for what can be planned, with the meaning it has in `run`."""
-    for name in reversed(_SHARES + _ORDERS):
-        is_share = name in _SHARES
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            callback=read_shares if is_share else None,
-            metavar="SHARE[,SHARE]" if is_share else None,
-            type=None if is_share else click.Choice(["min_tokens", "max_bs"]),
-            help=meaning(RunSettings, name, VARIABLES),
-        )(command)
-    for name in reversed(_LIMITS):
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            type=click.IntRange(1),
-            metavar="N",
-            help=meaning(BucketingSettings, name, {}),
-        )(command)
-    return command
+def _changed(name: str, of: type = RunSettings, **option: Any) -> Callable[..., Any]:
+    """The option for a setting that can be planned, with the meaning it has in `run`."""
+    text = meaning(of, name, VARIABLES if of is RunSettings else {})
+    return click.option(f"--{name.replace('_', '-')}", help=text, **option)
 
 
-def goal_options(command: Command) -> Command:
-    """Add what a configuration is chosen for, and which differences count."""
-    command = click.option(
+goal_options = all_of(
+    click.option(
+        "--goal", type=click.Choice(list(GOALS)), default="balanced", show_default=True,
+        help="What to choose a configuration for.",
+    ),
+    click.option(
         "--tolerance", type=click.FloatRange(0, 100), default=100 * TOLERANCE,
         show_default=True, metavar="PERCENT",
         help="Differences of up to this much do not count.",
-    )(command)  # fmt: skip
-    return click.option(
-        "--goal", type=click.Choice(list(GOALS)), default="balanced", show_default=True,
-        help="What to choose a configuration for.",
-    )(command)  # fmt: skip
+    ),
+)  # fmt: skip
+"""What a configuration is chosen for, and which differences count."""
 
 
 @click.command()
 @click.argument("run")
-@_settings_to_plan
+@all_of(
+    *(
+        _changed(n, BucketingSettings, type=click.IntRange(1), metavar="N")
+        for n in _LIMITS
+    ),
+    *(_changed(n, callback=read_shares, metavar="SHARE[,SHARE]") for n in _SHARES),
+    *(_changed(n, type=click.Choice(["min_tokens", "max_bs"])) for n in _ORDERS),
+)
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
     help="A bucketing variable to change, such as VLLM_BUCKETING_STRATEGY=lin.",
@@ -227,7 +221,7 @@ def _planner(
 def _used(summary: RunSummary) -> dict[str, set[Bucket]]:
     """The buckets that a run used while serving."""
     used: dict[str, set[Bucket]] = {}
-    for use in summary.serving.uses if summary.serving is not None else ():
+    for use in summary.serving_or_none.uses:
         used.setdefault(use.phase, set()).add(use.bucket)
     return used
 

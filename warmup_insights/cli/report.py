@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
-
 import click
 
-from warmup_insights.analysis import advice
+from warmup_insights.cli.advise import findings_of
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import refuse_existing, write_result
 from warmup_insights.errors import InputError
 from warmup_insights.export.redact import Redactor
-from warmup_insights.runs import beside, current, history, kept_lines
-
-if TYPE_CHECKING:
-    from dashboard.report import ReportRun
+from warmup_insights.export.runs import RunWithLines
+from warmup_insights.runs import current, kept_lines
 
 MOST_RUNS = 12
 
@@ -47,7 +42,7 @@ def report(
     if output != "-":
         refuse_existing(output, force=force)
     try:
-        from dashboard.report import ReportRun, report_html
+        from dashboard.report import report_html
     except ModuleNotFoundError as error:
         raise InputError(
             f"A report needs the package {error.name}; install warmup-insights[dashboard]"
@@ -56,30 +51,8 @@ def report(
     for name in runs:
         with open_run(db, name) as (store, record):
             folded = current(store, record)
-            facts = advice.RunFacts(
-                folded.summary,
-                folded.rows,
-                history(store, record),
-                beside(store, record),
-            )
+            findings = findings_of(store, record, folded)
             lines = kept_lines(store, record)
-        loaded.append(ReportRun(folded, advice.advise(facts), lines))
-    write_result(
-        output, report_html(_redacted(loaded) if redact else loaded), force=force
-    )
-
-
-def _redacted(runs: list[ReportRun]) -> list[ReportRun]:
-    """The same without names of hosts and users, paths and addresses."""
-    redactor = Redactor()
-    for run in runs:
-        redactor.learn(run.folded.summary)
-    return [
-        dataclasses.replace(
-            run,
-            folded=redactor.folded(run.folded),
-            findings=[redactor.finding(finding) for finding in run.findings],
-            lines={number: redactor.text(text) for number, text in run.lines.items()},
-        )
-        for run in runs
-    ]
+        loaded.append(RunWithLines(folded, lines, findings))
+    shown = Redactor().runs(loaded) if redact else loaded
+    write_result(output, report_html(shown), force=force)

@@ -27,7 +27,7 @@ from rich.progress import (
 
 from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.cli.options import (
-    Command,
+    all_of,
     db_option,
     described,
     force_option,
@@ -87,60 +87,56 @@ _READ_VARIABLES = re.compile(
 """Variables that a run depends on; no other one is kept with it."""
 
 
-def run_options(command: Command) -> Command:
-    """Add the options that `read_settings` and `read_workload` take, and those of files."""
-    by_device = {
-        name: {
-            "default": None,
-            "show_default": f"{getattr(RunSettings, name)} on cpu, else {value}",
-        }
-        for name, value in _ON_ACCELERATOR.items()
+_BY_DEVICE: dict[str, Any] = {
+    name: {
+        "default": None,
+        "show_default": f"{getattr(RunSettings, name)} on cpu, else {value}",
     }
-    options = (
-        click.option(
-            "--device", type=click.Choice(DEVICE_CHOICES), default="cpu", show_default=True,
-            help="What to run on. The simulated ones compute nothing and measure nothing.",
-        ),
-        click.option(
-            "--memory", callback=parsed_by(parse_bytes), show_default="2GiB",
-            help="Budget of the cpu device.",
-        ),
-        click.option(
-            "--threads", type=int, show_default="1", help="Threads of the cpu device."
-        ),
-        setting_options(
-            RunSettings,
-            VARIABLES,
-            capture_strategy={"type": click.Choice(CAPTURE_STRATEGIES)},
-            bucket_dimensions={"type": click.Choice([3, 2])},
-            **by_device,
-        ),
-        click.option(
-            "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-            help="A bucketing variable, as if it stood in the environment; may be repeated.",
-        ),
-        click.option("--serve", is_flag=True, help="Serve a workload after the warm-up."),
-        setting_options(
-            WorkloadSettings,
-            sigma={"flag": "--length-sigma"},
-            trace={"type": _FILE},
-        ),
-        click.option(
-            "--save-result", type=_FILE,
-            help="Write the result as JSON, with the keys of `vllm bench serve`.",
-        ),
-        click.option(
-            "--log-format", type=click.Choice(list(LOG_FORMATS)),
-            help="Print the run as a log of that engine.",
-        ),
-        click.option(
-            "--log-file", type=_FILE, help="Where the log goes; standard error without it.",
-        ),
-        force_option,
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    for name, value in _ON_ACCELERATOR.items()
+}
+run_options = all_of(
+    click.option(
+        "--device", type=click.Choice(DEVICE_CHOICES), default="cpu", show_default=True,
+        help="What to run on. The simulated ones compute nothing and measure nothing.",
+    ),
+    click.option(
+        "--memory", callback=parsed_by(parse_bytes), show_default="2GiB",
+        help="Budget of the cpu device.",
+    ),
+    click.option(
+        "--threads", type=int, show_default="1", help="Threads of the cpu device."
+    ),
+    setting_options(
+        RunSettings,
+        VARIABLES,
+        capture_strategy={"type": click.Choice(CAPTURE_STRATEGIES)},
+        bucket_dimensions={"type": click.Choice([3, 2])},
+        **_BY_DEVICE,
+    ),
+    click.option(
+        "--set", "assignments", metavar="NAME=VALUE", multiple=True,
+        help="A bucketing variable, as if it stood in the environment; may be repeated.",
+    ),
+    click.option("--serve", is_flag=True, help="Serve a workload after the warm-up."),
+    setting_options(
+        WorkloadSettings,
+        sigma={"flag": "--length-sigma"},
+        trace={"type": _FILE},
+    ),
+    click.option(
+        "--save-result", type=_FILE,
+        help="Write the result as JSON, with the keys of `vllm bench serve`.",
+    ),
+    click.option(
+        "--log-format", type=click.Choice(list(LOG_FORMATS)),
+        help="Print the run as a log of that engine.",
+    ),
+    click.option(
+        "--log-file", type=_FILE, help="Where the log goes; standard error without it.",
+    ),
+    force_option,
+)  # fmt: skip
+"""What `read_settings` and `read_workload` take, and the options of files."""
 
 
 def read_workload(options: Mapping[str, Any]) -> WorkloadSettings | None:

@@ -19,7 +19,7 @@ from warmup_insights.analysis.sentences import (
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.export.tables import TextTable, make_table, plain
+from warmup_insights.export.tables import TextTable, make_list, make_table, plain
 from warmup_insights.model.events import encode
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import BucketRow, RunSummary
@@ -78,12 +78,16 @@ def print_summary(summary: RunSummary) -> None:
     """The whole summary, the answer first."""
     click.echo(plain(" ".join(start_sentences(summary))))
     _print_head(summary)
-    sections = (
-        _time, _memory, _buckets, _graphs, _steps, _misses, _first_requests, _graph_uses,
-        _late_compiles,        _sleeps, _benchmarks, _oddities, _lacks,
-    )  # fmt: skip
-    tables = (section(summary) for section in sections)
-    print_tables(table for table in tables if table is not None)
+    tables = [
+        _time(summary), _memory(summary), _buckets(summary), _graphs(summary),
+        _steps(summary), _misses(summary),
+        make_list("First requests", first_request_sentences(summary.serving)),
+        _graph_uses(summary), _late_compiles(summary), _sleeps(summary),
+        _benchmarks(summary),
+        make_list("Worth a look", [f"• {text}" for text in oddities(summary)]),
+        make_list("Not in this log", [f"• {text}" for text in lacks(summary)]),
+    ]  # fmt: skip
+    print_tables(table for table in tables if table.rows or table.note)
 
 
 def _print_head(summary: RunSummary) -> None:
@@ -115,7 +119,7 @@ def _print_head(summary: RunSummary) -> None:
         click.echo(plain(pod))
     if summary.failure is not None:
         click.secho(plain(failure_sentence(summary.failure)), fg="red")
-    end = summary.serving.end if summary.serving is not None else None
+    end = summary.serving_or_none.end
     if end is not None:
         what = "stopped" if summary.time.ready_at is None else "serving ended"
         text = f"{what}: {end.kind.replace('_', ' ')}: {end.message}"
@@ -134,11 +138,10 @@ def _bar(part: float, whole: float) -> str:
     return "█" * max(1, round(part / whole * BAR))
 
 
-def _time(summary: RunSummary) -> TextTable | None:
+def _time(summary: RunSummary) -> TextTable:
     times, wall = summary.time, summary.time.wall_s
     if not wall or (summary.is_log and wall < SHORTEST_S):
-        notes = [(note,) for note in _time_notes(summary, 0.0)]
-        return make_table("Time: as far as stated", ("",), notes) if notes else None
+        return make_list("Time: as far as stated", _time_notes(summary, 0.0))
     phases = sorted(times.seconds_by_phase().items(), key=lambda item: -item[1])
     if times.unlogged_s:
         phases.append(("unlogged time", times.unlogged_s))
@@ -184,10 +187,10 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
         )
 
 
-def _memory(summary: RunSummary) -> TextTable | None:
+def _memory(summary: RunSummary) -> TextTable:
     memory = summary.memory
     if memory is None:
-        return None
+        return make_list("Memory", [])
     total = memory.total_bytes
     if memory.parts and total:
         rows = [
@@ -229,10 +232,8 @@ _COLUMNS = {
 _ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled", "reused")
 
 
-def _buckets(summary: RunSummary) -> TextTable | None:
-    phases = summary.buckets
-    if not phases:
-        return None
+def _buckets(summary: RunSummary) -> TextTable:
+    phases = summary.buckets or {}
     shown = [
         name
         for name in _COLUMNS
@@ -249,28 +250,27 @@ def _buckets(summary: RunSummary) -> TextTable | None:
     return make_table("Buckets", header, rows, right=range(1, len(header)))
 
 
-def _graphs(summary: RunSummary) -> TextTable | None:
-    graphs = summary.graphs
-    if graphs is None:
-        return None
-    is_cuda = summary.device.kind in (None, "cuda")
-    rows = [
-        (
-            f"{figure(summary, 'graphs_captured')} captured at start",
-            figure(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
-            f"{figure(summary, 'graph_estimated_bytes')} estimated",
-        )
-    ]  # fmt: skip
-    if graphs.lazy:
+def _graphs(summary: RunSummary) -> TextTable:
+    rows, graphs = [], summary.graphs
+    if graphs is not None:
+        rows.append(
+            (
+                f"{figure(summary, 'graphs_captured')} captured at start",
+                figure(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
+                f"{figure(summary, 'graph_estimated_bytes')} estimated",
+            )
+        )  # fmt: skip
+    if graphs is not None and graphs.lazy:
         seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
         size = sum(row.memory_bytes or 0 for row in graphs.lazy)
         text = f"{len(graphs.lazy)} captured while serving"
         rows.append((text, format_duration(seconds), format_bytes(size), ""))
+    is_cuda = summary.device.kind in (None, "cuda")
     title = "CUDA graphs" if is_cuda else "Graph capture"
     return make_table(title, ("", "", "", ""), rows, right=(1, 2))
 
 
-def _steps(summary: RunSummary) -> TextTable | None:
+def _steps(summary: RunSummary) -> TextTable:
     """The other steps of a warm-up: sampler and defragmenter."""
     rows, sampler, defrag = [], summary.sampler, summary.defrag
     if sampler is not None:
@@ -287,14 +287,10 @@ def _steps(summary: RunSummary) -> TextTable | None:
             swapped = sum(row.swapped or 0 for row in defrag.runs)
             text += f"; ran {len(defrag.runs)} times while serving, {swapped} blocks swapped"
         rows.append(("defragmenter", figure(summary, "defrag_s"), text))
-    if not rows:
-        return None
     return make_table("Other warm-up", ("", "", ""), rows, right=[1])
 
 
-def _misses(summary: RunSummary) -> TextTable | None:
-    if not summary.misses:
-        return None
+def _misses(summary: RunSummary) -> TextTable:
     misses = sorted(summary.misses, key=lambda row: -row.count)[:10]
     rows = [
         (miss.phase, str(miss.shape), f"{miss.count} x",
@@ -305,16 +301,9 @@ def _misses(summary: RunSummary) -> TextTable | None:
     return make_table(title, ("", "", "", ""), rows)
 
 
-def _first_requests(summary: RunSummary) -> TextTable | None:
-    rows = [(text,) for text in first_request_sentences(summary.serving)]
-    return make_table("First requests", ("",), rows) if rows else None
-
-
-def _graph_uses(summary: RunSummary) -> TextTable | None:
+def _graph_uses(summary: RunSummary) -> TextTable:
     """Steps while serving by the size of the graph that they ran in."""
-    found = summary.serving.graph_uses if summary.serving is not None else []
-    if not found:
-        return None
+    found = summary.serving_or_none.graph_uses
     rows = [
         (format_count(use.num_tokens), format_count(use.padded_tokens), use.mode,
          format_count(use.count))
@@ -328,11 +317,9 @@ def _graph_uses(summary: RunSummary) -> TextTable | None:
     return make_table(title, header, rows, right=(0, 1, 3))
 
 
-def _late_compiles(summary: RunSummary) -> TextTable | None:
+def _late_compiles(summary: RunSummary) -> TextTable:
     """Kernels and recipes that were compiled while a request waited."""
-    found = summary.serving.jit if summary.serving is not None else []
-    if not found:
-        return None
+    found = summary.serving_or_none.jit
     rows = [
         (row.kernel, f"{row.count} x", format_duration(row.after_ready_s),
          "" if row.duration_s is None else format_duration(row.duration_s),
@@ -343,40 +330,22 @@ def _late_compiles(summary: RunSummary) -> TextTable | None:
     return make_table(title, ("", "", "after ready", "took", ""), rows, right=[1, 2, 3])
 
 
-def _sleeps(summary: RunSummary) -> TextTable | None:
-    found = summary.serving.sleeps if summary.serving is not None else []
-    if not found:
-        return None
+def _sleeps(summary: RunSummary) -> TextTable:
     rows = [
         (row.action.replace("_", " "), format_duration(row.duration_s),
          format_bytes(row.freed_bytes), ", ".join(row.tags))
-        for row in found[:10]
+        for row in summary.serving_or_none.sleeps[:10]
     ]  # fmt: skip
     header = ("", "took", "freed", "what")
     return make_table("Sleep mode", header, rows, right=(1, 2))
 
 
-def _benchmarks(summary: RunSummary) -> TextTable | None:
-    rows = summary.benchmarks
-    if not rows:
-        return None
-    texts = [
-        (", ".join(f"{name} {value}" for name, value in list(row.items())[:6]),)
-        for row in rows[:6]
+def _benchmarks(summary: RunSummary) -> TextTable:
+    lines = [
+        ", ".join(f"{name} {value}" for name, value in list(result.items())[:6])
+        for result in summary.benchmarks[:6]
     ]
-    return make_table(f"Benchmark results: {len(rows)}", ("",), texts)
-
-
-def _oddities(summary: RunSummary) -> TextTable | None:
-    found = oddities(summary)
-    if not found:
-        return None
-    return make_table("Worth a look", ("",), [(f"• {text}",) for text in found])
-
-
-def _lacks(summary: RunSummary) -> TextTable | None:
-    rows = [(f"• {text}",) for text in lacks(summary)]
-    return make_table("Not in this log", ("",), rows) if rows else None
+    return make_list(f"Benchmark results: {len(summary.benchmarks)}", lines)
 
 
 def buckets_table(rows: Sequence[BucketRow]) -> TextTable:

@@ -16,7 +16,7 @@ from warmup_insights.analysis.sweep import (
     time_left_s,
 )
 from warmup_insights.cli.options import (
-    Command,
+    all_of,
     db_option,
     json_option,
     meaning,
@@ -44,16 +44,18 @@ _GRIDS = {
         "max_num_seqs", "max_num_batched_tokens", "max_model_len",
     )
 } | {"bucketing_strategy": "exp, lin, pad [VLLM_BUCKETING_STRATEGY]."}  # fmt: skip
-_FLAGS = {"graph_prompt_ratio": "prompt_ratio"}
-
-
-def grid_options(command: Command) -> Command:
-    """Add one option per setting that is often swept."""
-    for name, text in reversed(_GRIDS.items()):
-        name = _FLAGS.get(name, name)
-        flag = f"--{name.replace('_', '-')}"
-        command = click.option(flag, metavar="VALUE[,VALUE]", help=text)(command)
-    return command
+_FLAGS = {"graph_prompt_ratio": "prompt-ratio"}
+grid_options = all_of(
+    *(
+        click.option(
+            f"--{_FLAGS.get(name, name.replace('_', '-'))}",
+            metavar="VALUE[,VALUE]",
+            help=text,
+        )
+        for name, text in _GRIDS.items()
+    )
+)
+"""One option for each setting that is often swept."""
 
 
 @click.command(context_settings={"ignore_unknown_options": False})

@@ -35,21 +35,25 @@ def finding_lines(finding: Finding) -> list[str]:
     numbers = ", ".join(
         f"{name}={number_text(name, value)}" for name, value in finding.numbers.items()
     )
-    lines = [
-        f"{finding.severity.upper()}  {plain(finding.title)}",
-        f"  change  {plain(finding.suggestion)}",
-        f"  effect  {plain(finding.effect)}",
-    ]
-    lines += [f"  gain    {gain_text(finding)}"] if finding.gain_s else []
-    lines += [f"  price   {plain(finding.price)}"] if finding.price else []
+    lines = [f"{finding.severity.upper()}  {plain(finding.title)}"]
     lines += [
-        f"  or      {plain(way.suggestion)}: {plain(way.price)}" for way in finding.ways
+        f"  {name.lower():<6}  {plain(text)}" for name, text in finding_pairs(finding)
     ]
     lines.append(f"  based on  {numbers}  [{finding.rule}]")
     return lines + [f"    {_detail(line)}" for line in finding.details]
 
 
-def gain_text(finding: Finding) -> str:
+def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
+    """What a finding proposes: a name and its text."""
+    pairs = [
+        ("Change", finding.suggestion), ("Effect", finding.effect),
+        ("Gain", _gain_text(finding)), ("Price", finding.price),
+        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
+    ]  # fmt: skip
+    return [(name, text) for name, text in pairs if text]
+
+
+def _gain_text(finding: Finding) -> str:
     """The range that the next start saves; empty where it is not known."""
     if finding.gain_s is None:
         return ""
@@ -69,18 +73,10 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
     if not findings:
         parts.append("No findings.\n")
     for finding in findings:
+        parts.append(f"- **{escape_markdown(finding.title)}** ({finding.severity})")
         parts += [
-            f"- **{escape_markdown(finding.title)}** ({finding.severity})",
-            f"  - Change: {escape_markdown(finding.suggestion)}",
-            f"  - Effect: {escape_markdown(finding.effect)}",
-        ]
-        parts += [f"  - Gain: {gain_text(finding)}"] if finding.gain_s else []
-        parts += (
-            [f"  - Price: {escape_markdown(finding.price)}"] if finding.price else []
-        )
-        parts += [
-            f"  - Or: {escape_markdown(f'{way.suggestion}: {way.price}')}"
-            for way in finding.ways
+            f"  - {name}: {escape_markdown(text)}"
+            for name, text in finding_pairs(finding)
         ]
         if finding.details:
             block = "\n".join(f"    {_detail(line)}" for line in finding.details)

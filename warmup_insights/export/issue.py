@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -19,8 +18,8 @@ from warmup_insights.analysis.sentences import (
     serving_sentences,
     start_sentences,
 )
-from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.comparison import comparison_tables
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.export.tables import (
     TextTable,
     escape_markdown,
@@ -44,20 +43,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,100}")
 _EXPECTED = "**Expected:** <!-- what the engine should have done -->\n"
 
 
-@dataclass(frozen=True)
-class IssueRun:
-    """A run, and the lines that were kept of its log, by their number."""
-
-    folded: Folded
-    lines: Mapping[int, str]
-
-    @property
-    def summary(self) -> RunSummary:
-        """What is known of the run."""
-        return self.folded.summary
-
-
-def issue_markdown(runs: Sequence[IssueRun]) -> str:
+def issue_markdown(runs: Sequence[RunWithLines]) -> str:
     """The text of an issue about the last of one or two runs; the first is the one before."""
     run = runs[-1]
     parts = ["### Your current environment\n", *_environment(run.summary)]
@@ -112,7 +98,7 @@ def _seen(summary: RunSummary) -> Iterator[str]:
         yield f"> {escape_markdown(contradiction_sentence(broken))}\n"
 
 
-def _before_and_after(runs: Sequence[IssueRun]) -> Iterator[str]:
+def _before_and_after(runs: Sequence[RunWithLines]) -> Iterator[str]:
     before, after = (run.summary for run in runs)
     yield f"**Before:** {escape_markdown(' '.join(start_sentences(before)))}\n"
     yield f"**After:** {escape_markdown(' '.join(start_sentences(after)))}\n"
@@ -157,10 +143,10 @@ def _tables(tables: Sequence[TextTable]) -> Iterator[str]:
         yield from _folded("More figures", rest)
 
 
-def _lines(run: IssueRun) -> list[str]:
+def _lines(run: RunWithLines) -> list[str]:
     """The lines that state the failure, what contradicts itself and the figures."""
     summary = run.summary
-    end = summary.serving.end if summary.serving is not None else None
+    end = summary.serving_or_none.end
     wanted = [
         summary.failure.line if summary.failure is not None else None,
         end.line if end is not None else None,

@@ -19,7 +19,7 @@ from warmup_insights.analysis.plan.cache import CachePlan
 from warmup_insights.analysis.plan.planning import Plan
 from warmup_insights.analysis.plan.recommend import Recommendation
 from warmup_insights.analysis.sweep import Experiment, Point
-from warmup_insights.export.tables import TextTable, make_table
+from warmup_insights.export.tables import TextTable, make_list, make_table
 from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.units import (
     format_bytes,
@@ -368,7 +368,7 @@ def pick_table(
     title = f"Pick for {GOALS[goal]}"
     if found is None:
         reason = "No configuration states all figures that it would be chosen by"
-        return make_table(title, ("",), [(reason,)])
+        return make_list(title, [reason])
     chosen = [(found.row, found.why), *found.others]
     lines = [(row.run_id, settings_text(row, names), text) for row, text in chosen]
     note = (

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.summary import RunSummary
 
 # Every repetition has a bound, so no text takes more than linear time.
@@ -74,6 +76,20 @@ class Redactor:
         found = {key: self._free_text(value, key) for key, value in content.items()}
         found["source"]["name"] = self._replace(content["source"]["name"])
         return Folded(msgspec.convert(found, RunSummary), folded.rows)
+
+    def runs(self, runs: Sequence[RunWithLines]) -> list[RunWithLines]:
+        """Runs without them, in lines and findings too; the names of all are replaced in
+        each."""
+        for run in runs:
+            self.learn(run.summary)
+        return [
+            RunWithLines(
+                self.folded(run.folded),
+                {number: self.text(text) for number, text in run.lines.items()},
+                [self.finding(finding) for finding in run.findings],
+            )
+            for run in runs
+        ]
 
     def finding(self, finding: Finding) -> Finding:
         """A finding without them; which rules apply follows from the run as it was."""

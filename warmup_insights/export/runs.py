@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.tables import (
     TextTable,
@@ -23,6 +26,20 @@ from warmup_insights.units import format_bytes, format_duration
 
 FORMAT = "warmup-insights-run"
 MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RunWithLines:
+    """A run, the lines that were kept of its log by their number, and advice about it."""
+
+    folded: Folded
+    lines: Mapping[int, str] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+
+    @property
+    def summary(self) -> RunSummary:
+        """What is known of the run."""
+        return self.folded.summary
 
 
 class _Version(msgspec.Struct):

@@ -50,6 +50,11 @@ def make_table(
     )
 
 
+def make_list(title: str, lines: Iterable[str]) -> TextTable:
+    """Lines of text under a title, as a table of one column without a head."""
+    return make_table(title, ("",), [(line,) for line in lines])
+
+
 def plain(text: str) -> str:
     """Text without what acts on a terminal or on the direction of writing, on one line.
 

@@ -1006,9 +1006,15 @@ class RunSummary(Part, frozen=True, kw_only=True):
         """The memory section; all unknown when there is none."""
         return self.memory or _NO_MEMORY
 
+    @property
+    def serving_or_none(self) -> Serving:
+        """What came after the start; all unknown when nothing did."""
+        return self.serving or _NO_SERVING
+
 
 _NO_PHASE = PhaseBuckets()
 _NO_MEMORY = MemoryFacts()
+_NO_SERVING = Serving()
 
 
 class StepCost(Part):
