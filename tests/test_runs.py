@@ -13,8 +13,22 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord, SourceRecord
-from warmup_insights.runs import beside, current, refresh, refresh_stale
+from warmup_insights.model.summary import (
+    FOLD,
+    Progress,
+    RunSummary,
+    SourceName,
+    Times,
+)
+from warmup_insights.runs import (
+    at_the_same_time,
+    beside,
+    current,
+    refresh,
+    refresh_stale,
+)
 from warmup_insights.storage import EventStore
+from warmup_insights.units import isoformat
 
 
 @pytest.fixture
@@ -74,6 +88,20 @@ def test_stale_summaries_are_folded_anew_but_not_those_of_running_recorders(stor
     with store.begin() as transaction:
         transaction.update_run("r1", status="running")
     assert refresh_stale(store) == 0
+
+
+def test_a_run_of_unknown_length_is_beside_until_its_last_line():
+    def run(begin: float, last: float, wall: float | None) -> RunSummary:
+        name = SourceName(kind="log")
+        return RunSummary(
+            run_id=str(begin), source=name, fold=FOLD,
+            time=Times(started_at=isoformat(begin), wall_s=wall),
+            progress=Progress(last_at=last),
+        )  # fmt: skip
+
+    own = run(50.0, 90.0, 40.0)
+    others = [run(10.0, 60.0, None), run(10.0, 40.0, None), run(10.0, 10.0, None)]
+    assert at_the_same_time(own, others) == others[:1]
 
 
 @pytest.mark.parametrize(

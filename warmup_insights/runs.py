@@ -141,8 +141,12 @@ def at_the_same_time(
 def _span(summary: RunSummary) -> tuple[float, float] | None:
     """From the first event to the last one."""
     start, serving = summary.time.started, summary.serving
-    if start is None or summary.time.wall_s is None:
+    if start is None:
         return None
+    if summary.time.wall_s is None:
+        # Of an excerpt the time of its last line is known, and how long it took is not.
+        last = summary.progress.last_at
+        return None if last is None or last <= start else (start, last)
     served = serving.duration_s or 0.0 if serving is not None else 0.0
     return start, start + summary.time.wall_s + served
 

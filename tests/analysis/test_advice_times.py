@@ -61,6 +61,7 @@ from warmup_insights.analysis.advice.strategy import regenerated, reproduces
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
+    CompileFinished,
     EngineInitialized,
     GraphsCaptured,
     Note,
@@ -246,6 +247,28 @@ def test_buckets_by_dimension_come_to_half_of_the_start():
     assert left[0] == pytest.approx(260, abs=5)
     assert left[1] > 220
     assert conflicts(findings) == []
+
+
+def test_calls_after_compilation_ahead_belong_to_the_dominant_part():
+    """tpu-inference compiles some shapes ahead and others in a pass of calls."""
+    events = phased(
+        ("load_model", 50.0), ("compile", 60.0), ("model_warmup", 130.0),
+        engine="tpu-inference", device_kind="tpu",
+        extra=(CompileFinished(what="graph", duration_s=60.0),),
+    )  # fmt: skip
+    finding = advise(facts_of(events))[0]
+    assert (
+        "warm-up calls took 3 min 10 s of 4 min 00 s (79 %), 1 min 00 s of it"
+        in finding.title
+    )
+    assert finding.part_s == 190.0
+    assert finding.gain_s == (0.0, 60.0)
+
+
+def test_a_cache_that_the_engine_printed_as_off_is_switched_on():
+    off = Note(topic="compile", text="off", values={"outcome": "off"})
+    finding = found(compiled(52.0, off), "compile_cache")
+    assert finding.suggestion == "unset VLLM_DISABLE_COMPILE_CACHE"
 
 
 def test_first_compilations_are_not_counted_as_saved():

@@ -275,6 +275,39 @@ TEXTS = [
      "failure_unexplained", "ended from outside", {}),
     ("EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
      "cause.", "failure_unexplained", "ended from outside", {}),
+    ("ValueError: num_speculative_tokens:5 must be divisible by n_predict=2", "setting_refused",
+     "num_speculative_tokens 4", {"num_speculative_tokens": 4}),
+    ("ValueError: VllmConfig does not have enough slots to schedule a token and support the "
+     "speculative decoding settings. Got max_num_batched_tokens=2048 and "
+     "scheduled_token_delta=4096.", "setting_refused", "of more than 4096", {}),
+    ("ValueError: Gemma3nForConditionalGeneration does not support LoRA yet.",
+     "setting_refused", "--enable-lora", {}),
+    ("ValueError: FlashInfer does not support this kind of KV cache.", "setting_refused",
+     "left out", {}),
+    ("AssertionError: Sleep mode can only be used for one instance per process.",
+     "setting_refused", "a process for each engine", {}),
+    ("ValueError: Invalid VLLM_MULTIMODAL_RESOLUTIONS entry '1024-768'; expected 'WxH'",
+     "setting_refused", "VLLM_MULTIMODAL_RESOLUTIONS in the form", {}),
+    ("ValueError: The output_size of gate's and up's weight = 192 is not divisible by weight "
+     "quantization block_n = 128.", "setting_refused", "--tensor-parallel-size", {}),
+    ("ValueError: Currently, only 4-bit weight quantization is supported for AWQ, but got 8 "
+     "bits.", "model_unsupported", "AWQ of 4-bit", {}),
+    ("ValueError: Loading lora a failed: No adapter found for /adapters/a", "model_access",
+     "/adapters/a", {}),
+    ("RuntimeError: NIXL is not available", "missing_tool", "nixl", {}),
+    ("torch.AcceleratorError: CUDA error: operation failed due to a previous error during "
+     "capture", "build_failed", '{"cudagraph_mode": "PIECEWISE"}', {}),
+    ("RuntimeError: cutlass_gemm_caller, /workspace/csrc/quantization/w8a8/cutlass/c3x/"
+     "cutlass_gemm_caller.cuh:62, Error Internal", "device_unsupported",
+     "VLLM_DISABLED_KERNELS", {}),
+    ("RuntimeError: synStatus=8 [Device not found] Device acquire failed. No devices found.",
+     "device_unreachable", "HABANA_VISIBLE_DEVICES", {}),
+    (NCCL + "invalid usage (run with NCCL_DEBUG=WARN for details)", "ranks_not_connected",
+     "a device for each rank", {}),
+    ("RuntimeError: MODULE:PT_BRIDGE Exception in Lowering thread... [Rank:0] Habana exception "
+     "raised from HcclGroup at hccl_kernels.cpp:231", "ranks_not_connected", "hl-smi", {}),
+    ("RuntimeError: Did not receive response from front-end process within 5 minutes",
+     "ranks_not_connected", "the server's process", {}),
     ("RuntimeError: The size of tensor a (4096) must match the size of tensor b (1024) at "
      "non-singleton dimension 0", "failure_unexplained", "VLLM_LOGGING_LEVEL=DEBUG", {}),
 ]  # fmt: skip

@@ -333,6 +333,42 @@ def test_before_the_cache_exists_the_utilisation_does_not_help():
     assert finding.ways[-1].price.startswith("does not help")
 
 
+def test_weights_without_a_size_of_the_cache_are_before_it():
+    """vLLM prints the size of the KV cache before it allocates it."""
+    figures = {"needed_bytes": 14 * GIB, "free_bytes": 4 * GIB, "total_bytes": 24 * GIB}
+    limit = config(max_num_batched_tokens=65536, gpu_memory_utilization=0.9)
+    events = ended("out_of_memory", "no", limit, weights(10), **figures)
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {"max_num_batched_tokens": 32768}
+    assert finding.effect.startswith("10 GiB were missing")
+    assert finding.ways[-1].price.startswith("does not help")
+
+
+def test_memory_that_ran_out_while_ranks_connect_is_held_by_others():
+    finding = only(
+        ended("out_of_memory", "Cuda failure 2 'out of memory'"), "out_of_memory"
+    )
+    assert finding.suggestion.startswith("end what else holds memory")
+    assert finding.ways == ()
+
+
+def test_a_size_without_the_share_gives_how_much_less():
+    memory = MemoryBudgetSet(kv_cache_bytes=20 * GIB)
+    figures = {"needed_bytes": 3 * GIB, "free_bytes": GIB, "total_bytes": 61 * GIB}
+    finding = only(ended("out_of_memory", "no", memory, **figures), "out_of_memory")
+    assert finding.suggestion == "--gpu-memory-utilization lower by 0.04"
+    assert "2.44 GiB of KV cache" in finding.price
+
+
+def test_pooled_states_that_did_not_fit_are_halved():
+    text = (
+        "RuntimeError: HPU out of memory occurred when warming up pooler (task='embed') with "
+        "256 dummy requests."
+    )
+    finding = only(ended("out_of_memory", text), "out_of_memory")
+    assert finding.changes == {"max_num_seqs": 128}
+
+
 def test_a_stage_that_is_not_known_to_come_before_the_cache_is_not_called_so():
     events = [started("vllm", device_kind="tpu"),
               PhaseMarked(name="compile", edge="start", time=1_000_003.0),

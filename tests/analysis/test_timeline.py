@@ -12,6 +12,7 @@ from warmup_insights.analysis.summary.rank_time import MEASURED, Span, partition
 from warmup_insights.model.events import (
     CaptureSummary,
     CompileFinished,
+    ConfigRecorded,
     EngineInitialized,
     GapSeen,
     KVCacheAllocated,
@@ -49,6 +50,18 @@ def test_measured_span_lies_before_its_line():
     }
     assert time["wall_s"] == 50.0
     assert time["ready_at"] == "1970-01-01T00:00:50Z"
+
+
+def test_an_engine_without_a_server_ends_before_the_process_of_the_next():
+    time = time_of(
+        PhaseMarked(name="import", edge="start", time=0.0),
+        PhaseMarked(name="load_weights", edge="end", duration_s=20.0, time=30.0),
+        EngineInitialized(duration_s=22.0, time=56.0),
+        ConfigRecorded(device_kind="cuda", time=115.0),
+        PhaseMarked(name="import", edge="start", time=115.0),
+    )
+    assert time["wall_s"] == 56.0
+    assert "server_start" not in totals(time)
 
 
 def test_inner_span_wins_over_the_outer_one():

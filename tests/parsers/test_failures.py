@@ -183,6 +183,15 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
              "max_model_len": 262144, "estimated_model_len": 121840},
         ),
         (
+            "ValueError: To serve at least one request with the model's max seq len "
+            "(131072), 10.98 GiB KV cache is needed, which is larger than the available KV "
+            "cache memory (10.41 GiB). Based on the available memory, the estimated maximum "
+            "model length is 124256.",
+            "no_kv_cache",
+            {"needed_bytes": round(10.98 * GIB), "free_bytes": round(10.41 * GIB),
+             "max_model_len": 131072, "estimated_model_len": 124256},
+        ),
+        (
             "ValueError: To serve at least one request with the models's max seq len "
             "(32768), (4.00 GB KV cache is needed, which is larger than the available KV "
             "cache memory (3.50 GB). Try increasing `gpu_memory_utilization`",

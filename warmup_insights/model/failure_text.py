@@ -67,7 +67,7 @@ _IN_GIB: dict[str, tuple[str, ...]] = {
     "needed_bytes": (
         rf"[CG]PU memory utilization \([\d.]{{1,8}}, {_GIB} GiB\)",
         rf"external process's weights \([\d.]{{1,8}}, {_GIB} GiB\)",
-        rf"\({_GIB} Gi?B KV cache is needed",
+        rf"(?<![\d.-]){_GIB} Gi?B KV cache is needed",
         rf"requested memory for kv \({_GIB}[ /]",
     ),
     "free_bytes": (

@@ -66,6 +66,13 @@ ROWS: tuple[KnownError, ...] = (
           _OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
+        (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
+         "A CUTLASS kernel of this build does not run on this device or with these sizes",
+         (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
+              "that line: the engine takes the next kernel", "slower, where the next one is"),
+          _OTHER_BUILD,
+          Way("another build of the model: 16 bits, or a quantisation of this device",
+              "another checkpoint"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -166,6 +173,10 @@ ROWS: tuple[KnownError, ...] = (
               "/dev/devmm_svm and /dev/hisi_hdc, the driver of the host mounted, "
               "ASCEND_RT_VISIBLE_DEVICES of devices that are there", "none"),
           Way("torch_npu and the Ascend toolkit of the driver's release", "another image"))),
+        (r"\[Device not found\]|No devices found",
+         "The process found no free device",
+         (_GIVE_DEVICES,
+          Way("end what holds the devices (hl-smi): each belongs to one process", "none"))),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",

@@ -21,6 +21,20 @@ _NCCL_LOG = Way(
     "the log does not hold more than this",
 )
 
+_GAUDI_LINKS = (
+    Way(
+        "ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the last lines before the error name the "
+        "call that failed; hl-smi for links that are down",
+        "the log does not hold more than this",
+    ),
+    Way(
+        "HCCL_SOCKET_IFNAME with the interface that the nodes share, where there are "
+        "several",
+        "none",
+    ),
+    _MEMORY_OF_SHM,
+)
+
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
@@ -54,14 +68,16 @@ ROWS: tuple[KnownError, ...] = (
          "Collectives are not allowed in HPU graphs without lazy collectives",
          (Way("PT_HPU_ENABLE_LAZY_COLLECTIVES=true", "none: tensor parallel graphs need it",
               {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"}),)),
-        (r"Duplicate GPU detected",
-         "Two ranks were given one device",
+        (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error in: .{0,200}invalid usage",
+         "Two ranks were given one device, or ranks call the library differently",
          (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
               "--tensor-parallel-size of at most as many", "none"),)),
         (r"ncclRemoteError|remote process (?:exited|has terminated)",
          "Another rank ended first",
          (Way("the log of the rank that ended first: its error is the cause",
               "the log does not hold it unless all ranks are in it"),)),
+        (r"(?:[Hh]abana|PT_BRIDGE|PT_HPU|[Ss]ynapse|\bhpu\b).{0,300}?(?:HCCL|[Hh]ccl|\bhcl)",
+         "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"torch_npu|(?:HCCL|hccl) function error|\bE[IJRZ]\d{4,5}\b|ERR0\d{4}|Hccl[A-Z]",
          "The library between the Ascend devices failed",
          (Way("`npu-smi info` and `hccn_tool -i N -link -g` of each device: links up, health OK, "
@@ -72,12 +88,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("~/ascend/log/debug/plog of the rank that failed first",
               "the log does not hold more than the code"))),
         (r"HCCL|hccl[A-Z]\w{0,40}|hcl\w{0,20}",
-         "The library between the Gaudi devices failed",
-         (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the last lines before the error name the "
-              "call that failed; hl-smi for links that are down",
-              "the log does not hold more than this"),
-          Way("HCCL_SOCKET_IFNAME with the interface that the nodes share, where there are "
-              "several", "none"), _MEMORY_OF_SHM)),
+         "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"unhandled system error|ncclSystemError",
          "A system call failed in the library between the devices",
          (_MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE)),
@@ -86,6 +97,12 @@ ROWS: tuple[KnownError, ...] = (
          (_NCCL_LOG, _MEMORY_OF_SHM,
           Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",
               "slower; shows which path fails"))),
+        (r"Did not receive response from front-end process",
+         "The server's process did not answer the engine in the five minutes it waits",
+         (Way("the log of the server's process, and of every other engine: the first error there "
+              "is the cause", "the log does not hold it unless they are in it"),
+          Way("--data-parallel-address and --data-parallel-rpc-port that each node reaches, "
+              "where engines run on several", "none"))),
         (r"RPC call to (\w{1,40}) timed out",
          "A worker did not answer in time",
          (Way("the log of every worker: the one that was busy with {1}, or that failed first, "

@@ -2,177 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable
-
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
-
-MAX_UTILIZATION = 0.95
-
-
-def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
-    heads, ranks = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, ranks) if heads % n == 0] if heads else []
-    if not fitting:
-        return
-    most = fitting[-1]
-    yield Way(
-        f"--tensor-parallel-size {most}",
-        f"{heads:,} divide among {', '.join(map(str, fitting[-8:]))} ranks; each "
-        "device holds more of the weights then",
-        {"tensor_parallel_size": most},
-    )
-    if ranks % most == 0:
-        yield Way(
-            f"--tensor-parallel-size {most} --pipeline-parallel-size {ranks // most}",
-            "the same number of devices; the stages run one after the other",
-            {"tensor_parallel_size": most, "pipeline_parallel_size": ranks // most},
-        )
-
-
-def _shorter_model(match: re.Match[str]) -> Iterable[Way]:
-    length = math.floor(float(match[1]))
-    yield Way(
-        f"--max-model-len {length}",
-        f"requests of more than {length:,} tokens are refused",
-        {"max_model_len": length},
-    )
-    yield Way(
-        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, or a scaling of the positions that the model card "
-        "gives (--hf-overrides)",
-        "wrong answers, or invalid memory accesses, beyond the length the model was made for",
-    )
-
-
-def _larger_step(match: re.Match[str]) -> Iterable[Way]:
-    tokens, length = int(match[1]), int(match[2])
-    yield Way(
-        f"--max-num-batched-tokens {length}",
-        "more memory for activations; or leave chunked prefill on, which needs no such step",
-        {"max_num_batched_tokens": length},
-    )
-    yield Way(
-        f"--max-model-len {tokens}",
-        f"requests of more than {tokens:,} tokens are refused",
-        {"max_model_len": tokens},
-    )
-
-
-def _fewer_requests(match: re.Match[str]) -> Iterable[Way]:
-    tokens, requests = int(match[1]), int(match[2])
-    yield Way(
-        f"--max-num-seqs {tokens}", "no more requests at once", {"max_num_seqs": tokens}
-    )
-    yield Way(
-        f"--max-num-batched-tokens {requests}", "more memory for activations",
-        {"max_num_batched_tokens": requests},
-    )  # fmt: skip
-
-
-def _whole_item(match: re.Match[str]) -> Iterable[Way]:
-    item = int(match[1])
-    yield Way(
-        f"--max-num-batched-tokens {item}",
-        "more memory for activations, and larger shapes to compile",
-        {"max_num_batched_tokens": item},
-    )
-    yield Way(
-        "smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
-        "(--limit-mm-per-prompt)",
-        "detail; requests with such input are refused",
-    )
-
-
-def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
-    used, limit, share = (float(text) for text in match.groups())
-    needed = math.ceil(1000 * share * used / limit) / 1000 if limit else 1.0
-    if needed <= MAX_UTILIZATION:
-        yield Way(
-            f"--gpu-memory-utilization {needed:g}", "less margin",
-            {"gpu_memory_utilization": needed},
-        )  # fmt: skip
-    yield Way(
-        "weights of fewer bits, or more devices",
-        "accuracy and another checkpoint, or devices",
-    )
-    if needed > MAX_UTILIZATION:
-        yield Way(
-            f"--gpu-memory-utilization alone would have to be {needed:g}",
-            f"does not help: {MAX_UTILIZATION:g} is the most; the weights are loaded "
-            "whatever it is",
-        )
-
-
-def _larger_rank(match: re.Match[str]) -> Iterable[Way]:
-    rank = int(match[1])
-    allowed = [n for n in (8, 16, 32, 64, 128, 256, 320, 512) if n >= rank]
-    if allowed:
-        yield Way(
-            f"--max-lora-rank {allowed[0]}", "memory for each adapter that may be loaded",
-            {"max_lora_rank": allowed[0]},
-        )  # fmt: skip
-
-
-def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
-    asked, there = int(match[1]), int(match[2])
-    if there:
-        yield Way(
-            f"--tensor-parallel-size {there}",
-            "each device holds more of the weights and of the KV cache",
-            {"tensor_parallel_size": there},
-        )
-    yield Way(
-        f"{asked} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
-        "resource limit of the pod)",
-        f"it has {there} now",
-    )
-    yield Way(
-        "--distributed-executor-backend ray, with the devices of several nodes",
-        "a Ray cluster; every node needs the same image and the weights",
-    )
-
-
-def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
-    tensor, context = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, min(context, 1025)) if tensor % n == 0]
-    if not fitting:
-        return
-    value = fitting[-1]
-    yield Way(
-        f"--decode-context-parallel-size {value}",
-        "each rank holds more of the KV cache",
-        {"decode_context_parallel_size": value},
-    )
-
-
-def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
-    experts = int(match[1])
-    if not experts:
-        return
-    yield Way(
-        f"--tensor-parallel-size {experts}",
-        "each device holds more of the weights and of the KV cache",
-        {"tensor_parallel_size": experts},
-    )
-
-
-def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
-    tokens, chunk = int(match[1]), int(match[2])
-    if not chunk:
-        return
-    for value, price in (
-        (tokens // chunk * chunk, "prompts run in slightly more pieces"),
-        (-(-tokens // chunk) * chunk, "more memory for activations"),
-    ):
-        if value:
-            yield Way(
-                f"--max-num-batched-tokens {value}",
-                price,
-                {"max_num_batched_tokens": value},
-            )
-
+from warmup_insights.analysis.advice.known_values import (
+    at_most_experts,
+    dividing_context,
+    fewer_ranks,
+    fewer_requests,
+    higher_limit,
+    larger_rank,
+    larger_step,
+    room_for_drafts,
+    shorter_model,
+    visible_ranks,
+    whole_chunks,
+    whole_drafts,
+    whole_item,
+)
 
 _ORDERED_RANGE = Way(
     "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
@@ -191,26 +37,38 @@ ROWS: tuple[KnownError, ...] = (
         "setting_refused",
         r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
         "There are fewer devices than ranks",
-        _visible_ranks,
+        visible_ranks,
     ),
     KnownError(
         "setting_refused",
         r"tp_size=(\d{1,6}) must be divisible by dcp_size=(\d{1,6})",
         "The ranks of a context do not divide those of tensor parallelism",
-        _dividing_context,
+        dividing_context,
     ),
     KnownError(
         "setting_refused",
         r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
         "There are fewer experts than ranks",
-        _at_most_experts,
+        at_most_experts,
     ),
     KnownError(
         "setting_refused",
         r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
         r"\((\d{1,6})\)",
         "A step does not take whole chunks of a Mamba layer",
-        _whole_chunks,
+        whole_chunks,
+    ),
+    KnownError(
+        "setting_refused",
+        r"num_speculative_tokens:\s?(\d{1,6}) must be divisible by n_predict=(\d{1,6})",
+        "The tokens drafted in a step are no multiple of those of the draft layers",
+        whole_drafts,
+    ),
+    KnownError(
+        "setting_refused",
+        r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
+        "A step takes fewer tokens than drafts are set aside for",
+        room_for_drafts,
     ),
     *rows(
         "setting_refused",
@@ -225,6 +83,18 @@ ROWS: tuple[KnownError, ...] = (
         (r"Invalid bucketing strategy: (\S{0,40})",
          "This bucketing strategy does not exist",
          (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad", "none"),)),
+        (r"Invalid (?:count range .{1,40} in )?(VLLM_\w{1,80}) entry",
+         "A variable has a value that cannot be read",
+         (Way("{1} in the form that the message gives", "none"),)),
+        (r"(\w{1,80}) does not support LoRA yet",
+         "This version loads no adapters for the model",
+         (Way("no --enable-lora, with the adapter merged into the weights",
+              "one model for each adapter"),
+          Way("a newer vLLM or plugin whose list of supported models has LoRA for it",
+              "another image"))),
+        (r"Sleep mode can only be used for one instance per process",
+         "Two engines with sleep mode run in one process",
+         (Way("a process for each engine, or no --enable-sleep-mode", "none"),)),
         (r"(VLLM_\w{1,80}): failed to process environment variable",
          "A variable has a value that cannot be read",
          (Way("{1} with a value of its kind (a whole number, true or false), or unset",
@@ -241,6 +111,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"VLLM_USE_V1=1 is not supported with (\S{1,80}\w)",
          "An option runs in the older engine only",
          (Way("no {1}, or VLLM_USE_V1 unset", "the option, or the V1 engine"),)),
+        (r"not divisible by weight quantization",
+         "Blocks of the quantised weights do not divide among so many ranks",
+         (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
+          Way("--enable-expert-parallel, where the layer is one of experts: each rank holds "
+              "whole ones", "another division of the work between ranks"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape",
          "Quantised weights do not divide among so many ranks",
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
@@ -257,57 +132,57 @@ ROWS: tuple[KnownError, ...] = (
         "setting_refused",
         r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
         "The attention heads do not divide among the ranks",
-        _fewer_ranks,
+        fewer_ranks,
     ),
     KnownError(
         "setting_refused",
         r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
         "--max-model-len is beyond what the model was made for",
-        _shorter_model,
+        shorter_model,
     ),
     KnownError(
         "setting_refused",
         r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
         "A step takes fewer tokens than the longest prompt",
-        _larger_step,
+        larger_step,
     ),
     KnownError(
         "setting_refused",
         r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
         r"\((\d{1,9})\)",
         "A step takes fewer tokens than requests may run",
-        _fewer_requests,
+        fewer_requests,
     ),
     KnownError(
         "setting_refused",
         r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
         "A step takes fewer tokens than one image or video",
-        _whole_item,
+        whole_item,
     ),
     KnownError(
         "setting_refused",
         r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
         r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
         "The weights take more than the utilisation allows",
-        _higher_limit,
+        higher_limit,
     ),
     KnownError(
         "setting_refused",
         r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
         "An adapter has a higher rank than was allowed",
-        _larger_rank,
+        larger_rank,
     ),
     KnownError(
         "setting_refused",
         r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
         "There are fewer devices than ranks",
-        _visible_ranks,
+        visible_ranks,
     ),
     KnownError(
         "setting_refused",
         r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
         "A size of the model does not divide among the ranks",
-        _fewer_ranks,
+        fewer_ranks,
     ),
     *rows(
         "setting_refused",
@@ -340,8 +215,8 @@ LAST: tuple[KnownError, ...] = rows(
     (r"(--[a-z][a-z-]{1,60}) requires (--[a-z][a-z-]{1,60})",
      "An option needs another one",
      (Way("{2} as well", "none"), Way("no {1}", "what it does"))),
-    (r"(?:ValueError|NotImplementedError): [^:]{1,200}? (?:is|are) (?:not|only) (?:yet |currently )?"
-     r"supported (?:with|when|for|by|in|if|on)\b",
+    (r"(?:ValueError|NotImplementedError): [^:]{1,200}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
+     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b)",
      "The engine refuses a combination of settings",
      (Way("one of the two that the message names left out",
           "what it does; another version may know both"),)),

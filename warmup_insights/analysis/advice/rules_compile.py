@@ -122,23 +122,20 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         return
     if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
         return
-    if facts.summary.start.aot_reason is not None:
+    if facts.summary.start.aot_reason:
         return
     is_dominant = start.dominant == "compile"
     part = max(spent, start.seconds.get("compile", 0.0))
     if not is_dominant and (spent < LEAST_S or start.share(spent) < 0.05):
         return
-    is_off = str(
-        facts.summary.config.get("VLLM_DISABLE_COMPILE_CACHE", "0")
-    ).lower() in _TRUE  # fmt: skip
     where = compiled.saved_to or compiled.directory or ""
+    is_off = _is_off(facts.summary)
     is_kept = not is_off and (
         bool(_HOME.match(where))
         or any(_loaded(other, where) for other in facts.history if where)
     )
-    is_whole = compiled.saved_to is not None or any(
-        part.what == "aot" for part in compiled.parts
-    )
+    saved = any(part.what == "aot" for part in compiled.parts)
+    is_whole = compiled.saved_to is not None or saved
     is_cpu = facts.summary.device.kind == "cpu"
     key = None if is_off else other_key(facts)
     other = [] if is_off or key is not None else other_settings(facts)
@@ -171,6 +168,12 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         phase="compile",
         part_s=part,
     )
+
+
+def _is_off(summary: RunSummary) -> bool:
+    """Whether the cache was switched off: as set, or as the engine printed."""
+    given = str(summary.config.get("VLLM_DISABLE_COMPILE_CACHE", "0")).lower()
+    return given in _TRUE or summary.start.caches.get("torch_compile") == "off"
 
 
 def _other_key_text(key: KeyChange | None) -> tuple[str, ...]:
@@ -312,23 +315,25 @@ def _num_compiled(parts: Sequence[CompilePart]) -> int:
 def xla_cache(facts: RunFacts) -> Iterator[Finding]:
     """XLA compiled every shape at this start (TPU)."""
     start, compiled = facts.start, facts.summary.compile
-    if (
-        start is None
-        or compiled is None
-        or facts.summary.engine.name != "tpu-inference"
-    ):
+    if start is None or compiled is None:
+        return
+    if facts.summary.engine.name != "tpu-inference":
         return
     made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
     seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)
     if not made or seconds < LEAST_S or start.share(seconds) < 0.05:
         return
-    phase = (
-        start.dominant if start.dominant in ("compile", "model_warmup") else "compile"
-    )
+    # Calls after it compile what could not be compiled ahead, and run every shape.
+    calls = start.seconds.get("model_warmup", 0.0)
+    whole = min(start.wall_s, start.seconds.get("compile", 0.0) + calls)
+    title = f"XLA compilation took {start.of_all(seconds)}"
+    if calls and whole > seconds:
+        own = f"{format_duration(seconds)} of it as the engine states compilation"
+        title = f"XLA compilation and warm-up calls took {start.of_all(whole)}, {own}"
     yield Finding(
         "xla_cache",
         severity_of(start.share(seconds)),
-        f"XLA compilation took {start.of_all(seconds)}: {len(made)} shapes are listed, "
+        f"{title}: {len(made)} shapes are listed, "
         f"{format_duration(sum(made))} together, {format_duration(max(made))} the longest.",
         {"compile_s": seconds, "num_shapes": len(made), "longest_s": max(made)},
         "VLLM_XLA_CACHE_PATH",
@@ -338,8 +343,8 @@ def xla_cache(facts: RunFacts) -> Iterator[Finding]:
         "tracing and loading stay; the log does not show whether some came from the cache",
         gain_s=(0.0, seconds),
         price="disk; where the directory is kept already, nothing has to be changed",
-        phase=phase,
-        part_s=max(seconds, start.seconds.get(phase, 0.0)),
+        phase="model_warmup" if start.dominant == "model_warmup" else "compile",
+        part_s=max(seconds, whole),
     )
 
 

@@ -32,7 +32,14 @@ from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import format_bytes
 
 MAX_LISTED = 20
-_SAMPLER = re.compile(r"warming up sampler with (\d{1,6}) dummy requests")
+_NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
+"""The last is how NCCL's own checks print an error of CUDA."""
+_COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
+"""Settings of which the value is made from the shortfall."""
+_DUMMIES = re.compile(
+    r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
+)
+_AFTER_CACHE = ("kv_cache", "kernel_warmup", "graph_capture", "sampler", "pooler")
 _BEFORE_CACHE = ("configure", "download", "init_", "load_", "profile_run")
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
@@ -92,34 +99,6 @@ def _bytes_by_name(facts: RunFacts) -> float | None:
     return float(match[1]) * 1e9 * size / tensor
 
 
-def allocation_refused(facts: RunFacts) -> Iterator[Finding]:
-    """An allocation failed while far more was free."""
-    found = explained(facts, "allocation_refused")
-    if found is None or found.needed is None or found.free is None:
-        return
-    share = utilization(facts)
-    at = "" if share is None else f" at utilisation {share:g}"
-    yield finding_of(
-        "allocation_refused",
-        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
-        f"were reported free{at}{found.where}: this is no lack of room.",
-        numbers_of(found, gpu_memory_utilization=share),
-        [
-            Way(
-                "look for a limit, fragmentation or another process on the device: "
-                f"{monitor(facts)}, dmesg, then the same start alone",
-                "the log does not hold which of them it is",
-            ),
-            Way(
-                "a lower --gpu-memory-utilization, or fewer buckets",
-                f"does not help: {format_bytes(found.free - found.needed)} more than "
-                "needed were free",
-            ),
-        ],
-        "tells a limit from a lack of memory",
-    )
-
-
 def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
     """The start ran out of memory: where, how much was free, and what was missing."""
     found = explained(facts, "out_of_memory")
@@ -144,14 +123,21 @@ def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
         numbers["shortfall_bytes"] = shortfall
     more = len(missing) - MAX_LISTED
     listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
+    ways = [*_room_ways(facts, found, shortfall)]
     yield finding_of(
-        "out_of_memory", ", ".join(parts) + ".", numbers,
-        [*_room_ways(facts, found, shortfall)],
-        "the shortfall is not known, so neither is how much is enough"
-        if shortfall is None
-        else f"{format_bytes(shortfall)} of room",
-        listed,
+        "out_of_memory", ", ".join(parts) + ".", numbers, ways,
+        _effect(ways, shortfall), listed,
     )  # fmt: skip
+
+
+def _effect(ways: Sequence[Way], shortfall: float | None) -> str:
+    """What the first way brings: the room that it was computed from, or what was missing."""
+    if shortfall is None:
+        return "the shortfall is not known, so neither is how much is enough"
+    room = format_bytes(shortfall)
+    if any(name in ways[0].suggestion for name in _COMPUTED):
+        return f"{room} of room"
+    return f"{room} were missing; whether this is as much no figure shows"
 
 
 def _place(found: Failed) -> str:
@@ -216,6 +202,13 @@ def _room_ways(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
             {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
         )
+    if _NCCL.search(found.message) and facts.figure("weights_bytes") is None:
+        yield Way(
+            f"end what else holds memory of the devices ({monitor(facts)}): the ranks had "
+            "not loaded anything yet",
+            "none for this engine",
+        )
+        return
     yield from _fewer_logits(found)
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
@@ -239,13 +232,15 @@ def _room_ways(
 
 
 def _fewer_logits(found: Failed) -> Iterator[Way]:
-    """Half of the requests whose logits did not fit (vLLM `_dummy_sampler_run`)."""
-    match = _SAMPLER.search(found.message)
-    if match is None or int(match[1]) < 2:
+    """Half of the requests whose logits or pooled states did not fit (vLLM
+    `_dummy_sampler_run`, `_dummy_pooler_run`)."""
+    match = _DUMMIES.search(found.message)
+    if match is None or int(match[2]) < 2:
         return
-    half = int(match[1]) // 2
+    half = int(match[2]) // 2
+    what = "logits" if match[1] == "sampler" else "states"
     yield Way(
-        f"--max-num-seqs {half}: the logits of so many requests are half as large",
+        f"--max-num-seqs {half}: the {what} of so many requests are half as large",
         "no more requests at once",
         {"max_num_seqs": half},
     )
@@ -261,9 +256,14 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
     stage = (found.phase or facts.summary.progress.stage).replace(" ", "_")
-    if facts.summary.device.kind in ("cuda", "rocm") and stage == "compile":
-        return True
-    return stage.startswith(_BEFORE_CACHE)
+    if facts.summary.device.kind not in ("cuda", "rocm"):
+        return stage.startswith(_BEFORE_CACHE)
+    # The size of the cache is printed before it is allocated, as the weights are.
+    is_printed = facts.figure("weights_bytes") is not None
+    is_after = stage.startswith(_AFTER_CACHE)
+    return stage.startswith((*_BEFORE_CACHE, "compile")) or (
+        is_printed and not is_after
+    )
 
 
 def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
@@ -286,10 +286,18 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
 def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
     share = utilization(facts)
     total = facts.figure("free_bytes") or device_bytes(facts, found)
+    if total and not share:
+        part = math.ceil(100 * 1.05 * shortfall / total) / 100
+        yield Way(
+            f"--gpu-memory-utilization lower by {part:g}",
+            f"{format_bytes(part * total)} of KV cache; the log does not hold the share in "
+            "use",
+        )
+        return
     if not total or not share:
         yield Way(
             f"a --gpu-memory-utilization that leaves {format_bytes(1.05 * shortfall)} more",
-            "KV cache; the log does not hold the share or the device",
+            "KV cache; the log does not hold the size of the device",
         )
         return
     most = math.floor(100 * (share - 1.05 * shortfall / total))
@@ -376,15 +384,5 @@ RULES = (
         source="vLLM docs `configuration/conserving_memory`",
         example="15.47 GiB of weights on 15.92 GiB: fewer bits or two devices; the "
         "utilisation does not help",
-    ),
-    Rule(
-        "allocation_refused",
-        "an allocation failed while more than twice as much was free",
-        "free and needed memory",
-        allocation_refused,
-        formula="needed < free / 2",
-        margin="no setting is changed",
-        source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
-        example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
     ),
 )

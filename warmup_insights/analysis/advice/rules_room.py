@@ -294,6 +294,34 @@ def _share_above(
         )
 
 
+def allocation_refused(facts: RunFacts) -> Iterator[Finding]:
+    """An allocation failed while far more was free."""
+    found = explained(facts, "allocation_refused")
+    if found is None or found.needed is None or found.free is None:
+        return
+    share = utilization(facts)
+    at = "" if share is None else f" at utilisation {share:g}"
+    yield finding_of(
+        "allocation_refused",
+        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
+        f"were reported free{at}{found.where}: this is no lack of room.",
+        numbers_of(found, gpu_memory_utilization=share),
+        [
+            Way(
+                "look for a limit, fragmentation or another process on the device: "
+                f"{monitor(facts)}, dmesg, then the same start alone",
+                "the log does not hold which of them it is",
+            ),
+            Way(
+                "a lower --gpu-memory-utilization, or fewer buckets",
+                f"does not help: {format_bytes(found.free - found.needed)} more than "
+                "needed were free",
+            ),
+        ],
+        "tells a limit from a lack of memory",
+    )
+
+
 RULES = (
     Rule(
         "kv_cache_too_small",
@@ -329,5 +357,15 @@ RULES = (
         source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
         example="two engines started in the same second: -26.31 GiB left beside 8.489 GiB of "
         "weights, and 17.82 GiB taken besides them",
+    ),
+    Rule(
+        "allocation_refused",
+        "an allocation failed while more than twice as much was free",
+        "free and needed memory",
+        allocation_refused,
+        formula="needed < free / 2",
+        margin="no setting is changed",
+        source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
+        example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
     ),
 )

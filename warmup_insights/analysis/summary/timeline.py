@@ -221,6 +221,8 @@ class Timeline:
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
+        if own.is_initialized and _begins_a_process(event):
+            return  # a program without a server that makes its next engine
         if time % 1.0:
             self._resolution_s = 0.0
         end = time
@@ -366,6 +368,12 @@ class Timeline:
                 found.append(_gap(gap, start, open_s))
         found.sort(key=lambda row: -row.unlogged_s)
         return found[:MAX_GAPS]
+
+
+def _begins_a_process(event: Event) -> bool:
+    """Whether an event is of the first line of a process that imports the engine."""
+    is_import = isinstance(event, PhaseMarked) and event.name == "import"
+    return is_import or isinstance(event, ConfigRecorded)
 
 
 def _phase(span: Span, start: float) -> TimePhase:
