@@ -259,7 +259,7 @@ class OpenRun:
             if gap is not None:
                 yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
-        ranks = self.ranks.count(is_one_process_each=device != "tpu")
+        ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         if engine is not None or device is not None or ranks is not None:
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
