@@ -14,7 +14,13 @@ from typing import NamedTuple
 from parsers.base import LineRule
 from parsers.engine.dispatch import Dispatcher, Matched
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
+from parsers.engine.evidence import (
+    API_SERVER,
+    ENGINE_CONFIG,
+    IMPORTING,
+    MAX_PROCESSES,
+    seen_file,
+)
 from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
@@ -303,7 +309,8 @@ class LineParser:
 
     def _know(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
-        run.pids.add(pid)
+        if len(run.pids) < MAX_PROCESSES:
+            run.pids.add(pid)
         self._heads.clear()
         if rule.starts and run is self._now.open:
             for ended in self._now.replaced(pid):

@@ -68,6 +68,7 @@ STARTUP_LINES = 50_000
 FIRST_LINES = 2000
 """So many lines of a file are read for the first request to a ready server."""
 GAP_TEXT = 160
+MAX_OPENINGS = 1000
 
 
 def _version(made: Iterable[Made]) -> str | None:
@@ -168,8 +169,9 @@ class OpenRun:
         if rule.starts == ENGINE_CONFIG:
             self._version = _version(matched.made)
         if rule.starts:
-            self._openings.add((rule.starts, record.process))
             self.actor = record.actor
+            if len(self._openings) < MAX_OPENINGS:
+                self._openings.add((rule.starts, record.process))
         name, pid = record.process, record.pid
         if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
             self._only_pids[name] = pid
