@@ -290,7 +290,7 @@ class LineParser:
             run = self._begin(time, line)
         for event in run.moved(rule, record, Origin(time, None, line)):
             self._emit(event)
-        run.note_opening(rule, record, made)
+        run.note_opening(rule, record, made, time)
         return run
 
     def _is_late(self, rule: LineRule, made: list[Made], record: Record) -> bool:

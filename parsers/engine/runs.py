@@ -96,8 +96,10 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
-        self._openings: set[tuple[int, str | None]] = set()
-        """Lines that open a start-up, by their place and process."""
+        self._openings: dict[
+            tuple[int, str | None], tuple[int | None, float | None]
+        ] = {}
+        """Lines that open a start-up, by their place and process: pid and time."""
         self._imports = Imports()
         self._version: str | None = None
         self._last_pid = 0
@@ -141,6 +143,8 @@ class OpenRun:
             isinstance(item, ConfigRecorded) for item in made
         ):
             return True
+        if rule.starts and self._is_copy(rule, record, time):
+            return False
         if rule.starts and self._repeats_opening(rule, record):
             return True
         if self.is_restarted(record) and not is_foreign(made):
@@ -154,12 +158,14 @@ class OpenRun:
         )
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
-    def note_opening(self, rule: LineRule, record: Record, made: list[Made]) -> None:
+    def note_opening(
+        self, rule: LineRule, record: Record, made: list[Made], time: float | None
+    ) -> None:
         """Keep of a line what shows that another one is of another start-up."""
         if rule.starts == ENGINE_CONFIG:
             self._version = _version(made)
         if rule.starts:
-            self._openings.add((rule.starts, record.process))
+            self._openings[rule.starts, record.process] = (record.pid, time)
             self.actor = record.actor
         self._last_pid = record.pid or 0
         name, pid = record.process, record.pid
@@ -175,6 +181,13 @@ class OpenRun:
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
+
+    def _is_copy(self, rule: LineRule, record: Record, time: float | None) -> bool:
+        """Whether a process that opened this start-up is said to do so at the same time:
+        the log was written twice, line by line."""
+        opened = self._openings.get((rule.starts, record.process))
+        known = None not in (record.pid, time)
+        return known and not self.is_ready and opened == (record.pid, time)
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)

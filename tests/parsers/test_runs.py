@@ -210,3 +210,17 @@ def test_what_starts_after_a_failure_is_another_start():
 
 def test_an_error_of_another_program_is_no_start():
     assert read("RuntimeError: something else\n")[0] == {}
+
+
+def test_lines_that_are_there_twice_are_of_one_start():
+    text = (
+        "INFO 06-04 05:33:46 [utils.py:278] non-default args: {{'model': 'a/b'}}\n"
+        "(EngineCore pid=163) INFO 06-04 05:34:22 [core.py:112] Initializing a V1 LLM "
+        "engine (v0.22.0) with config: model='a/b', device_config=cuda\n{again}"
+        "(EngineCore pid=163) INFO 06-04 05:35:33 [gpu_worker.py:466] Available KV cache "
+        "memory: 3.92 GiB\n"
+    )
+    core = text.splitlines(keepends=True)[1]
+    assert len(read(text.format(again=core))[0]) == 1
+    later = core.replace("05:34:22", "05:34:52")
+    assert len(read(text.format(again=later))[0]) == 2
