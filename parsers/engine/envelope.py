@@ -49,7 +49,7 @@ _OTHER_HEADS = (
     ),
 )
 # The end of a progress bar; what follows on the line is another text.
-_BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[A-Z\[(])")
+_BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[ ]{0,200}[A-Z\[(])")
 _REPEATED = re.compile(
     r"\s?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^)]{0,300}\))?\s*$"
 )
@@ -270,7 +270,7 @@ def _split_records(
         if records:
             records[-1].message += before
         elif before.strip():
-            records.append(replace(owner, message=before.rstrip()))
+            records += [replace(owner, message=m) for m in _bars(before.rstrip())]
             if fronts is not None:
                 fronts.see(before)
         owner = next_owner
@@ -285,19 +285,19 @@ def _split_records(
     if records and heads:
         records[-1].message += tail
     elif tail.strip():
-        *bars, base.message = _behind_bar(tail)
+        *bars, base.message = _bars(tail)
         records = [*(replace(base, message=bar) for bar in bars), base]
     for record in records:
         _finish(record)
     return records
 
 
-def _behind_bar(text: str) -> list[str]:
-    """A progress bar and the bare text glued behind it, or the text as it is."""
-    match = _BAR_END.search(text) if "]" in text and "<" in text else None
-    if match is None:
+def _bars(text: str) -> list[str]:
+    """Progress bars and the bare text glued behind them, or the text as it is."""
+    if "]" not in text or "<" not in text:
         return [text]
-    return [text[: match.end()], text[match.end() :]]
+    ends = [match.end() for match in _BAR_END.finditer(text)]
+    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
 def _split_owner(before: str, owner: Record) -> tuple[str, Record]:

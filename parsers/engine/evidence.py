@@ -63,6 +63,12 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "tpu_jax_runner.py": ("tpu", OWN, "tpu-inference"),
     "tpu_worker_jax.py": ("tpu", OWN, "tpu-inference"),
     "compilation_manager.py": ("tpu", OWN, "tpu-inference"),
+    "neuron.py": ("neuron", OWN, None),
+    "neuron_worker.py": ("neuron", OWN, None),
+    "neuron_model_runner.py": ("neuron", OWN, None),
+    "neuronx_distributed.py": ("neuron", OWN, None),
+    "neuronx_distributed_model_loader.py": ("neuron", OWN, None),
+    "neuronx_distributed_model_runner.py": ("neuron", OWN, None),
 }
 """Module that logs to the device it is for, how surely, and the engine it is of."""
 NOT_THERE = "Failed to import"

@@ -106,8 +106,10 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
-        self._openings: set[tuple[int, str | None]] = set()
-        """Lines that open a start-up, by their place and process."""
+        self._openings: dict[
+            tuple[int, str | None], tuple[int | None, float | None]
+        ] = {}
+        """Lines that open a start-up, by their place and process: pid and time."""
         self._imports = Imports()
         self._version: str | None = None
         self._only_pids: dict[str, int] = {}
@@ -150,6 +152,8 @@ class OpenRun:
             isinstance(item, ConfigRecorded) for item in made
         ):
             return True
+        if rule.starts and self._is_copy(matched):
+            return False
         if rule.starts and self._repeats_opening(rule, record):
             return True
         if self.is_restarted(record) and not is_foreign(made):
@@ -171,7 +175,8 @@ class OpenRun:
         if rule.starts:
             self.actor = record.actor
             if len(self._openings) < MAX_OPENINGS:
-                self._openings.add((rule.starts, record.process))
+                opened = (record.pid, matched.time)
+                self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
         if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
             self._only_pids[name] = pid
@@ -186,6 +191,14 @@ class OpenRun:
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
+
+    def _is_copy(self, matched: Matched) -> bool:
+        """Whether a process that opened this start-up is said to do so at the same time:
+        the log was written twice, line by line."""
+        record, time = matched.record, matched.time
+        opened = self._openings.get((matched.rule.starts, record.process))
+        known = None not in (record.pid, time)
+        return known and not self.is_ready and opened == (record.pid, time)
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
@@ -261,7 +274,7 @@ class OpenRun:
             if gap is not None:
                 yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
-        ranks = self.ranks.count(is_one_process_each=device != "tpu")
+        ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         if engine is not None or device is not None or ranks is not None:
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,

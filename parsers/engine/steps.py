@@ -404,9 +404,9 @@ def _key(bar: BarUpdate) -> str:
 
 def _capture_mode(name: str) -> str:
     inside = name.partition("(")[2].rstrip(")")
-    if name.startswith(("Capturing prefill", "Capturing decode")):
-        return f"{name.split()[1]}, {inside}" if inside else name.split()[1]
-    return inside or "graphs"
+    # A draft model's bars name it (`gpu/spec_decode/` `progress_bar_desc`).
+    of = name.removeprefix("Capturing").partition("CUDA graph")[0].strip()
+    return ", ".join(part for part in (of, inside) if part) or "graphs"
 
 
 RankStates = Mapping[int | None, RankState]

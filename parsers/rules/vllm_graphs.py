@@ -101,7 +101,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "DeepGemm(",
             "DeepGemmExperts GEMM warmup",
         ),
-        rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%[^\d\[]{{0,400}}"
+        # In a terminal without Unicode the last character drawn is a digit.
+        rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%(?:\|[^|\[]{{0,400}}\|)?[^\d\[]{{0,400}}"
         r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
         r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
         r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",

@@ -113,8 +113,11 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
             "# rocm blocks",
             "# CPU blocks",
             "# device blocks",
+            "# neuron blocks",
+            "# npu blocks",
         ),
-        r"(?:OpenVINO \w{1,20}: )?# (?:TPU|tpu|xpu|XPU|cpu|CPU|rocm|device) blocks: "
+        r"(?:OpenVINO \w{1,20}: )?"
+        r"# (?:TPU|tpu|xpu|XPU|cpu|CPU|rocm|device|neuron|npu) blocks: "
         r"(?P<num_blocks>[\d,]{0,15}\d)"
         r"(?:[,;] # (?:CPU|swap) blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
         KVCacheAllocated,

@@ -85,7 +85,14 @@ def _xpu_before(match: re.Match[str]) -> Made:
 
 
 def _xpu_after(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**_sizes(match, "non_torch", size=mib))
+    """The peak holds what torch keeps, which are the weights, and memory outside of torch
+    where there is some (`v1/worker/xpu_worker.py determine_available_memory`)."""
+    kept, outside = float(match["torch"]), float(match["non_torch"])
+    activation = float(match["peak"]) - kept - max(outside, 0.0)
+    return MemoryBudgetSet(
+        non_torch_bytes=mib(match["non_torch"]),
+        activation_bytes=mib(f"{activation:.2f}") if activation >= 0 else None,
+    )
 
 
 def _cpu(match: re.Match[str]) -> Made:
@@ -342,8 +349,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_after",
         "After memory profiling run",
-        rf"After memory profiling run, peak memory usage is {_NUM} MB, ?torch mem is {_NUM} "
-        rf"MB, non-torch mem is (?P<non_torch>{_NUM}) MB, free gpu memory is {_NUM} MB",
+        rf"After memory profiling run, peak memory usage is (?P<peak>{_NUM}) MB, ?torch mem "
+        rf"is (?P<torch>{_NUM}) MB, non-torch mem is (?P<non_torch>{_NUM}) MB, free gpu "
+        rf"memory is {_NUM} MB",
         build=_xpu_after,
         device="xpu",
         samples=(
@@ -351,7 +359,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "INFO 09-16 14:14:04 [xpu_worker.py:134] After memory profiling run, peak "
                 "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
                 "128.00 MB, free gpu memory is 30000.00 MB.",
-                {"non_torch_bytes": 128 * MIB},
+                {"non_torch_bytes": 128 * MIB, "activation_bytes": 472 * MIB},
             ),
         ),
     ),

@@ -42,8 +42,14 @@ def _auto_fit(match: re.Match[str]) -> list[Made]:
 def _arguments(match: re.Match[str]) -> list[Made]:
     settings = settings_of(match["rest"])
     model = settings.get("model") or settings.get("model_tag")
+    device = settings.get("device")
+    # ROCm is `cuda` here as well.
+    is_own = device in DEVICES and device != "cuda"
+    recorded = ConfigRecorded(
+        settings=settings, model=_model(model), device_kind=device if is_own else None
+    )
     return [
-        ConfigRecorded(settings=settings, model=_model(model)),
+        recorded,
         PhaseMarked(name="configure", edge="start"),
     ]
 
@@ -100,7 +106,7 @@ def _setting(key: str, kind: type[int] | type[str] | type[bool]) -> object:
     return build
 
 
-DEVICES = ("hpu", "cuda", "rocm", "xpu", "cpu", "tpu")
+DEVICES = ("hpu", "cuda", "rocm", "xpu", "cpu", "tpu", "neuron", "npu")
 
 
 def _model(value: object) -> str | None:
@@ -200,6 +206,18 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             Sample(
                 "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
                 {"device_kind": "hpu", "engine": "vllm-gaudi"},
+            ),
+        ),
+    ),
+    LineRule(
+        "pin_memory",
+        "Pin memory is not supported on ",
+        r"Pin memory is not supported on (?P<device>XPU|Neuron)\.",
+        build=lambda match: ConfigRecorded(device_kind=match["device"].lower()),
+        samples=(
+            Sample(
+                "WARNING 09-29 10:06:47 utils.py:564] Pin memory is not supported on XPU.",
+                {"device_kind": "xpu"},
             ),
         ),
     ),

@@ -141,3 +141,38 @@ def test_a_bar_whose_owner_was_pushed_off_the_line_is_still_the_first_ranks():
     )[0][0]
     (bar,) = of(CaptureProgress, found)
     assert (bar.captured, bar.total, bar.rank) == (67, 67, 0)
+
+
+_CAPTURES = (
+    "Capturing CUDA graphs (PIECEWISE):   0%|          | 0/7 [00:00<?, ?it/s]",
+    "Capturing CUDA graphs (PIECEWISE):  43%|####3     | 3/7 [00:00<00:00,  4.50it/s]",
+    "Capturing CUDA graphs (PIECEWISE): 100%|##########| 7/7 [00:01<00:00,  5.98it/s]",
+)
+_RECORD = (
+    "INFO 10-04 12:24:22 [model_runner.py:1066] Graph capturing finished in 2 secs"
+)
+
+
+@pytest.mark.parametrize("between", ["\r", "", " " * 72])
+@pytest.mark.parametrize("behind", ["\n", "", "(EngineCore pid=34521) "])
+def test_a_bar_keeps_its_states_where_carriage_returns_were_lost(between, behind):
+    text = f"(EngineCore pid=34521) {between.join(_CAPTURES)}{behind}{_RECORD}\n"
+    (bar,) = of(CaptureProgress, events(text))
+    assert (bar.captured, bar.total) == (7, 7)
+    assert bar.states == [(0, 0.0), (3, 0.0), (7, 1.0)]
+
+
+def test_the_graphs_of_a_draft_model_are_not_those_of_the_model():
+    bar = " 100%|##########| {0}/{0} [00:01<00:00,  1.37it/s]\n"
+    text = "INFO 09-25 00:21:05 [gpu_worker.py:551] x\n" + "".join(
+        f"(Worker_TP0 pid=657) {name}:{bar.format(count)}"
+        for name, count in (
+            ("Capturing CUDA graphs (PIECEWISE)", 5),
+            ("Capturing CUDA graphs (FULL)", 3),
+            ("Capturing dspark CUDA graphs (FULL)", 2),
+            ("Capturing prefill eagle CUDA graphs (FULL)", 1),
+        )
+    )
+    assert [(bar.mode, bar.captured) for bar in of(CaptureProgress, events(text))] == [
+        ("PIECEWISE", 5), ("FULL", 3), ("dspark, FULL", 2), ("prefill eagle, FULL", 1),
+    ]  # fmt: skip

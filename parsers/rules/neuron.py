@@ -1,0 +1,132 @@
+"""vLLM on AWS Neuron: compilation, weights and warm-up of NxD Inference.
+
+Source: vLLM 0.6 to 0.9 `model_executor/model_loader/neuronx_distributed.py`; vllm-neuron
+`worker/neuronx_distributed_model_loader.py`; neuronx-distributed-inference
+`models/application_base.py`; neuronx-distributed `trace/model_builder.py`. The last two
+log without vLLM's prefix, most often as `INFO:Neuron:` and without a time.
+"""
+
+from __future__ import annotations
+
+from parsers.base import LineRule, Sample
+from parsers.rules.vllm_kernels import stage_rule
+from warmup_insights.model.events import CompileFinished
+
+_OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
+_SECONDS = r"(?P<duration_s>[\d.]{1,24})(?: seconds|$)"
+
+
+def _compiled(rule: str, hint: str, pattern: str, what: str, line: str) -> LineRule:
+    return LineRule(
+        rule, hint, f"{_OWN}{pattern} in {_SECONDS}", CompileFinished,
+        fixed={"what": what, "from_cache": None}, device="neuron",
+        samples=(Sample(line, {"what": what, "duration_s": 12.25}),),
+    )  # fmt: skip
+
+
+NEURON_RULES: tuple[LineRule, ...] = (
+    stage_rule(
+        "neuron_compile_started",
+        (
+            ". Recompiling...",
+            "Generating HLOs for the following models",
+            "Compiling and saving model to",
+        ),
+        r"(?:Failed to load the model from|Unable to find precompiled artifacts from) "
+        r"\S{1,300}\. Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
+        rf"{_OWN}Generating HLOs for the following models: ",
+        "compile",
+        "start",
+        Sample(
+            "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
+            "from /tmp/cache. Recompiling...",
+            {"name": "compile", "edge": "start"},
+        ),
+        Sample(
+            "INFO:Neuron:Generating HLOs for the following models: "
+            "['context_encoding_model', 'token_generation_model']",
+            {"name": "compile", "edge": "start"},
+        ),
+    ),
+    _compiled(
+        "neuron_traced",
+        "Generated all HLOs",
+        "Generated all HLOs",
+        "trace",
+        "INFO:Neuron:Generated all HLOs in 12.25 seconds",
+    ),
+    _compiled(
+        "neuron_compiled_first",
+        "Done compilation for the priority HLO",
+        "Done compilation for the priority HLO",
+        "priority hlo",
+        "INFO:Neuron:Done compilation for the priority HLO in 12.25 seconds",
+    ),
+    _compiled(
+        "neuron_compiled",
+        "Finished Compilation for all HLOs",
+        "Finished Compilation for all HLOs",
+        "hlo",
+        "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
+    ),
+    stage_rule(
+        "neuron_built",
+        ("Finished building model in", "Successfully compiled and saved the model in"),
+        rf"{_OWN}Finished building model in {_SECONDS}|"
+        r"Successfully compiled and saved the model in \S{1,300}",
+        "compile",
+        "end",
+        Sample(
+            "INFO:Neuron:Finished building model in 205.5 seconds",
+            {"name": "compile", "edge": "end", "duration_s": 205.5},
+        ),
+    ),
+    stage_rule(
+        "neuron_weights",
+        "Finished weights loading in",
+        rf"{_OWN}Finished weights loading in {_SECONDS}",
+        "load_weights",
+        "end",
+        Sample(
+            "INFO:Neuron:Finished weights loading in 31.5 seconds",
+            {"name": "load_weights", "edge": "end", "duration_s": 31.5},
+        ),
+    ),
+    stage_rule(
+        "neuron_warmup_started",
+        "Neuron:Warming up the model.",
+        rf"{_OWN}Warming up the model\.\s*$",
+        "model_warmup",
+        "start",
+        Sample(
+            "INFO:Neuron:Warming up the model.",
+            {"name": "model_warmup", "edge": "start"},
+        ),
+    ),
+    stage_rule(
+        "neuron_warmup_took",
+        "Neuron:Warmup completed in",
+        rf"{_OWN}Warmup completed in {_SECONDS}",
+        "model_warmup",
+        "end",
+        Sample(
+            "INFO:Neuron:Warmup completed in 0.4088766574859619 seconds.",
+            {"name": "model_warmup", "edge": "end", "duration_s": 0.4088766574859619},
+        ),
+    ),
+    stage_rule(
+        "neuron_loaded",
+        (
+            "Successfully loaded precompiled model",
+            "Successfully loaded pre-compiled model",
+        ),
+        r"Successfully loaded pre-?compiled model artifacts from \S{1,300}",
+        "load_model",
+        "end",
+        Sample(
+            "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
+            "precompiled model artifacts from /shared/model/cache",
+            {"name": "load_model", "edge": "end"},
+        ),
+    ),
+)

@@ -1,0 +1,62 @@
+"""vLLM on AWS Neuron: the device, its blocks, and what NxD Inference prints without times."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import events, summary_of
+
+BUILT = """\
+INFO 09-11 14:09:00 [__init__.py:243] Automatically detected platform neuron.
+INFO 09-11 14:09:08 [llm_engine.py:230] Initializing a V0 LLM engine (v0.9.0) with config: \
+model='a/b', max_seq_len=1024, tensor_parallel_size=2, device_config=neuron
+WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model from /c. \
+Recompiling...
+INFO:Neuron:Generating HLOs for the following models: ['context_encoding_model']
+INFO:Neuron:Generated all HLOs in 2.5 seconds
+INFO:Neuron:Done compilation for the priority HLO in 60.5 seconds
+INFO:Neuron:Finished Compilation for all HLOs in 90.25 seconds
+INFO:Neuron:Finished building model in 160.0 seconds
+INFO:Neuron:Sharding weights on load...
+INFO:Neuron:Done Sharding weights in 20.5
+INFO:Neuron:Finished weights loading in 31.5 seconds
+INFO:Neuron:Warming up the model.
+INFO:Neuron:Warmup completed in 0.41 seconds.
+INFO 09-11 14:12:43 [executor_base.py:112] # neuron blocks: 4, # CPU blocks: 0
+INFO 09-11 14:12:43 [executor_base.py:117] Maximum concurrency for 1024 tokens per \
+request: 4.00x
+"""
+
+
+def test_compilation_and_weights_of_neuron_have_the_times_that_it_states():
+    summary = summary_of(events(BUILT))
+    assert summary["device"]["kind"] == "neuron"
+    assert summary["memory"]["num_kv_blocks"] == 4
+    phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
+    assert phases["load_weights"] == 31.5
+    assert phases["model_warmup"] == 0.41
+    assert 160.0 <= phases["compile"] <= 209 - 31.5 - 0.41
+    assert summary["compile"]["seconds"] == 2.5 + 60.5 + 90.25
+    assert summary["compile"]["cache"] is None
+    assert "torch_compile" not in summary["start"]["caches"]
+
+
+def test_one_process_drives_all_cores():
+    assert summary_of(events(BUILT))["ranks"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("INFO 09-11 14:12:54 [cli_args.py:308] non-default args: {'model': 'a/b', "
+         "'device': 'neuron'}", "neuron"),
+        ("WARNING 09-29 10:06:47 utils.py:564] Pin memory is not supported on XPU.", "xpu"),
+        ("WARNING 09-29 10:06:47 utils.py:564] Pin memory is not supported on Neuron.",
+         "neuron"),
+        ("INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
+         "precompiled model artifacts from /c", "neuron"),
+    ],
+)  # fmt: skip
+def test_a_line_that_one_device_alone_prints_names_it(line, device):
+    text = f"{line}\nINFO 09-29 10:06:47 gpu_executor.py:108] # GPU blocks: 1095\n"
+    assert summary_of(events(text))["device"]["kind"] == device
