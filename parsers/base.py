@@ -21,6 +21,8 @@ Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on
 Build = Callable[["re.Match[str]"], "Made | list[Made]"]
 
 
+ONCE = "_logger.py"
+"""Module that vLLM 0.8 to 0.11 states for what it logs once (`logger.py warning_once`)."""
 NO_LEVEL: None = None
 """The level of a line that no logger printed."""
 
@@ -85,7 +87,8 @@ class LineRule:
         """Whether a line of this level, printed by this module, can be of the rule."""
         if self.levels and level not in self.levels:
             return False
-        return not self.files or _file_name(file) in self.files
+        name = _file_name(file) if self.files else ONCE
+        return name == ONCE or name in self.files
 
     @cached_property
     def regex(self) -> re.Pattern[str]:

@@ -26,6 +26,8 @@ from parsers.engine.signals import BarUpdate, FailureLine
 from warmup_insights.model.events import ConfigRecorded
 
 SHARED, CONFIGURED, OWN, DETECTED = range(1, 5)
+MAX_PROCESSES = 10_000
+"""No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
 _RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu"}
 """Who raised that memory ran out (torch `CUDACachingAllocator.cpp`)."""
@@ -103,7 +105,8 @@ class Evidence:
         printer = (record.file, record.process, record.pid)
         is_new = printer not in self._printers
         if is_new or record.message.startswith(_TELLING):
-            self._printers.add(printer)
+            if len(self._printers) < MAX_PROCESSES:
+                self._printers.add(printer)
             if record.message.startswith(_ROCM_ONLY):
                 self._see_device("rocm", OWN)
             self.see_file(seen_file(record))
@@ -111,7 +114,7 @@ class Evidence:
 
     def see_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""
-        if file in self._files:
+        if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
         assert file is not None
@@ -262,7 +265,7 @@ class RankTable:
             return
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
-        if world_size != 1:
+        if world_size != 1 and len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
 
     def learn_sizes(self, settings: dict[str, Any]) -> None:
@@ -281,14 +284,16 @@ class RankTable:
             file = (record.file or "").rpartition(":")[0]
             self._has_driver = self._has_driver or file.endswith(_OF_A_WORKER)
         elif (record.process, record.pid) not in self._processes:
-            self._processes.add((record.process, record.pid))
+            if len(self._processes) < MAX_PROCESSES:
+                self._processes.add((record.process, record.pid))
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
         """The rank that printed a record; None when nothing shows it, or it is alone."""
         rank = self._rank_of(record)
-        if rank is not None:
-            self._seen.add(rank)
+        if rank is None or rank >= MAX_RANKS:
+            return None
+        self._seen.add(rank)
         return rank
 
     def count(self, *, is_one_process_each: bool = True) -> int | None:
@@ -359,11 +364,15 @@ class RankTable:
         # The sizes of the groups are unknown: order of appearance above the plain ones.
         known = self._by_name.get(name)
         if known is None:
-            known = self._by_name[name] = max(self._seen, default=-1) + 1
+            known = max(self._seen, default=-1) + 1
+            if len(self._by_name) < MAX_RANKS:
+                self._by_name[name] = known
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid."""
         if pid is None:
+            return None
+        if pid not in self._unnumbered and len(self._unnumbered) >= MAX_RANKS:
             return None
         return self._unnumbered.setdefault(pid, len(self._unnumbered) + 1)

@@ -14,7 +14,13 @@ from typing import NamedTuple
 from parsers.base import LineRule
 from parsers.engine.dispatch import Dispatcher, Matched
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
+from parsers.engine.evidence import (
+    API_SERVER,
+    ENGINE_CONFIG,
+    IMPORTING,
+    MAX_PROCESSES,
+    seen_file,
+)
 from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
@@ -155,13 +161,21 @@ class LineParser:
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line.rstrip("\r") if len(records) == 1 else ""
         for record in records:
-            if record.source != self._source and len(self._sources) < MAX_SOURCES:
+            if record.source != self._source and not self._is_redrawn(record):
                 self._read_from(record.source)
             if self._joiner.passes(record):
                 self._dispatch_record(record, number)
                 continue
             for whole, first in self._joiner.add(record, number):
                 self._dispatch_record(whole, first)
+
+    def _is_redrawn(self, record: Record) -> bool:
+        """Whether a text is of the container that printed the line before it: a prefix is
+        put before a line, and not before what is drawn over it."""
+        is_bare = record.source is None and record.stamp is record.process is None
+        if is_bare and record.level is None and self._sources[None].open is None:
+            return True
+        return len(self._sources) >= MAX_SOURCES
 
     def counts(self, line: str) -> bool:
         """Count a line that `feed` would only count; False for any other one.
@@ -303,7 +317,8 @@ class LineParser:
 
     def _know(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
-        run.pids.add(pid)
+        if len(run.pids) < MAX_PROCESSES:
+            run.pids.add(pid)
         self._heads.clear()
         if rule.starts and run is self._now.open:
             for ended in self._now.replaced(pid):

@@ -41,6 +41,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 
+_Opening = tuple[int, str | None]
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
@@ -54,8 +55,6 @@ LEAP_S = 6 * 3600.0
 BACK_S = 3600.0
 EARLIER_S = 30.0
 """Lines of one start are mixed up by less: its engine does not begin before them."""
-
-
 GAP_S = 2.0
 """Shorter steps between lines are not kept: stamps have a resolution of a second."""
 MAX_GAPS = 2000
@@ -68,6 +67,7 @@ STARTUP_LINES = 50_000
 FIRST_LINES = 2000
 """So many lines of a file are read for the first request to a ready server."""
 GAP_TEXT = 160
+MAX_OPENINGS = 1000
 
 
 def _version(made: Iterable[Made]) -> str | None:
@@ -105,8 +105,8 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
-        self._openings: set[tuple[int, str | None]] = set()
-        """Lines that open a start-up, by their place and process."""
+        self._openings: dict[_Opening, tuple[int | None, float | None]] = {}
+        """Lines that open a start-up, by their place and process: pid and time."""
         self._imports = Imports()
         self._version: str | None = None
         self._only_pids: dict[str, int] = {}
@@ -145,21 +145,20 @@ class OpenRun:
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
+        time, last = matched.time, self.last_time
         if self.tracker.failures.has_ended and any(
             isinstance(item, ConfigRecorded) for item in made
         ):
             return True
+        if rule.starts and self._is_copy(matched):
+            return False
         if rule.starts and self._repeats_opening(rule, record):
             return True
         if self.is_restarted(record) and not is_foreign(made):
             return True
-        if rule.starts == ENGINE_CONFIG and self._is_another_engine(matched.time, made):
+        if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
             return True
-        is_near = (
-            matched.time is None
-            or self.last_time is None
-            or -BACK_S <= matched.time - self.last_time <= LEAP_S
-        )
+        is_near = time is None or last is None or -BACK_S <= time - last <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
     def note_opening(self, matched: Matched) -> None:
@@ -168,8 +167,10 @@ class OpenRun:
         if rule.starts == ENGINE_CONFIG:
             self._version = _version(matched.made)
         if rule.starts:
-            self._openings.add((rule.starts, record.process))
             self.actor = record.actor
+            if len(self._openings) < MAX_OPENINGS:
+                opened = (record.pid, matched.time)
+                self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
         if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
             self._only_pids[name] = pid
@@ -184,6 +185,14 @@ class OpenRun:
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
+
+    def _is_copy(self, matched: Matched) -> bool:
+        """Whether a process that opened this start-up is said to do so at the same time:
+        the log was written twice, line by line."""
+        record, time = matched.record, matched.time
+        opened = self._openings.get((matched.rule.starts, record.process))
+        known = None not in (record.pid, time)
+        return known and not self.is_ready and opened == (record.pid, time)
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
@@ -291,13 +300,11 @@ class OpenRun:
         return event
 
 
-MAX_FILES = 100
-
-
 class BeforeRun:
     """The first stamped line since the last run: a start-up begins with chatter."""
 
     LIMIT_S = 600.0
+    MAX_FILES = 100
 
     def __init__(self) -> None:
         self.time: float | None = None
@@ -312,7 +319,7 @@ class BeforeRun:
         if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
             self.time, self.files = time, []
         self.last = time
-        if len(self.files) < MAX_FILES:
+        if len(self.files) < self.MAX_FILES:
             self.files.append(file)
 
     def start(self, time: float | None) -> float | None:

@@ -134,6 +134,14 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
         "vllm.platform_plugins:",
     ),
+    phase_rule(
+        "engine_process_started",
+        "Started engine process with PID",
+        r"Started engine process with PID \d{1,9}",
+        "start_engine",
+        "start",
+        "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
+    ),
     LineRule(
         "load_started",
         ("tarting to load model", "oading model from scratch", "Loading weights on "),

@@ -39,14 +39,18 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "cudagraph sizes specified",
             "Forcing DYNAMO_ONCE",
             "Forcing CompilationMode",
+            "XPU Graph ",
+            "XPU_GRAPH_FORCE_PIECEWISE=",
         ),
         r"(?!.{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to |"
         r"Enforce eager set|TORCH_COMPILE_DISABLE|Cudagraph (?:is|mode))"
+        r"(?:XPU Graph (?:is disabled by|is not supported in|support is experimental)"
+        r".{0,300}|VLLM_XPU_GRAPH_FORCE_PIECEWISE=\d: overriding .{0,300}|"
         r".{0,300}?(?:CUDA graphs? (?:is|are) not supported|Disabling CUDA Graphs|"
         r"[Dd]isabling cudagraph|[Bb]reakable CUDA graph|BREAKABLE_CUDAGRAPH|"
         r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
         r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
-        r"Forcing (?:DYNAMO_ONCE|CompilationMode)).{0,300}",
+        r"Forcing (?:DYNAMO_ONCE|CompilationMode)).{0,300})",
         "cuda_graphs",
         "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "
         "ROCm yet, fallback to eager mode.",

@@ -51,6 +51,15 @@ def _encoder_complete(match: re.Match[str]) -> list[Made]:
     ]
 
 
+def _encoder_profiled(match: re.Match[str]) -> list[Made]:
+    """The profiling run begins with the encoder, and the model is compiled after it
+    (`v1/worker/gpu_model_runner.py profile_run`, `gpu/mm/encoder_runner.py`)."""
+    note = Note(topic="multimodal", text=text_of(match[0]), values={})
+    if match["runs"] is None:
+        return [note]
+    return [PhaseMarked(name="profile_run", edge="start"), note]
+
+
 def _slept(match: re.Match[str]) -> Made:
     action = {"fall": "sleep", "wake": "wake_up", "disc": "discard"}[
         match["action"][:4]
@@ -341,17 +350,22 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "(total 2.6s), key=x",
         values={"number": 1, "duration_s": 2.5, "total_s": 2.6},
     ),
-    note_rule(
+    LineRule(
         "encoder_profile",
         (
             "Encoder cache will be initialized",
             "memory profiling for multimodal encoder",
         ),
-        r"Encoder cache will be initialized with a budget of .{1,300}|"
+        r"(?P<runs>Encoder cache will be initialized with a budget of ).{1,300}|"
         r"Skipping memory profiling for multimodal encoder .{1,100}",
-        "multimodal",
-        "INFO 09-16 20:04:12 [gpu_model_runner.py:6104] Encoder cache will be initialized "
-        "with a budget of 8192 tokens, and profiled with 1 image items of the maximum "
-        "feature size.",
+        build=_encoder_profiled,
+        samples=(
+            Sample(
+                "INFO 09-16 20:04:12 [gpu_model_runner.py:6104] Encoder cache will be "
+                "initialized with a budget of 8192 tokens, and profiled with 1 image "
+                "items of the maximum feature size.",
+                {"name": "profile_run", "edge": "start"},
+            ),
+        ),
     ),
 )

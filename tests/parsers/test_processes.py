@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.engine import evidence, lines
 from parsers.engine.envelope import peel
 from parsers.engine.fronts import Fronts
+from parsers.engine.stamps import Clock
+from parsers.files import dispatcher
 from tests.helpers import ROOT, events, folded, of, read
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.model.events import (
@@ -296,3 +299,21 @@ def test_another_web_server_that_is_ready_first_is_not_the_one_that_waits():
         assert (summary.status, summary.time.wall_s) == ("finished", 19.0)
     assert folded(events(server + ready)).summary.status == "unknown"
     assert folded(events(server + routes + ready)).summary.status == "finished"
+
+
+def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
+    for module in (evidence, lines):
+        monkeypatch.setattr(module, "MAX_PROCESSES", 50)
+    monkeypatch.setattr(evidence, "MAX_RANKS", 50)
+    parser = lines.LineParser(dispatcher(), clock=Clock(year=2026))
+    for i in range(300):
+        name = ("VllmWorkerProcess", f"Worker_{i}_DP{i}", f"Other{i}")[i % 3]
+        text = f"Warmup finished in {i} secs, allocated 1.5 GiB of device memory"
+        parser.feed(
+            f"({name} pid={i + 2}) INFO 07-16 00:00:01 [a{i}.py:{i}] {text}", i + 1
+        )
+    run = parser._open
+    kept = [run.pids, *vars(run.evidence).values(), *vars(run.ranks).values()]
+    sizes = [len(each) for each in kept if isinstance(each, set | dict)]
+    assert max(sizes) == 50
+    assert (parser.report.events, parser.num_runs) == (301, 1)

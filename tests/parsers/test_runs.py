@@ -210,3 +210,32 @@ def test_what_starts_after_a_failure_is_another_start():
 
 def test_an_error_of_another_program_is_no_start():
     assert read("RuntimeError: something else\n")[0] == {}
+
+
+def test_lines_that_are_there_twice_are_of_one_start():
+    text = (
+        "INFO 06-04 05:33:46 [utils.py:278] non-default args: {{'model': 'a/b'}}\n"
+        "(EngineCore pid=163) INFO 06-04 05:34:22 [core.py:112] Initializing a V1 LLM "
+        "engine (v0.22.0) with config: model='a/b', device_config=cuda\n{again}"
+        "(EngineCore pid=163) INFO 06-04 05:35:33 [gpu_worker.py:466] Available KV cache "
+        "memory: 3.92 GiB\n"
+    )
+    core = text.splitlines(keepends=True)[1]
+    assert len(read(text.format(again=core))[0]) == 1
+    later = core.replace("05:34:22", "05:34:52")
+    assert len(read(text.format(again=later))[0]) == 2
+
+
+def test_bars_without_the_prefix_of_a_container_are_of_its_start():
+    text = (
+        "vllm-1  | (EngineCore pid=278) INFO 09-25 13:38:28 [core.py:77] Initializing a V1 "
+        "LLM engine (v0.11.0) with config: model='a/b', device_config=cuda\n"
+        "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:29<00:00,  2.4s/it]\n"
+        "vllm-1  | (EngineCore pid=278) INFO 09-25 13:39:06 [default_loader.py:267] Loading "
+        "weights took 29.38 seconds\n"
+        "Capturing CUDA graphs (decode, FULL): 100%|####| 67/67 [00:13<00:00,  5.05it/s]\n"
+        "vllm-1  | (EngineCore pid=278) INFO 09-25 13:40:49 [gpu_model_runner.py:3388] Graph "
+        "capturing finished in 22 secs, took 1.02 GiB\n"
+    )
+    (found,) = read(text)[0].values()
+    assert summary_of(found)["graphs"]["captured"] == 67

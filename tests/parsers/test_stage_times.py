@@ -164,3 +164,20 @@ def test_nearly_all_the_time_of_real_starts_has_a_name():
             share = 1.0 - time["unlogged_s"] / time["wall_s"]
             assert share >= UNNAMED.get(path.name, 0.95), (path.name, time["gaps"])
     assert 1.0 - unlogged / total >= 0.98
+
+
+def test_the_profiling_run_begins_with_the_encoder():
+    text = HEAD + line(20, "m.py:1", "Model loading took 5.00 GiB and 10.0 seconds")
+    text += line(
+        21, "gpu_model_runner.py:3685",
+        "Encoder cache will be initialized with a budget of 14400 tokens, and profiled "
+        "with 1 image items of the maximum feature size.",
+    )  # fmt: skip
+    text += line(
+        43, "backends.py:609", "Using cache directory: /c for vLLM's torch.compile"
+    )
+    text += line(43, "backends.py:623", "Dynamo bytecode transform time: 7.00 s")
+    text += line(47, "monitor.py:34", "torch.compile takes 11.00 s in total")
+    text += line(49, "gpu_worker.py:337", "Available KV cache memory: 4.03 GiB")
+    found = phases(text)
+    assert (found["profile_run"], found["compile"]) == (15.0 + 2.0, 11.0)

@@ -10,11 +10,13 @@ from tests.audit.statements import Statement
 
 WARMUP = "vllm/model_executor/warmup/kernel_warmup.py"
 CONFIG = "vllm/config/vllm.py"
+XPU = "vllm/platforms/xpu.py"
 TPU = "tpu_inference/runner/compilation_manager.py"
 
 LINES = [
     ("# GPU blocks: 7191",
      "PhaseMarked name=profile_run edge=end; KVCacheAllocated num_blocks=#1"),
+    ("# neuron blocks: 4, # CPU blocks: 0", "KVCacheAllocated num_blocks=#1 num_host_blocks=#2"),
     ("# xpu blocks: 71, # CPU blocks: 5", "KVCacheAllocated num_blocks=#1 num_host_blocks=#2"),
     ("Encoder CUDA graph capture complete. Captured 7 global + 5 local budget graphs.",
      "PhaseMarked name=encoder_graph_capture edge=end; "
@@ -49,6 +51,10 @@ LINES = [
 DECISIONS = [
     (CONFIG, "CUDA graphs are not supported with this. Overriding cudagraph_mode FULL to NONE.", "cuda_graphs"),
     (CONFIG, "Auto-enabling VLLM_USE_BREAKABLE_CUDAGRAPH=1. Set it to 0 to opt out.", "cuda_graphs"),
+    (XPU, "XPU Graph is disabled by environment variable, please set A=1 to enable it.", "cuda_graphs"),
+    (XPU, "VLLM_XPU_GRAPH_FORCE_PIECEWISE=1: overriding cudagraph_mode from FULL to PIECEWISE so "
+     "FlashAttention stays outside the XPU Graph. Set it to 0.", "cuda_graphs"),
+    ("vllm/_logger.py", "CUDA graph is not supported on XPU, fallback to the eager mode.", "cuda_graphs"),
     (WARMUP, "Skipping mixed prefill+decode attention warmup; loaded later.", "kernel_warmup"),
     (WARMUP, "No FlashInfer autotune cache entries found.Falling back.", "autotune"),
     (TPU, "AOT lower skipped for f (g); will compile in warmup.", "tpu"),
