@@ -183,8 +183,8 @@ class OpenRun:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
 
     def _is_copy(self, rule: LineRule, record: Record, time: float | None) -> bool:
-        """Whether a process that opened this start-up is said to do so at the same time:
-        the log was written twice, line by line."""
+        """Whether a line that opened this start-up is there once more, of the same process
+        at the same time: the log was written twice, line by line."""
         opened = self._openings.get((rule.starts, record.process))
         known = None not in (record.pid, time)
         return known and not self.is_ready and opened == (record.pid, time)
