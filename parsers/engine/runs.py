@@ -187,8 +187,8 @@ class OpenRun:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
 
     def _is_copy(self, matched: Matched) -> bool:
-        """Whether a process that opened this start-up is said to do so at the same time:
-        the log was written twice, line by line."""
+        """Whether a line that opened this start-up is there once more, of the same process
+        at the same time: the log was written twice, line by line."""
         record, time = matched.record, matched.time
         opened = self._openings.get((matched.rule.starts, record.process))
         known = None not in (record.pid, time)

@@ -102,7 +102,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "DeepGemmExperts GEMM warmup",
         ),
         # In a terminal without Unicode the last character drawn is a digit.
-        rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%(?:\|[^|\[]{{0,400}}\|)?[^\d\[]{{0,400}}"
+        rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%"
+        r"(?:\|[^|\[]{0,400}\| {0,8}|[^\d\[]{0,400})"
         r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
         r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
         r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",
