@@ -47,11 +47,9 @@ because no spool is removed before the database was opened anew."""
 logger = logging.getLogger(__name__)
 
 
-def store_spools(
-    store: EventStore, spools: Sequence[SpoolFile], *, removes: bool = True
-) -> Drained:
+def store_spools(store: EventStore, spools: Sequence[SpoolFile]) -> Drained:
     """Drain spools, and refresh the summaries of runs that have ended."""
-    drained = drain(store, spools, removes=removes)
+    drained = drain(store, spools)
     for run_id in drained.ended:
         refresh(store, run_id)
     return drained

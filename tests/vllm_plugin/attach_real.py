@@ -29,7 +29,7 @@ def main():
             importlib.import_module(module)
         except Exception as error:
             errors[module] = f"{type(error).__name__}: {error}"
-    instrumentation = running.instrumentation
+    instrumentation = running
     first = [attachment.hook.target for attachment in instrumentation.attachments]
     before = [a._owner.__dict__.get(a.hook.name) for a in instrumentation.attachments]
     register()

@@ -75,9 +75,9 @@ def main():
     running = starting._running
     rows = []
     for _ in range(asked["rounds"]):
-        running.instrumentation.detach()
+        running.detach()
         rows.append((False, *warm_up(runner, meter)))
-        running.instrumentation.attach()
+        running.attach()
         running.session.state.warmed.clear()
         rows.append((True, *warm_up(runner, meter)))
     Path(asked["result"]).write_text(json.dumps(rows), encoding="utf-8")

@@ -222,7 +222,7 @@ def test_check_agrees_with_what_attaches(version, tmp_path):
         "from warmup_insights.vllm_plugin import attach as module\n"
         "import os; start(os.environ)\n"
         "import vllm_gaudi.v1.worker.hpu_worker\n"
-        "found = module._running.instrumentation.attachments\n"
+        "found = module._running.attachments\n"
         "print(json.dumps([a.hook.target for a in found]))\n"
     )
     done = subprocess.run(

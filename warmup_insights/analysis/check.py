@@ -170,17 +170,13 @@ def _unreadable(side: str, name: str, text: str, unit: Unit) -> str:
 
 
 def _unit(name: str) -> Unit:
-    if name in BY_NAME:
-        return BY_NAME[name].unit
-    if name.startswith("phase:"):
-        return "s"
-    if name.startswith("bench"):
-        return "number"
-    short = ", ".join(SHORT_NAMES)
-    raise InputError(
-        f"There is no figure {name[:60]!r}; use one of {short}, phase:NAME, bench_KEY, or "
-        "a name of `compare --json`"
-    )
+    if name not in BY_NAME and not name.startswith(("phase:", "bench")):
+        short = ", ".join(SHORT_NAMES)
+        raise InputError(
+            f"There is no figure {name[:60]!r}; use one of {short}, phase:NAME, "
+            "bench_KEY, or a name of `compare --json`"
+        )
+    return find_figure(name, []).unit
 
 
 def check_run(

@@ -23,7 +23,7 @@ class BucketIndex:
     lengths whose contexts are all too short are stepped over one by one.
     """
 
-    def __init__(self, buckets: Iterable[Bucket] = ()) -> None:
+    def __init__(self, buckets: Iterable[Bucket]) -> None:
         self._batch_sizes: list[int] = []
         self._groups: list[_BatchGroup] = []
         self._length = 0

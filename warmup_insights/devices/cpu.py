@@ -38,7 +38,7 @@ class CpuDevice(WorkspaceDevice, MeasuredDevice):
 
     def __init__(
         self,
-        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        budget_bytes: int,
         *,
         num_threads: int = DEFAULT_THREADS,
     ) -> None:

@@ -231,7 +231,10 @@ class ParallelIngest:
             temporary_folder() as folder,
             ReaderPool(jobs, self._options, folder, self._progress.add) as self._pool,
         ):
-            unread = self._look_at_each(folder)
+            unread = (
+                self._look_at(path, f"{folder}/{number}")
+                for number, path in enumerate(self._files)
+            )
             for _ in self._files:
                 self._look_ahead(unread, AHEAD_PER_JOB * jobs)
                 outcomes.append(self._store_next())
@@ -240,12 +243,8 @@ class ParallelIngest:
         self._progress.finish()
         return outcomes
 
-    def _look_at_each(self, folder: str) -> Iterator[_Ahead]:
-        """The logs in their order; a process begins to read those that are not stored."""
-        for number, path in enumerate(self._files):
-            yield self._look_at(path, f"{folder}/{number}")
-
     def _look_at(self, path: str, target: str) -> _Ahead:
+        """The next log; a process begins to read it unless it is stored."""
         ahead = _Ahead(path, target, num_stored=self._num_stored)
         if is_plain(path):
             # What cannot be opened fails when it is stored.

@@ -46,7 +46,8 @@ class Figure:
     unit: Unit
     group: str
     better: Better | None
-    read: Read
+    source: str | Read
+    """Where the summary has it, with dots, or what makes it of the summary."""
     per_device: bool = False
     per_rank: bool = False
 
@@ -54,6 +55,18 @@ class Figure:
     def key(self) -> str:
         """Its name among all figures: that of a phase of the start-up has a prefix."""
         return f"phase:{self.name}" if self.group == "phases" else self.name
+
+    def read(self, summary: RunSummary) -> float | None:
+        """The value; None where it is unknown."""
+        if not isinstance(self.source, str):
+            return self.source(summary)
+        value: Any = summary
+        for name in self.source.split("."):
+            if isinstance(value, dict):
+                value = value.get(name)
+            elif value is not None:
+                value = getattr(value, name)
+        return number(value)
 
     def trusted(self, summary: RunSummary) -> float | None:
         """The value; None where the evidence for it contradicts itself."""
@@ -113,14 +126,6 @@ def number(value: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _at(section: str, key: str) -> Read:
-    def read(summary: RunSummary) -> float | None:
-        part = getattr(summary, section)
-        return None if part is None else number(getattr(part, key))
-
-    return read
-
-
 def _part_bytes(name: str) -> Read:
     """A part of the memory budget; 0 where the parts are known and it is none."""
 
@@ -141,7 +146,8 @@ def graph_memory_bytes(summary: RunSummary) -> float | None:
     known = [value for value in used if value is not None]
     if used and len(known) == len(used):
         return sum(known)
-    return _at("graphs", "memory_bytes")(summary) if not known else None
+    graphs = None if known else summary.graphs
+    return None if graphs is None else graphs.memory_bytes
 
 
 def graph_unused_bytes(summary: RunSummary) -> float | None:
@@ -192,7 +198,7 @@ def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
 
 def _first(name: str, title: str) -> Figure:
     """A time after ready, in which the clients have a part: neither way is better."""
-    return Figure(name, title, "s", "time", None, _at("serving", name), per_device=True)
+    return Figure(name, title, "s", "time", None, f"serving.{name}", per_device=True)
 
 
 def _lazy_s(summary: RunSummary) -> float | None:
@@ -233,16 +239,12 @@ def _gc_percent(summary: RunSummary) -> float | None:
     return None if share is None else 100.0 * share
 
 
-def _of_phase(phase: str, key: str) -> Read:
-    return lambda summary: number(getattr(summary.phase(phase), key))
-
-
 def _phase_figures(phase: str) -> tuple[Figure, ...]:
     def figure(
         key: str, title: str, unit: Unit, better: Better | None, **more: bool
     ) -> Figure:
-        name, read = f"{phase}_{key}", _of_phase(phase, key)
-        return Figure(name, f"{phase} {title}", unit, "buckets", better, read, **more)
+        name, source = f"{phase}_{key}", f"buckets.{phase}.{key}"
+        return Figure(name, f"{phase} {title}", unit, "buckets", better, source, **more)
 
     return (
         figure("generated", "buckets generated", "count", None),
@@ -267,16 +269,16 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
     )  # fmt: skip
 
 
-def _time(name: str, title: str, read: Read) -> Figure:
-    return Figure(name, title, "s", "time", "lower", read, per_device=True)
+def _time(name: str, title: str, source: str | Read) -> Figure:
+    return Figure(name, title, "s", "time", "lower", source, per_device=True)
 
 
 def _memory(
     name: str, title: str, better: Better | None, *, per_rank: bool = True,
-    read: Read | None = None,
+    source: str | Read | None = None,
 ) -> Figure:  # fmt: skip
     return Figure(
-        name, title, "bytes", "memory", better, read or _at("memory", name),
+        name, title, "bytes", "memory", better, source or f"memory.{name}",
         per_device=True, per_rank=per_rank,
     )  # fmt: skip
 
@@ -306,27 +308,27 @@ def _before_first_line(summary: RunSummary) -> float | None:
 
 
 FIGURES: tuple[Figure, ...] = (
-    _time("ready_s", "time to ready", lambda summary: summary.time.ready_s),
+    _time("ready_s", "time to ready", "time.ready_s"),
     _time("pod_scheduled_s", "pod created to scheduled",
           _pod_s("created_at", "scheduled_at")),
-    _time("pod_pull_s", "pulling images", _at("pod", "pull_s")),
+    _time("pod_pull_s", "pulling images", "pod.pull_s"),
     _time("pod_started_s", "pod created to container started",
           _pod_s("created_at", "container_started_at")),
     _time("before_first_line_s", "container started to first line", _before_first_line),
     _time("pod_ready_s", "container started to ready for traffic",
           _pod_s("container_started_at", "ready_at")),
-    _time("wall_s", "start-up, first to last line", _at("time", "wall_s")),
-    _time("engine_init_s", "engine initialisation", _at("time", "engine_init_s")),
-    _time("compile_s", "compilation", _at("compile", "seconds")),
-    _time("recipe_s", "compiling recipes", _at("recipes", "seconds")),
-    _time("warmup_s", "warm-up", _at("time", "warmup_s")),
-    _time("graph_capture_s", "graph capture", _at("graphs", "duration_s")),
-    _time("sampler_s", "sampler warm-up", _at("sampler", "duration_s")),
-    _time("defrag_s", "defragmenter warm-up", _at("defrag", "duration_s")),
-    _time("gc_s", "garbage collection in steps", _at("gc", "seconds")),
-    _time("gc_warmup_s", "garbage collection in warm-up", _at("gc", "warmup_s")),
-    _time("gc_freeze_s", "freezing the collector", _at("gc", "freeze_s")),
-    _time("unlogged_s", "unlogged time", _at("time", "unlogged_s")),
+    _time("wall_s", "start-up, first to last line", "time.wall_s"),
+    _time("engine_init_s", "engine initialisation", "time.engine_init_s"),
+    _time("compile_s", "compilation", "compile.seconds"),
+    _time("recipe_s", "compiling recipes", "recipes.seconds"),
+    _time("warmup_s", "warm-up", "time.warmup_s"),
+    _time("graph_capture_s", "graph capture", "graphs.duration_s"),
+    _time("sampler_s", "sampler warm-up", "sampler.duration_s"),
+    _time("defrag_s", "defragmenter warm-up", "defrag.duration_s"),
+    _time("gc_s", "garbage collection in steps", "gc.seconds"),
+    _time("gc_warmup_s", "garbage collection in warm-up", "gc.warmup_s"),
+    _time("gc_freeze_s", "freezing the collector", "gc.freeze_s"),
+    _time("unlogged_s", "unlogged time", "time.unlogged_s"),
     _time("lazy_s", "captures while serving, time", _lazy_s),
     _first("first_response_s", "ready to first response"),
     _first("first_tokens_s", "ready to first tokens, at most"),
@@ -337,28 +339,28 @@ FIGURES: tuple[Figure, ...] = (
     _memory("non_torch_bytes", "outside of PyTorch", "lower"),
     _memory("free_bytes", "free before the division", "higher"),
     _memory("usable_bytes", "usable", None),
-    _memory("margin_bytes", "margin, never used", None, read=_part_bytes("margin")),
+    _memory("margin_bytes", "margin, never used", None, source=_part_bytes("margin")),
     _memory("graph_reserved_bytes", "reserved for graphs", None),
-    _memory("graph_memory_bytes", "taken by graphs", "lower", read=graph_memory_bytes),
+    _memory("graph_memory_bytes", "taken by graphs", "lower", source=graph_memory_bytes),
     _memory(
         "graph_unused_bytes", "reserved for graphs, unused", None,
-        read=graph_unused_bytes,
+        source=graph_unused_bytes,
     ),
     _memory("kv_cache_bytes", "KV cache", "higher"),
     _memory("kv_cache_allocated_bytes", "KV cache, as allocated", None),
     _memory("warmup_allocated_bytes", "taken by warm-up", "lower"),
-    _memory("other_bytes", "not accounted for", "lower", read=_part_bytes("other")),
+    _memory("other_bytes", "not accounted for", "lower", source=_part_bytes("other")),
     _memory(
         "graph_estimated_bytes", "graphs, as estimated", None,
-        read=_at("graphs", "estimated_bytes"),
+        source="graphs.estimated_bytes",
     ),
     Figure(
         "num_kv_blocks", "KV blocks", "count", "capacity", "higher",
-        _at("memory", "num_kv_blocks"), per_device=True, per_rank=True,
+        "memory.num_kv_blocks", per_device=True, per_rank=True,
     ),
     Figure(
         "block_bytes", "bytes of a KV block", "bytes", "capacity", None,
-        _at("memory", "block_bytes"), per_device=True, per_rank=True,
+        "memory.block_bytes", per_device=True, per_rank=True,
     ),
     Figure(
         "graph_unused_blocks", "KV blocks in the unused reserve", "count", "capacity",
@@ -366,11 +368,11 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "kv_cache_tokens", "KV cache tokens", "count", "capacity", "higher",
-        _at("memory", "kv_cache_tokens"), per_device=True,
+        "memory.kv_cache_tokens", per_device=True,
     ),
     Figure(
         "max_concurrency", "requests at full length", "number", "capacity", "higher",
-        _at("memory", "max_concurrency"), per_device=True,
+        "memory.max_concurrency", per_device=True,
     ),
     Figure(
         "captured_percent", "share of buckets with a graph", "percent", "buckets",
@@ -378,13 +380,13 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "recipes", "recipes compiled before ready", "count", "buckets", None,
-        _at("recipes", "count"),
+        "recipes.count",
     ),
     *_phase_figures("prompt"),
     *_phase_figures("decode"),
     Figure(
         "graphs_captured", "CUDA graphs captured", "count", "buckets", None,
-        _at("graphs", "captured"),
+        "graphs.captured",
     ),
     Figure(
         "lazy_captures", "captures while serving", "count", "buckets", "lower",

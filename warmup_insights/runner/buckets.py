@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Union
 
-from warmup_insights.bucketing.base import GeneratedBuckets
+from warmup_insights.bucketing.base import PHASES, GeneratedBuckets, Phase
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable
@@ -30,8 +30,6 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.runner.settings import RunSettings
 
-Phase = Literal["prompt", "decode"]
-PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 BucketEvent = Union[BucketRangesConfigured, BucketsGenerated, BucketsOmitted]  # noqa: UP007
 _LONGEST = {"PROMPT": 1024, "DECODE": 2048}
 

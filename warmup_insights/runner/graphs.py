@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from warmup_insights.devices.base import DeviceOutOfMemory
@@ -14,7 +15,6 @@ from warmup_insights.model.events import (
     GraphSkipped,
     LazyCapture,
     Note,
-    PhaseMarked,
     WarmupStep,
 )
 from warmup_insights.rules.capture import (
@@ -53,27 +53,6 @@ class _Capture:
     used_bytes: int
     duration_s: float
     began: float
-
-
-@dataclass
-class _Stretch:
-    """The phase whose graphs are being captured, for the marks around it."""
-
-    emitter: Emitter
-    phase: str | None = None
-    began: float = 0.0
-
-    def move(self, phase: str | None) -> None:
-        """Close the stretch of another phase, and open one of this phase."""
-        if phase == self.phase:
-            return
-        now = self.emitter.now()
-        if self.phase is not None:
-            name, took = f"{self.phase}_graphs", now - self.began
-            self.emitter.emit(PhaseMarked(name=name, edge="end", duration_s=took))
-        if phase is not None:
-            self.emitter.emit(PhaseMarked(name=f"{phase}_graphs", edge="start"))
-        self.phase, self.began = phase, now
 
 
 @dataclass
@@ -142,21 +121,25 @@ class GraphCapture:
 
     def _capture_all(self, budget: GraphBudget, buckets: Buckets) -> None:
         began = self.emitter.now()
-        stretch = _Stretch(self.emitter)
+        phase = ""
+        with ExitStack() as marked:
 
-        def capture(candidate: Candidate) -> int:
-            stretch.move(candidate.phase)
-            return self._capture_candidate(candidate)
+            def capture(candidate: Candidate) -> int:
+                nonlocal phase
+                if candidate.phase != phase:
+                    marked.close()  # ends the phase before
+                    phase = candidate.phase
+                    marked.enter_context(self.emitter.phase(f"{phase}_graphs"))
+                return self._capture_candidate(candidate)
 
-        outcome = capture_graphs(
-            buckets.of("prompt"),
-            buckets.of("decode"),
-            budget,
-            capture,
-            prompt_strategy=self.settings.graph_prompt_strategy,
-            decode_strategy=self.settings.graph_decode_strategy,
-        )
-        stretch.move(None)
+            outcome = capture_graphs(
+                buckets.of("prompt"),
+                buckets.of("decode"),
+                budget,
+                capture,
+                prompt_strategy=self.settings.graph_prompt_strategy,
+                decode_strategy=self.settings.graph_decode_strategy,
+            )
         self._report(outcome, began)
 
     def _capture_candidate(self, candidate: Candidate) -> int:

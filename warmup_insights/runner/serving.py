@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from warmup_insights.bucketing.base import Phase
 from warmup_insights.model.events import (
     BenchmarkResult,
     Bucket,
@@ -13,7 +14,7 @@ from warmup_insights.model.events import (
     DefragRan,
 )
 from warmup_insights.runner.batch import decode_blocks_needed
-from warmup_insights.runner.buckets import Buckets, Phase
+from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.emitter import Emitter
 from warmup_insights.runner.engine import Engine

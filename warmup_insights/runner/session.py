@@ -92,11 +92,11 @@ class Session:
             if self.workload is not None:
                 self._serve(self.workload)
         except WarmupInsightsError as error:
-            return self._failed(self._failure(error))
+            return self._failed(*self._failure(error))
         except KeyboardInterrupt:
-            return self._failed(("killed", "interrupted from the keyboard", None, None))
+            return self._failed("killed", "interrupted from the keyboard")
         except BaseException as error:
-            self._failed(("error", f"{type(error).__name__}: {error}", None, None))
+            self._failed("error", f"{type(error).__name__}: {error}")
             raise
         status = "skipped" if self.settings.skip_warmup else "finished"
         self.emitter.emit(RunFinished(status=status))
@@ -161,8 +161,13 @@ class Session:
             return "no_kv_cache", str(error), free, None
         return "error", str(error), None, None
 
-    def _failed(self, failure: tuple[str, str, int | None, int | None]) -> Outcome:
-        kind, message, free, needed = failure
+    def _failed(
+        self,
+        kind: str,
+        message: str,
+        free: int | None = None,
+        needed: int | None = None,
+    ) -> Outcome:
         place = self.warmup.place
         self.emitter.emit(
             Failure(

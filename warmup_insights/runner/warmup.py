@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from warmup_insights.bucketing.base import Phase
 from warmup_insights.devices.base import MemoryReading
 from warmup_insights.model.events import (
     Bucket,
@@ -20,7 +21,6 @@ from warmup_insights.model.events import (
 from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
 from warmup_insights.runner.buckets import (
     Buckets,
-    Phase,
     ThreeDimensionalBuckets,
     TwoDimensionalBuckets,
     largest_prompt,

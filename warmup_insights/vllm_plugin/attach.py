@@ -13,7 +13,6 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -34,7 +33,7 @@ class Instrumentation:
     """All hooks of one process; attaching twice changes nothing."""
 
     def __init__(self, session: Session, hooks: Iterable[Hook]) -> None:
-        self._session = session
+        self.session = session
         self._by_module: dict[str, list[Hook]] = defaultdict(list)
         for hook in hooks:
             self._by_module[hook.module].append(hook)
@@ -75,7 +74,7 @@ class Instrumentation:
         if hook.owner is None:
             places += _imported_by_name(getattr(owner, hook.name))
         for place, name in places:
-            attachment = Attachment(hook, self._session, place, name)
+            attachment = Attachment(hook, self.session, place, name)
             attachment.attach()
             self.attachments.append(attachment)
 
@@ -86,7 +85,7 @@ class Instrumentation:
             if hook.topic in attached or self._is_watched(hook):
                 continue
             if hook.is_expected_in(self._version(hook.engine)):
-                self._session.lost.setdefault(hook.topic, hook.target)
+                self.session.lost.setdefault(hook.topic, hook.target)
 
     def _is_watched(self, hook: Hook) -> bool:
         module = sys.modules.get(hook.module)
@@ -187,13 +186,7 @@ def is_imported(name: str) -> bool:
     )
 
 
-@dataclass
-class _Running:
-    instrumentation: Instrumentation
-    session: Session
-
-
-_running: _Running | None = None
+_running: Instrumentation | None = None
 
 
 def start(environ: MutableMapping[str, str]) -> Session:
@@ -204,10 +197,10 @@ def start(environ: MutableMapping[str, str]) -> Session:
         variables = getattr(sys.modules.get("vllm.envs"), "environment_variables", ())
         hand_to_ray(environ, variables)
         hooks = hooks_for(facts.engine().name)
-        _running = _Running(Instrumentation(session, hooks), session)
+        _running = Instrumentation(session, hooks)
         os.register_at_fork(after_in_child=session.after_fork)
         atexit.register(session.end_run)
-    _running.instrumentation.attach()
+    _running.attach()
     return _running.session
 
 
@@ -217,7 +210,7 @@ def stop() -> None:
     if _running is None:
         return
     running, _running = _running, None
-    running.instrumentation.detach()
+    running.detach()
     bridge.unsubscribe(running.session)
     atexit.unregister(running.session.end_run)
     running.session.end_run()

@@ -273,12 +273,13 @@ def note_start(session: Session, free: int | None, total: int | None) -> None:
         )
 
 
-def note_blocks(session: Session, config: Any, runner: Any) -> None:
-    """Record the blocks of a `KVCacheConfig`; tokens only for a single group.
+def note_blocks(session: Session, call: Call) -> None:
+    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group.
 
     vllm-gaudi allocates one block more, for what padding writes: its number is that
     behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`).
     """
+    config, runner = call.arg("kv_cache_config"), call.owner
     blocks = whole(getattr(config, "num_blocks", None))
     groups: Sequence[Any] = getattr(config, "kv_cache_groups", None) or ()
     spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None

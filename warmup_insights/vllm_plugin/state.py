@@ -30,7 +30,6 @@ class Step:
     """Reading of the collector's clock when the step began."""
     compiled: Compiled | None = None
     """Reading of the compiler's figures when the step began."""
-    used_before: int | None = None
 
 
 @dataclass(slots=True)

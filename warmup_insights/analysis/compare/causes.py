@@ -195,9 +195,7 @@ class KeyChange:
         if self.candidates is not None:
             return f"{text}: {_candidates_text(self.candidates)}."
         if self.factors:
-            shown = "; ".join(map(_shown, self.factors[:3]))
-            rest = len(self.factors) - 3
-            return f"{text}: {shown}" + (f"; and {rest} more." if rest > 0 else ".")
+            return f"{text}: {_shown(self.factors)}."
         if self.parts:
             names = " and ".join(PARTS[part] for part in self.parts)
             return (
@@ -252,10 +250,9 @@ def _candidates_text(candidates: tuple[Factor, ...]) -> str:
             "nothing that the runs state differs; variables of the environment are in the "
             "run of a recorder, not in a log"
         )
-    shown = "; ".join(map(_shown, candidates[:3]))
-    more = f"; and {len(candidates) - 3} more" if len(candidates) > 3 else ""
     return (
-        f"their parts are not listed anywhere; of what differs it may be {shown}{more}"
+        "their parts are not listed anywhere; of what differs it may be "
+        f"{_shown(candidates)}"
     )
 
 
@@ -283,9 +280,15 @@ def _factors(first: CompileFacts, second: CompileFacts) -> tuple[Factor, ...]:
     return tuple(found[:MAX_FACTORS])
 
 
-def _shown(factor: Factor) -> str:
-    shown = ["absent" if value is None else value[:60] for value in factor.values]
-    return f"{factor.variable or factor.name} ({shown[0]}, {shown[1]})"
+def _shown(factors: Sequence[Factor]) -> str:
+    """The first three with their values, and how many more there are."""
+    texts = []
+    for factor in factors[:3]:
+        first, second = ("absent" if v is None else v[:60] for v in factor.values)
+        texts.append(f"{factor.variable or factor.name} ({first}, {second})")
+    if len(factors) > 3:
+        texts.append(f"and {len(factors) - 3} more")
+    return "; ".join(texts)
 
 
 MAX_GAPS = 20

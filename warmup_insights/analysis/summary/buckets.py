@@ -43,12 +43,6 @@ from warmup_insights.model.summary import (
     StepCost,
 )
 
-KINDS = (
-    BucketRangesConfigured, BucketsGenerated, BucketsOmitted, WarmupStep,
-    GraphBudgetSet, GraphCaptured, GraphSkipped, CaptureSummary, WarmupFinished, Note,
-    ServerReady,
-)  # fmt: skip
-
 
 @dataclass(slots=True)
 class _Steps:
@@ -146,8 +140,8 @@ class Buckets:
         self._is_elided = False
         self._is_ready = False
 
-    def route(self, kind: type[Event]) -> Callable[[Any], None]:
-        """What takes the events of one class."""
+    def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        """What takes the events of one class; None where they do not matter here."""
         routes: dict[type[Event], Callable[[Any], None]] = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
@@ -156,8 +150,12 @@ class Buckets:
             BucketsOmitted: self._of_a_phase,
             GraphSkipped: self._of_a_phase,
             CaptureSummary: self._of_a_phase,
+            GraphBudgetSet: self._of_the_run,
+            WarmupFinished: self._of_the_run,
+            ServerReady: self._of_the_run,
+            Note: self._of_the_run,
         }
-        return routes.get(kind, self._of_the_run)
+        return routes.get(kind)
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:

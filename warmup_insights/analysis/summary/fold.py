@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from warmup_insights.analysis.summary import buckets as bucket_fates
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.buckets import Buckets
 from warmup_insights.analysis.summary.compilation import Compilation, Recipes, StartKind
@@ -114,15 +113,10 @@ class RunFold:
     def _routes_for(self, kind: type[Event]) -> Iterator[Callable[[Any], None]]:
         """What takes the events of one class."""
         yield self._timeline.route(kind)
-        if kind in serving.KINDS:
-            yield self._serving.seen
-        else:
-            yield self._progress.add
-        served = self._serving.route(kind)
-        if served is not None:
-            yield served
-        if kind in bucket_fates.KINDS:
-            yield self._buckets.route(kind)
+        yield self._serving.seen if kind in serving.KINDS else self._progress.add
+        for own in (self._serving.route(kind), self._buckets.route(kind)):
+            if own is not None:
+                yield own
         for section in (
             self._identity, self._memory, self._sampler, self._defrag, self._graphs,
             self._gc, self._compilation, self._recipes, self._note_figures,

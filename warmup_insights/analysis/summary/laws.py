@@ -7,6 +7,7 @@ such a figure. A law gives nothing where one of its figures is unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from warmup_insights.analysis.summary.memory import divides_total
@@ -24,15 +25,13 @@ SHARE = 0.01
 """Of the larger side; a difference below it is rounding."""
 
 
+@dataclass(frozen=True)
 class _Run:
     """A summary with what the laws need beside it."""
 
-    def __init__(
-        self, summary: RunSummary, rows: Sequence[BucketRow], stated: Sequence[Span]
-    ) -> None:
-        self.summary = summary
-        self.rows = rows
-        self.stated = stated
+    summary: RunSummary
+    rows: Sequence[BucketRow]
+    stated: Sequence[Span]
 
     def line(self, figure: str) -> str:
         """Where a figure is stated, for a sentence."""
@@ -109,13 +108,13 @@ def memory_levels_fall(run: _Run) -> Iterator[Contradiction]:
             continue
         yield _two(
             run, f"{_words(small)} is not more than {_words(large)}",
-            (f"memory.{small}", small, format_bytes(first)),
-            (f"memory.{large}", large, format_bytes(second)),
+            (f"memory.{small}", format_bytes(first)),
+            (f"memory.{large}", format_bytes(second)),
         )  # fmt: skip
 
 
-def blocks_make_the_cache(run: _Run) -> Iterator[Contradiction]:
-    """KV blocks times tokens of a block are the tokens of the cache."""
+def cache_keeps_its_budget(run: _Run) -> Iterator[Contradiction]:
+    """What was allocated for the KV cache is its budget and a padding block at most."""
     memory = run.summary.memory
     if (
         memory is None
@@ -133,9 +132,9 @@ def blocks_make_the_cache(run: _Run) -> Iterator[Contradiction]:
         return
     yield _two(
         run, "the KV cache is not larger than its budget and one padding block",
-        ("memory.kv_cache_allocated_bytes", "kv_cache_allocated_bytes",
+        ("memory.kv_cache_allocated_bytes",
          format_bytes(memory.kv_cache_allocated_bytes)),
-        ("memory.kv_cache_bytes", "kv_cache_bytes", format_bytes(budget)),
+        ("memory.kv_cache_bytes", format_bytes(budget)),
     )  # fmt: skip
 
 
@@ -220,8 +219,8 @@ def stated_times_fit_the_clock(run: _Run) -> Iterator[Contradiction]:
         if value is not None and run.exceeds_s(value, wall + 1.0):
             yield _two(
                 run, f"{_words(name)} is not longer than the start-up",
-                (f"time.{name}", name, format_duration(value)),
-                ("", "wall_s", format_duration(wall)),
+                (f"time.{name}", format_duration(value)),
+                ("time.wall_s", format_duration(wall)),
             )  # fmt: skip
 
 
@@ -275,7 +274,7 @@ def serving_follows_ready(run: _Run) -> Iterator[Contradiction]:
 
 
 LAWS: tuple[Law, ...] = (
-    memory_fits_the_device, memory_levels_fall, blocks_make_the_cache,
+    memory_fits_the_device, memory_levels_fall, cache_keeps_its_budget,
     blocks_fill_the_cache, counts_fall,
     steps_fit_the_warmup, stated_times_fit_the_clock, phases_add_up, phases_nest,
     serving_follows_ready,
@@ -284,15 +283,15 @@ LAWS: tuple[Law, ...] = (
 
 
 def _two(
-    run: _Run, law: str, first: tuple[str, str, str], second: tuple[str, str, str]
+    run: _Run, law: str, first: tuple[str, str], second: tuple[str, str]
 ) -> Contradiction:
-    """A contradiction of two figures: path of the line, name and text of each."""
+    """A contradiction of two figures: section and name, and the text of each."""
+    sides = [(path, path.partition(".")[2], text) for path, text in (first, second)]
     return Contradiction(
         law=law,
-        figures=[name for _, name, _ in (first, second)],
+        figures=[name for _, name, _ in sides],
         evidence=[
-            f"{_words(name)}: {text}{run.line(path)}"
-            for path, name, text in (first, second)
+            f"{_words(name)}: {text}{run.line(path)}" for path, name, text in sides
         ],
     )
 

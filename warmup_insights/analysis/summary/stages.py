@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
@@ -53,13 +54,13 @@ def _keep(by_rank: dict[int, T], rank: int, value: T | None) -> None:
         by_rank[rank] = value
 
 
+@dataclass
 class _Stage:
     """Started, completed or skipped, and how long it took, on one rank."""
 
-    def __init__(self) -> None:
-        self.status: str | None = None
-        self.started_at: float | None = None
-        self.duration_s: float | None = None
+    status: str | None = None
+    started_at: float | None = None
+    duration_s: float | None = None
 
     def take(self, status: str, time: float | None, duration_s: float | None) -> None:
         if status == "started" and self.started_at is None:
@@ -77,12 +78,11 @@ class _Stage:
             self.duration_s = time - self.started_at
 
 
+@dataclass
 class _SamplerRank(_Stage):
-    def __init__(self) -> None:
-        super().__init__()
-        self.batch_sizes: list[int] | None = None
-        self.configs: dict[tuple[float, float, int, bool], SamplerConfigFacts] = {}
-        self.steps: list[SamplerStepFacts] = []
+    batch_sizes: list[int] | None = None
+    configs: dict[tuple[Any, ...], SamplerConfigFacts] = field(default_factory=dict)
+    steps: list[SamplerStepFacts] = field(default_factory=list)
 
 
 class Sampler:
@@ -121,13 +121,12 @@ class Sampler:
         )
 
 
+@dataclass
 class _DefragRank(_Stage):
-    def __init__(self) -> None:
-        super().__init__()
-        self.thresholds: list[int] | None = None
-        self.reason: str | None = None
-        self.steps: list[DefragStepFacts] = []
-        self.runs: list[DefragRunFacts] = []
+    thresholds: list[int] | None = None
+    reason: str | None = None
+    steps: list[DefragStepFacts] = field(default_factory=list)
+    runs: list[DefragRunFacts] = field(default_factory=list)
 
 
 class Defrag:

@@ -85,7 +85,7 @@ def initialize_cache(session: Session, call: Call) -> Watch:
     outcome, _ = yield from session.watch_phase("kv_cache")
     if outcome.error is not None:
         return
-    note_blocks(session, call.arg("kv_cache_config"), call.owner)
+    note_blocks(session, call)
     free, total = device.free_and_total()
     if free is not None and free_before is not None:
         session.emit(

@@ -204,7 +204,7 @@ def kv_cache(session: Session, call: Call) -> Watch:
     """`HPUModelRunner.initialize_kv_cache`: how many blocks there are."""
     outcome, _ = yield from session.watch_phase("kv_cache")
     if outcome.error is None:
-        note_blocks(session, call.arg("kv_cache_config"), call.owner)
+        note_blocks(session, call)
 
 
 def kv_cache_fork(session: Session, call: Call) -> Watch:

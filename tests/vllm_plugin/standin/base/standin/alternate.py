@@ -52,9 +52,9 @@ def main():
     found = {"off": [], "on": []}
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         for _ in range(int(sys.argv[1])):
-            running.instrumentation.detach()
+            running.detach()
             found["off"].append(warm_up())
-            running.instrumentation.attach()
+            running.attach()
             found["on"].append(warm_up())
     ballast.clear()
     print(json.dumps(found))
