@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -232,7 +232,6 @@ def table(
     title: str,
     hint: str,
     columns: Mapping[str, Any] | None = None,
-    height: int | Literal["auto", "content"] = "auto",
     simulated: str | None = None,
 ) -> None:
     """A table in its frame."""
@@ -240,7 +239,6 @@ def table(
         st.dataframe(
             rows,
             hide_index=True,
-            height=height,
             column_config=dict(columns or {}),
             placeholder=UNKNOWN,
         )

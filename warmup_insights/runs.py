@@ -6,8 +6,8 @@ A summary is the stored one, or folded anew from the events.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,12 @@ DELETE_BLOCK = 50
 MAX_HISTORY = 200
 """Runs like another one that advice rests on, at most."""
 _NO_END = "recording process died: no heartbeat, and no end was recorded"
+
+
+def status_of(row: Mapping[str, Any], now: float) -> str:
+    """The status to show of a row of `EventStore.run_table`; see `RunRecord.status_at`."""
+    names = ("run_id", "status", "heartbeat_at", "process")
+    return RunRecord(**{name: row[name] for name in names}).status_at(now)
 
 
 def refresh(store: EventStore, run_id: str) -> Folded:

@@ -160,7 +160,8 @@ def bucket_columns(bucket: tuple[int, ...]) -> dict[str, int]:
 
 
 CELL_PX = 30
-MOST_CELLS_WITH_GAPS = MOST_CELLS_WITH_SIGNS = 2_000
+MOST_CELLS = 2_000
+"""Beyond these cells have neither gaps between them nor signs."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +204,9 @@ def bucket_map(
 
     An invisible marker lies on each cell: only markers can be clicked.
     """
-    xs = _values(buckets, axes.x)
-    ys = _values(buckets, axes.y)
-    figure = new_figure(map_height(len(ys)), dark=dark)
-    grid = _Grid(buckets, axes, xs, ys)
-    gap = 2 if len(buckets) <= MOST_CELLS_WITH_GAPS else 0
+    grid = _Grid(buckets, axes)
+    figure = new_figure(map_height(len(grid.ys)), dark=dark)
+    gap = 2 if len(buckets) <= MOST_CELLS else 0
     if by == "state":
         _add_states(figure, grid, gap, dark=dark)
     else:
@@ -229,9 +228,8 @@ def map_height(rows: int) -> int:
 class _Grid:
     """Buckets placed on their axes."""
 
-    def __init__(
-        self, buckets: pd.DataFrame, axes: Axes, xs: list[int], ys: list[int]
-    ) -> None:
+    def __init__(self, buckets: pd.DataFrame, axes: Axes) -> None:
+        xs, ys = _values(buckets, axes.x), _values(buckets, axes.y)
         self.buckets = buckets
         self.axes = axes
         self.xs = [str(value) for value in xs]
@@ -290,7 +288,7 @@ def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
 
 def _signs(grid: _Grid, states: Sequence[str]) -> dict[str, Any]:
     """Signs in the cells that need a look; their colour contrasts with the cell's."""
-    if len(states) > MOST_CELLS_WITH_SIGNS or not set(states) & set(SIGNS):
+    if len(states) > MOST_CELLS or not set(states) & set(SIGNS):
         return {}
     signs = grid.fill([SIGNS.get(state, "") for state in states], "")
     return {"text": signs, "texttemplate": "%{text}", "textfont": {"size": 13}}

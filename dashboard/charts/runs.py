@@ -23,10 +23,9 @@ from warmup_insights.analysis.sentences import (
     progress_text,
 )
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.run import RunRecord, run_name
-from warmup_insights.model.summary import (
-    RunSummary,
-)
+from warmup_insights.model.run import run_name
+from warmup_insights.model.summary import RunSummary
+from warmup_insights.runs import status_of
 from warmup_insights.units import format_duration
 
 RUN_COLUMNS = (
@@ -48,20 +47,12 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     if frame.empty:
         return frame.assign(name=pd.Series(dtype="str"))
     # Columns that are empty throughout would become numbers.
-    for column in (
-        "label",
-        "notes",
-        "engine",
-        "version",
-        "model",
-        "device_kind",
-        "device_name",
+    texts = [
+        "label", "notes", "engine", "version", "model", "device_kind", "device_name",
         "start",
-    ):
-        frame[column] = (
-            frame[column].astype("object").where(frame[column].notna(), None)
-        )
-    frame["status"] = [_status(row, now) for row in rows]
+    ]  # fmt: skip
+    frame[texts] = frame[texts].astype("object").where(frame[texts].notna(), None)
+    frame["status"] = [status_of(row, now) for row in rows]
     frame["name"] = [
         run_name(row["label"], row["model"], row["source_name"], row["run_id"])
         for row in rows
@@ -73,18 +64,6 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 def doubtful(names: Iterable[str]) -> str | None:
     """Labels of figures whose evidence contradicts itself; None when there are none."""
     return ", ".join(shown.label(name) for name in names) or None
-
-
-def _status(row: Mapping[str, Any], now: float) -> str:
-    if row["status"] != "running":
-        return str(row["status"])
-    record = RunRecord(
-        run_id=row["run_id"],
-        status=row["status"],
-        heartbeat_at=row["heartbeat_at"],
-        process=row["process"],
-    )
-    return record.status_at(now)
 
 
 NAME_LENGTH = 40

@@ -235,15 +235,14 @@ def _fill(phases: pd.DataFrame, *, dark: bool) -> dict[str, object]:
     }
 
 
-def _hover(row: dict[object, object]) -> list[str]:
-    duration, start = row["duration_s"], row["start_s"]
-    assert isinstance(duration, float | int)
-    assert isinstance(start, float | int)
-    text = (
-        f"<b>{figure_text(row['label'])}</b> {format_duration(duration)}"
-        f"<br>from {format_duration(start)} to {format_duration(start + duration)}"
-    )
-    return [text + _detail(str(row.get("detail") or ""))]
+def _hover(row: Mapping[Any, Any]) -> list[str]:
+    duration, start, detail = row["duration_s"], row["start_s"], row.get("detail", "")
+    lines = [
+        f"<b>{figure_text(row['label'])}</b> {format_duration(duration)}",
+        f"from {format_duration(start)} to {format_duration(start + duration)}",
+        *(figure_text(detail[at : at + 78], 78) for at in range(0, len(detail), 78)),
+    ]
+    return ["<br>".join(lines)]
 
 
 def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
@@ -283,12 +282,3 @@ def dimension_bars(costs: pd.DataFrame, name: str, *, dark: bool = False) -> Fig
         meaning="warmed", hover="%{x}: %{customdata[0]} in %{customdata[1]} buckets",
         dark=dark,
     )  # fmt: skip
-
-
-def _detail(text: str) -> str:
-    if not text:
-        return ""
-    wrapped = "<br>".join(
-        figure_text(text[start : start + 78], 78) for start in range(0, len(text), 78)
-    )
-    return "<br>" + wrapped

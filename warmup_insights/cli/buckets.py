@@ -22,6 +22,8 @@ from warmup_insights.bucketing.padding import (
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.two_dim import (
     Bucket2D,
+    GeneratedBuckets2D,
+    TwoDimSettings,
     find_two_dim,
     generate_two_dim,
     two_dim_settings,
@@ -283,10 +285,18 @@ def _print(
         click.echo(f"Bucketing rules of {rules_name(version)}")
 
 
-def _generate_2d(request: Request, as_json: bool) -> None:
-    _check_2d(request)
+def _two_dim(request: Request) -> tuple[TwoDimSettings, GeneratedBuckets2D]:
+    """The settings of the older scheme, and the buckets that they generate."""
+    if request.engine_version is not None:
+        raise InputError(
+            "--engine-version does nothing with --scheme 2d; leave one of them out"
+        )
     settings = two_dim_settings(request.inputs, request.env)
-    generated = generate_two_dim(settings)
+    return settings, generate_two_dim(settings)
+
+
+def _generate_2d(request: Request, as_json: bool) -> None:
+    settings, generated = _two_dim(request)
     print_notes(generated.notes, err=True)
     if as_json:
         print_json(generated_2d_payload(settings, generated))
@@ -294,19 +304,10 @@ def _generate_2d(request: Request, as_json: bool) -> None:
         print_tables([generated_2d_table(generated)])
 
 
-def _check_2d(request: Request) -> None:
-    if request.engine_version is not None:
-        raise InputError(
-            "--engine-version does nothing with --scheme 2d; leave one of them out"
-        )
-
-
 def _lookup_2d(
     request: Request, phase: Phase, shape: tuple[int, int, int], as_json: bool
 ) -> None:
-    _check_2d(request)
-    settings = two_dim_settings(request.inputs, request.env)
-    generated = generate_two_dim(settings)
+    settings, generated = _two_dim(request)
     batch, query, context = shape
     wanted = Bucket2D(batch, query if phase == "prompt" else context)
     bucket = find_two_dim(settings, phase, *wanted)

@@ -160,20 +160,19 @@ def plan(
     recommendation = None
     if not has_settings or margin is not None:
         recommendation = _recommend(planner, margin, used if wanted == "used" else None)
+    share = tolerance / 100
+    rows = planned_rows(plans, share) if len(plans) > 1 else []
     if as_json:
         result: dict[str, Any] = {"plans": [each.as_dict() for each in plans]}
         if recommendation is not None:
             result["recommendation"] = recommendation.as_dict()
-        if len(plans) > 1:
-            rows = planned_rows(plans, tolerance / 100)
-            found = pick(rows, goal, tolerance / 100)
-            result["pick"] = pick_json(found, differing(rows))
+        if rows:
+            result["pick"] = pick_json(pick(rows, goal, share), differing(rows))
         print_json(result)
         return
     _print(plans, recommendation, order, has_settings)
-    if len(plans) > 1:
-        rows = planned_rows(plans, tolerance / 100)
-        print_tables([pick_table(rows, goal, tolerance / 100)])
+    if rows:
+        print_tables([pick_table(rows, goal, share)])
 
 
 def _print(

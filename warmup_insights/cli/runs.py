@@ -14,8 +14,7 @@ from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.export.tables import TextTable, make_table
-from warmup_insights.model.run import RunRecord
-from warmup_insights.runs import refresh_stale
+from warmup_insights.runs import refresh_stale, status_of
 from warmup_insights.units import (
     format_count,
     format_duration,
@@ -62,14 +61,10 @@ def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str
 
 
 def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
-    record = RunRecord(
-        run_id=row["run_id"], status=row["status"], heartbeat_at=row["heartbeat_at"],
-        process=row["process"],
-    )  # fmt: skip
     return {
         "run_id": row["run_id"],
         "label": row["label"],
-        "status": record.status_at(now),
+        "status": status_of(row, now),
         "synthetic": row["synthetic"],
         "engine": row["engine"],
         "version": row["version"],

@@ -207,11 +207,11 @@ def compare_table(trials: Sequence[Trial], lengths: LengthDistribution) -> TextT
     return make_table(title, header, cells, right=range(4))
 
 
-def shorten(values: Sequence[int], most: int = MOST_VALUES) -> str:
+def shorten(values: Sequence[int]) -> str:
     """Numbers with blanks between them; the middle is left out of a long list."""
     texts = list(map(str, values))
-    if len(texts) > most:
-        texts[most - 4 : -3] = [f"...({len(texts) - most + 1} more)..."]
+    if len(texts) > MOST_VALUES:
+        texts[MOST_VALUES - 4 : -3] = [f"...({len(texts) - MOST_VALUES + 1} more)..."]
     return " ".join(texts)
 
 

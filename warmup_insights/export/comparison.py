@@ -40,7 +40,7 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
     heads = _heads(result.runs)
     tables = [
         _runs(result.runs, heads),
-        _settings("Settings that differ", result.settings, heads),
+        _settings(result.settings, heads),
         *_figures(result, heads, full),
         gaps_table(result, list(heads.values())),
         _memory(result, heads),
@@ -108,14 +108,12 @@ def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
     return make_table("Runs", header[first:], [row[first:] for row in rows])
 
 
-def _settings(
-    title: str, rows: Sequence[SettingRow], heads: dict[str, str]
-) -> TextTable:
+def _settings(rows: Sequence[SettingRow], heads: dict[str, str]) -> TextTable:
     cells = [
         (row.name, *("(not stated)" if v is None else str(v) for v in row.values))
         for row in rows
     ]
-    return make_table(title, ("setting", *heads.values()), cells)
+    return make_table("Settings that differ", ("setting", *heads.values()), cells)
 
 
 _GROUPS = (

@@ -7,7 +7,7 @@ null, and so are figures whose evidence contradicts itself, which `contradictory
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,20 +16,34 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Event, encode, kind_of
 from warmup_insights.model.figures import FIGURES, contradictory
-from warmup_insights.model.summary import BucketRow, RunSummary
+from warmup_insights.model.summary import BucketRow, RunSummary, TimePhase
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 NAMES = ("runs.parquet", "buckets.parquet", "events.parquet")
 ROWS = 20_000
 """Rows of a row group."""
 _LARGEST = 1 << 63
-_TEXTS = (
-    "run_id", "label", "source", "engine", "engine_version", "model", "device_kind",
-    "device", "status", "timezone",
-)  # fmt: skip
+_RUN: dict[str, tuple[str, Callable[[RunSummary], Any]]] = {
+    "run_id": ("string", lambda run: run.run_id),
+    "label": ("string", lambda run: run.label),
+    "source": ("string", lambda run: run.source.name),
+    "engine": ("string", lambda run: run.engine.name),
+    "engine_version": ("string", lambda run: run.engine.version),
+    "model": ("string", lambda run: run.model),
+    "device_kind": ("string", lambda run: run.device.kind),
+    "device": ("string", lambda run: run.device.name),
+    "status": ("string", lambda run: run.status),
+    "timezone": ("string", lambda run: run.time.timezone),
+    "synthetic": ("bool", lambda run: run.synthetic),
+    "started_at": ("time", lambda run: run.time.started),
+    "ranks": ("int", lambda run: run.ranks),
+    "phases": ("phases", lambda run: [_phase(phase) for phase in run.time.phases]),
+    **{figure.name: ("float", figure.trusted) for figure in FIGURES},
+    "contradictory": ("texts", lambda run: sorted(contradictory(run))),
+}
+"""Column to its kind, and how it is read."""
 _BUCKET = {
     "run_id": "string", "phase": "string", "bucket": "shape", "executed": "shape",
     "generated": "bool", "warmed": "bool", "captured": "bool", "skipped": "bool",
@@ -62,7 +76,7 @@ def write_parquet(folder: Path, runs: Iterable[Opened], *, force: bool = False) 
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".parquet-", dir=folder.parent) as unfinished:
-            count = _write(Path(unfinished), runs, _types(pa))
+            count = _write(Path(unfinished), runs)
             folder.mkdir(exist_ok=True)
             for name in NAMES:
                 (Path(unfinished) / name).replace(folder / name)
@@ -74,19 +88,19 @@ def write_parquet(folder: Path, runs: Iterable[Opened], *, force: bool = False) 
         ) from error
 
 
-def _write(
-    folder: Path, runs: Iterable[Opened], types: Mapping[str, pa.DataType]
-) -> int:
+def _write(folder: Path, runs: Iterable[Opened]) -> int:
     count = 0
-    kinds = (_run_columns(), _BUCKET, _EVENT)
+    kinds = ({name: kind for name, (kind, _) in _RUN.items()}, _BUCKET, _EVENT)
     with ExitStack() as stack:
         files = [
-            stack.enter_context(_File(folder / name, columns, types))
+            stack.enter_context(closing(_File(folder / name, columns)))
             for name, columns in zip(NAMES, kinds, strict=True)
         ]
         for folded, events in runs:
             count += 1
-            files[0].add(_run(folded.summary))
+            files[0].add(
+                {name: read(folded.summary) for name, (_, read) in _RUN.items()}
+            )
             for row in folded.rows:
                 files[1].add(_bucket(folded.summary.run_id, row))
             for event in _events(folded.summary.run_id, events):
@@ -94,7 +108,9 @@ def _write(
     return count
 
 
-def _types(pa: Any) -> dict[str, pa.DataType]:
+def _types() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
     phase = [
         ("name", pa.string()),
         ("start_s", pa.float64()),
@@ -111,29 +127,22 @@ def _types(pa: Any) -> dict[str, pa.DataType]:
 class _File:
     """One Parquet file; rows are written in groups."""
 
-    def __init__(
-        self, path: Path, columns: Mapping[str, str], types: Mapping[str, pa.DataType]
-    ) -> None:
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        self._path = path
         self._kinds = columns
+        types = _types()
         self._schema = pa.schema(
             [(name, types[kind]) for name, kind in columns.items()]
         )
         self._rows: list[dict[str, Any]] = []
-        self._writer: pq.ParquetWriter | None = None
+        self._writer = pq.ParquetWriter(path, self._schema)
 
-    def __enter__(self) -> _File:
-        import pyarrow.parquet as pq
-
-        self._writer = pq.ParquetWriter(self._path, self._schema)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
         self._flush()
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
 
     def add(self, row: dict[str, Any]) -> None:
         """Take a row."""
@@ -146,7 +155,7 @@ class _File:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        if self._writer is not None and self._rows:
+        if self._rows:
             self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
         self._rows = []
 
@@ -158,6 +167,10 @@ def _same(value: Any) -> Any:
 def _int(value: int | None) -> int | None:
     """A number that the column can hold; None for what a hostile log made up."""
     return value if value is not None and -_LARGEST <= value < _LARGEST else None
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def _text(value: str | None) -> str | None:
@@ -175,48 +188,12 @@ def _time(value: float | None) -> int | None:
 
 
 _CONVERT: dict[str, Callable[[Any], Any]] = {
-    "int": _int, "string": _text, "shape": _shape, "time": _time,
+    "int": _int, "float": _float, "string": _text, "shape": _shape, "time": _time,
 }  # fmt: skip
 
 
-def _run_columns() -> dict[str, str]:
-    figures = {figure.name: "float" for figure in FIGURES}
-    texts = dict.fromkeys(_TEXTS, "string")
-    own = {
-        "synthetic": "bool",
-        "started_at": "time",
-        "ranks": "int",
-        "phases": "phases",
-    }
-    return {**texts, **own, **figures, "contradictory": "texts"}
-
-
-def _run(summary: RunSummary) -> dict[str, Any]:
-    return {
-        "run_id": summary.run_id,
-        "label": summary.label,
-        "source": summary.source.name,
-        "engine": summary.engine.name,
-        "engine_version": summary.engine.version,
-        "model": summary.model,
-        "device_kind": summary.device.kind,
-        "device": summary.device.name,
-        "status": summary.status,
-        "timezone": summary.time.timezone,
-        "synthetic": summary.synthetic,
-        "started_at": summary.time.started,
-        "ranks": summary.ranks,
-        "phases": [
-            {"name": p.name, "start_s": p.start_s, "seconds": p.duration_s}
-            for p in summary.time.phases
-        ],
-        **{figure.name: _float(figure.trusted(summary)) for figure in FIGURES},
-        "contradictory": sorted(contradictory(summary)),
-    }
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
+def _phase(phase: TimePhase) -> dict[str, Any]:
+    return {"name": phase.name, "start_s": phase.start_s, "seconds": phase.duration_s}
 
 
 def _bucket(run_id: str, row: BucketRow) -> dict[str, Any]:

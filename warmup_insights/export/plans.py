@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from warmup_insights.analysis.pareto import (
@@ -53,12 +53,11 @@ def plans_table(plans: Sequence[Plan]) -> TextTable:
 
 
 def _row(plan: Plan) -> list[str]:
-    tokens, concurrency = plan.kv_cache_tokens, plan.max_concurrency
     return [
         *(f"{plan.settings[name]:g}" for name, _ in _SETTINGS),
         format_count(plan.num_kv_blocks),
-        format_count(tokens),
-        "?" if concurrency is None else f"{concurrency:.4g}",
+        format_count(plan.kv_cache_tokens),
+        _figure_text("max_concurrency", plan.max_concurrency),
         graphs_text(plan, "prompt"),
         graphs_text(plan, "decode"),
         format_bytes(plan.graph_used_bytes),
@@ -82,7 +81,7 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
         (
             "as in the run" if plan.is_own else "planned",
             *(_setting_text(plan.settings.get(name)) for name in names),
-            *(_FORMATS[name](getattr(plan, name)) for name in columns),
+            *(_figure_text(name, getattr(plan, name)) for name in columns),
             "?" if plan.outcome is None else _CACHE_OUTCOMES[plan.outcome],
         )
         for plan in plans
@@ -105,12 +104,6 @@ _CACHE_FIGURES = {
     "kv_cache_tokens": "KV tokens", "max_concurrency": "requests at full length",
     "graphs_captured": "graphs", "graph_memory_bytes": "graph memory",
     "warmup_s": "warm-up",
-}  # fmt: skip
-_FORMATS: dict[str, Callable[[Any], str]] = {
-    "kv_cache_bytes": format_bytes, "num_kv_blocks": format_count,
-    "kv_cache_tokens": format_count, "graph_memory_bytes": format_bytes,
-    "max_concurrency": lambda value: "?" if value is None else f"{value:.4g}",
-    "graphs_captured": format_count, "warmup_s": format_duration,
 }  # fmt: skip
 _CACHE_OUTCOMES = {
     "fits": "fits", "no_kv_cache": "no room for a request of full length",
@@ -156,7 +149,7 @@ def _memory(plan: Plan) -> TextTable:
         ("KV tokens", format_count(plan.kv_cache_tokens)),
         (
             "requests at full length",
-            "?" if plan.max_concurrency is None else f"{plan.max_concurrency:.4g}",
+            _figure_text("max_concurrency", plan.max_concurrency),
         ),
         ("free before the first graph", format_bytes(plan.free_before_graphs_bytes)),
         ("free after the last graph", format_bytes(plan.free_after_graphs_bytes)),
@@ -331,7 +324,7 @@ def sweep_table(experiment: Experiment, rows: Sequence[SweepRow]) -> TextTable:
         [
             "*" if row is not None and row.is_non_dominated else "",
             *(dict(point.settings).get(name, "") for name in names),
-            *(_figure_text(row, name) for name, _ in figures),
+            *(_figure_text(n, row.figures[n] if row else None) for n, _ in figures),
             f"{status}, simulated" if row is not None and row.is_synthetic else status,
             row.run_id if row is not None else "",
         ]
@@ -355,8 +348,7 @@ def mark_note(rows: Sequence[ConfigurationRow]) -> str:
     )
 
 
-def _figure_text(row: ConfigurationRow | None, name: str) -> str:
-    value = None if row is None else row.figures[name]
+def _figure_text(name: str, value: float | None) -> str:
     return format_figure(value, BY_NAME[name].unit)
 
 

@@ -15,6 +15,7 @@ from warmup_insights.model.figures import (
 )
 from warmup_insights.model.summary import RunSummary
 
+_Sample = tuple[dict[str, str], float]
 _UNITS = {"s": "seconds", "bytes": "bytes", "percent": "ratio"}
 
 
@@ -22,21 +23,15 @@ def prometheus_text(summaries: Sequence[RunSummary]) -> str:
     """Every trusted figure of these runs as a gauge; what is unknown has no sample."""
     lines: list[str] = []
     for figure in all_figures(summaries):
-        samples = [
-            (summary, "", value)
-            for summary in summaries
-            if (value := _trusted(figure, summary)) is not None
-        ]
-        lines += _metric(metric_name(figure), figure.title, figure, samples)
+        lines += _metric(metric_name(figure), figure.title, _samples(figure, summaries))
     phases = [
-        (summary, figure.name, value)
+        sample
         for figure in phase_figures(summaries)
-        for summary in summaries
-        if (value := _trusted(figure, summary)) is not None
+        for sample in _samples(figure, summaries, phase=figure.name)
     ]
-    lines += _metric("vllm_startup_phase_seconds", "time of a stage", None, phases)
-    states = [(summary, summary.status, 1.0) for summary in summaries]
-    lines += _metric("vllm_startup_status", "1 for the status", None, states, "status")
+    lines += _metric("vllm_startup_phase_seconds", "time of a stage", phases)
+    states = [({**_labels(run), "status": run.status}, 1.0) for run in summaries]
+    lines += _metric("vllm_startup_status", "1 for the status", states)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -56,21 +51,24 @@ def _trusted(figure: Figure, summary: RunSummary) -> float | None:
     return value / 100.0
 
 
-def _metric(
-    name: str,
-    help_text: str,
-    figure: Figure | None,
-    samples: Sequence[tuple[RunSummary, str, float]],
-    label: str = "phase",
-) -> Iterator[str]:
+def _samples(
+    figure: Figure, summaries: Sequence[RunSummary], **more: str
+) -> list[_Sample]:
+    """The labels and the trusted value of each run that has one."""
+    values = [(summary, _trusted(figure, summary)) for summary in summaries]
+    return [
+        ({**_labels(summary), **more}, value)
+        for summary, value in values
+        if value is not None
+    ]
+
+
+def _metric(name: str, help_text: str, samples: Sequence[_Sample]) -> Iterator[str]:
     if not samples:
         return
     yield f"# HELP {name} {help_text[0].upper()}{help_text[1:]}."
     yield f"# TYPE {name} gauge"
-    for summary, value_of_label, value in samples:
-        labels = _labels(summary)
-        if figure is None:
-            labels[label] = value_of_label
+    for labels, value in samples:
         text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         yield f"{name}{{{text}}} {value:.17g}"
 
