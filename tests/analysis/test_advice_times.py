@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.analysis.advice_cases import (
+    DECODE_STEPS,
     MISSED,
     NO_PREFIXES,
     PROMPT_STEPS,
@@ -61,6 +62,7 @@ from warmup_insights.analysis.advice.strategy import regenerated, reproduces
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
+    CaptureProgress,
     CompileFinished,
     EngineInitialized,
     GraphsCaptured,
@@ -247,6 +249,55 @@ def test_buckets_by_dimension_come_to_half_of_the_start():
     assert left[0] == pytest.approx(260, abs=5)
     assert left[1] > 220
     assert conflicts(findings) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "offers"), [("0.1.dev1", True), ("0.1.dev1", False), ("0.20.0", False)]
+)
+def test_prefetching_is_proposed_where_the_engine_offers_it(version, offers):
+    """A build of unknown number prints the option that forces it."""
+    line = (
+        "Auto-prefetch is disabled because the filesystem (EXT4) is not a recognized network "
+        "FS. If you want to force prefetching, start vLLM with "
+        "--safetensors-load-strategy=prefetch."
+    )
+    notes = (Note(topic="checkpoint", text=line),) if offers else ()
+    events = phased(
+        ("load_weights", 100.0), ("configure", 10.0), version=version,
+        extra=(checkpoint(22, 85), config(load_format="safetensors"), *notes),
+    )  # fmt: skip
+    finding = found(events, "weights_read")
+    is_prefetched = finding.changes == {"safetensors_load_strategy": "prefetch"}
+    assert is_prefetched == (offers or version == "0.20.0")
+
+
+def test_sizes_without_bars_and_count_have_a_gain_too():
+    events = [
+        e for e in captured(SIZES, 67.0, 1.0) if not isinstance(e, CaptureProgress)
+    ]
+    events = [
+        GraphsCaptured(duration_s=67.0, time=e.time)
+        if isinstance(e, GraphsCaptured)
+        else e
+        for e in events
+    ]
+    finding = found(events, "capture_sizes")
+    each = 67.0 / len(SIZES)
+    dropped = finding.numbers["num_dropped"]
+    assert finding.gain_s == pytest.approx((0.5 * each * dropped, each * dropped))
+
+
+def test_the_sampler_takes_longer_for_the_batch_sizes_left_out():
+    """Of 18 batch sizes 10 go, with 372 of 547 rows; the sampler took 10 s."""
+    *events, done, ready = gaudi_steps(DECODE_STEPS, PROMPT_STEPS)
+    end = done.time + 10.0
+    sampled = PhaseMarked(name="sampler_warmup", edge="end", duration_s=10.0, time=end)
+    _, without = found([*events, done, ready], "decode_buckets").gain_s
+    _, most = found(
+        [*events, sampled, WarmupFinished(duration_s=done.duration_s, time=end)],
+        "decode_buckets",
+    ).gain_s
+    assert most - without == pytest.approx(10.0 * 372 / 547)
 
 
 def test_calls_after_compilation_ahead_belong_to_the_dominant_part():

@@ -344,6 +344,22 @@ def test_weights_without_a_size_of_the_cache_are_before_it():
     assert finding.ways[-1].price.startswith("does not help")
 
 
+def test_tensors_that_fill_the_device_before_any_line_of_loading_are_weights():
+    figures = {"needed_bytes": 2 * GIB, "free_bytes": MIB, "total_bytes": 24 * GIB}
+    stage = PhaseMarked(name="start_engine", edge="start", time=1_000_002.0)
+    full = ended("out_of_memory", "no", stage, allocated_bytes=23 * GIB, **figures)
+    assert "does not help" in only(full, "weights_too_large").ways[-1].price
+    half = ended("out_of_memory", "no", stage, allocated_bytes=12 * GIB, **figures)
+    assert only(half, "out_of_memory").ways[-1].price.startswith("does not help")
+
+
+def test_a_fixed_number_of_blocks_is_the_size_of_the_cache():
+    fixed = config(num_gpu_blocks_override=30000, gpu_memory_utilization=0.9)
+    figures = {"needed_bytes": 7 * GIB, "free_bytes": 3 * GIB, "total_bytes": 80 * GIB}
+    finding = only(ended("out_of_memory", "no", fixed, **figures), "out_of_memory")
+    assert finding.suggestion.startswith("a smaller --num-gpu-blocks-override")
+
+
 def test_memory_that_ran_out_while_ranks_connect_is_held_by_others():
     finding = only(
         ended("out_of_memory", "Cuda failure 2 'out of memory'"), "out_of_memory"

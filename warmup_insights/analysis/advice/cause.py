@@ -21,6 +21,8 @@ SHARE_STEP = 0.0001
 """Utilisations are printed with four digits."""
 DELIBERATE = ("Finished profiling",)
 """Texts with which a person ends a start on purpose."""
+AHEAD = ("import", "configure", "start_engine", "start_workers", "init_worker")
+"""Stages in which only weights can have been allocated, once memory is full."""
 _SIGNAL = re.compile(
     r"exit ?code:? ?-(?:9|15)\b|exited with (?:signal|code) -?(?:9|15)\b"
 )
@@ -142,8 +144,17 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     others = held_by_others(found)
     if others is not None and capacity and others > (1 - FULL_SHARE) * capacity:
         return False
-    is_loading = (found.phase or facts.summary.progress.stage).startswith("load")
-    return is_loading and weights is None
+    if weights is not None:
+        return False
+    stage = stage_of(facts, found)
+    held = found.stated.allocated_bytes
+    is_full = bool(held and capacity and held > FULL_SHARE * capacity)
+    return stage.startswith("load") or (stage in AHEAD and is_full)
+
+
+def stage_of(facts: RunFacts, found: Failed) -> str:
+    """The stage in which it failed, or the last one that the log shows."""
+    return (found.phase or facts.summary.progress.stage).replace(" ", "_")
 
 
 def held_by_others(found: Failed) -> float | None:

@@ -71,8 +71,9 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     if not is_reference and knows(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
         return  # a bucket file leaves them out with their buckets: `unused_buckets`
     phases = facts.summary.time.seconds_by_phase()
-    # What passes between two captures is in the phases only.
-    spent = max(seconds, sum(phases.get(f"{phase}_graphs", 0.0) for phase in PHASES))
+    # What passes between two captures and around them is in the phases only.
+    names = (*(f"{phase}_graphs" for phase in PHASES), "graph_capture")
+    spent = max(seconds, sum(phases.get(name, 0.0) for name in names))
     each = seconds / captured
     saved = each * (captured - used)
     start = facts.start

@@ -200,14 +200,16 @@ def _between_s(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> float
 
 
 def _sampler_s(facts: RunFacts, drop: Drop) -> float:
-    """Sampler warm-up of the batch sizes that are left out: it runs each of them."""
+    """Sampler warm-up of the batch sizes that are left out, at the most: it runs each of
+    them, and takes as long for one as for another where it compiles, by rows where not."""
     spent = facts.summary.time.seconds_by_phase().get("sampler_warmup", 0.0)
     sizes = {
         row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket
     }
     if drop.dimension != 0 or not sizes:
         return 0.0
-    return spent * len({row.bucket[0] for row in drop.rows}) / len(sizes)
+    gone = {row.bucket[0] for row in drop.rows}
+    return spent * max(len(gone) / len(sizes), sum(gone) / sum(sizes))
 
 
 def _wider_step(
@@ -353,7 +355,7 @@ RULES = (
         decode_buckets,
         formula="buckets left out x the median of those that share their value; each change "
         "on what the one before left; at the most with the time between them and the sampler's "
-        "warm-up of the batch sizes left out, at the least without captures where graphs found no room",
+        "warm-up of the batch sizes left out (by number or rows), at the least without captures where graphs found no room",
         margin="the smallest, the largest and the powers of two below the step stay; the "
         "first compilation of a kind is not counted as saved, unless the run was on a CPU, "
         "where nothing is compiled for a shape",

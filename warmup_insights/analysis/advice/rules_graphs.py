@@ -217,8 +217,10 @@ def _dropped_s(
         # Whole seconds say nothing of a graph that takes less than one.
         each = median(steps) if median(steps) >= 1.0 else fmean(steps)
         least += min(own, before * each)
-    if not most and summary.graphs is not None and summary.graphs.captured:
-        each = (summary.graphs.duration_s or 0.0) / summary.graphs.captured
+    if not most and summary.graphs is not None and sizes:
+        # One graph for each size, where no line counts them.
+        count = summary.graphs.captured or len(sizes)
+        each = (summary.graphs.duration_s or 0.0) / count
         most = each * (len(sizes) - num_kept)
         least = 0.5 * most
     return (least, most) if most else None

@@ -7,7 +7,7 @@ is a pair of both. Upstream vLLM prints the size of the KV cache that fits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.finding import (
     Rule,
     Severity,
     Value,
+    Way,
     count_of,
     severity_of,
 )
@@ -28,7 +29,7 @@ from warmup_insights.analysis.plan.recommend import (
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
-from warmup_insights.model.summary import PHASES
+from warmup_insights.model.summary import PHASES, PhaseBuckets
 from warmup_insights.units import MIB, format_bytes
 
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
@@ -329,9 +330,8 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
         used = part.graph_used_bytes
         if not generated or not captured or not used or captured >= generated:
             continue
-        count, total = int(captured), int(generated)
-        each = used / count
-        yield Finding(
+        count, total, each = int(captured), int(generated), used / captured
+        finding = Finding(
             "memory_plan",
             severity_of(1 - captured / generated),
             f"{total - count} of {total} {phase} buckets got no graph: "
@@ -339,12 +339,43 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             {"missing_graphs": total - count, "graph_bytes": used,
              "bytes_per_graph": round(each)},
             "max_num_seqs",
-            f"fewer {phase} buckets: about {count} of this size fit (a smaller "
-            "--max-num-seqs, larger steps between batch sizes)",
-            f"about {format_bytes(each * (total - count))} for the graphs of all others, at "
-            "that mean",
+            f"fewer {phase} buckets, by larger steps between batch sizes",
+            "no figure: what the graphs of others need is not known",
             price="more padding between the sizes that remain",
         )  # fmt: skip
+        yield _fitting_batches(part, phase, used, finding)
+
+
+def _fitting_batches(
+    part: PhaseBuckets, phase: str, used: float, finding: Finding
+) -> Finding:
+    """The finding with the largest batch size up to which all graphs fit.
+
+    The engine counts a graph by its tokens: batch size times length of a prompt, the batch
+    size of a decode (vllm-fork `habana_model_runner.py`, `warmup_graphs`).
+    """
+    captured = set(part.captured_buckets or ()) & set(part.buckets)
+    tokens = {b: b[0] * (b[1] if phase == "prompt" else 1) for b in part.buckets}
+    held = sum(tokens[bucket] for bucket in captured)
+    if not held:
+        return finding
+    others = used * sum(tokens[b] for b in part.buckets if b not in captured) / held
+    effect = f"those that are missing need about {format_bytes(others)} more"
+    sizes = sorted({bucket[0] for bucket in part.buckets}, reverse=True)[1:]
+    for limit in sizes if phase == "decode" else ():
+        kept = sum(own for bucket, own in tokens.items() if bucket[0] <= limit)
+        if kept <= held:
+            count = sum(bucket[0] <= limit for bucket in part.buckets)
+            return replace(
+                finding,
+                suggestion=f"--max-num-seqs {limit}",
+                effect=f"the {count} graphs that remain need about "
+                f"{format_bytes(used * kept / held)}; {effect}",
+                price=f"no more than {count_of(limit, 'request')} at once",
+                changes={"max_num_seqs": limit},
+                ways=(Way(finding.suggestion, finding.price),),
+            )  # fmt: skip
+    return replace(finding, effect=effect)
 
 
 RULES = (

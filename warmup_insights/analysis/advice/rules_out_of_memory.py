@@ -7,17 +7,20 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import (
+    AHEAD,
     FULL_SHARE,
     Failed,
     device_bytes,
     explained,
     held_by_others,
+    stage_of,
     utilization,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Way, count_of
 from warmup_insights.analysis.advice.rules_memory import MIN_MARGIN_SHARE
 from warmup_insights.analysis.advice.ways import (
+    fewer_logits,
     fewer_weight_bits,
     finding_of,
     monitor,
@@ -25,6 +28,7 @@ from warmup_insights.analysis.advice.ways import (
     num_ranks,
     numbers_of,
     shorter_steps,
+    smaller_batch,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError, SettingError
@@ -36,11 +40,9 @@ _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
 _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
 """Settings of which the value is made from the shortfall."""
-_DUMMIES = re.compile(
-    r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
-)
 _AFTER_CACHE = ("kv_cache", "kernel_warmup", "graph_capture", "sampler", "pooler")
-_BEFORE_CACHE = ("configure", "download", "init_", "load_", "profile_run")
+_BEFORE_CACHE = ("import", "configure", "start_", "distributed_", "download", "init_", "load_",
+                 "profile_run")  # fmt: skip
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
 
@@ -202,15 +204,20 @@ def _room_ways(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
             {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
         )
-    if _NCCL.search(found.message) and facts.figure("weights_bytes") is None:
+    if _is_empty_handed(facts, found):
         yield Way(
-            f"end what else holds memory of the devices ({monitor(facts)}): the ranks had "
+            f"end what else holds memory of the devices ({monitor(facts)}): this engine had "
             "not loaded anything yet",
             "none for this engine",
         )
         return
-    yield from _fewer_logits(found)
+    yield from fewer_logits(found)
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
+    if is_fixed:
+        yield Way(
+            "a smaller --num-gpu-blocks-override, or none: the cache is as large as it sets",
+            "KV cache",
+        )
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
     is_before = (
         not has_cache and found.bucket is None and _is_before_cache(facts, found)
@@ -220,7 +227,7 @@ def _room_ways(
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
     if found.bucket is not None:
-        yield from _smaller_batch(facts, found)
+        yield from smaller_batch(facts, found)
     else:
         yield from shorter_steps(facts)
         if is_before:
@@ -231,23 +238,12 @@ def _room_ways(
     yield from more_devices(facts)
 
 
-def _fewer_logits(found: Failed) -> Iterator[Way]:
-    """Half of the requests whose logits or pooled states did not fit (vLLM
-    `_dummy_sampler_run`, `_dummy_pooler_run`)."""
-    match = _DUMMIES.search(found.message)
-    if match is None or int(match[2]) < 2:
-        return
-    half = int(match[2]) // 2
-    what = "logits" if match[1] == "sampler" else "states"
-    yield Way(
-        f"--max-num-seqs {half}: the {what} of so many requests are half as large",
-        "no more requests at once",
-        {"max_num_seqs": half},
-    )
-    yield Way(
-        "--gpu-memory-utilization lower by 0.03 or more",
-        "as much KV cache, which has its memory already at that moment",
-    )
+def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
+    """Whether memory ran out before this engine had taken any worth the name."""
+    if facts.figure("weights_bytes") is not None or found.stated.allocated_bytes:
+        return False
+    is_ahead = found.phase is None and stage_of(facts, found) in AHEAD
+    return is_ahead or _NCCL.search(found.message) is not None
 
 
 def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
@@ -255,7 +251,7 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
 
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
-    stage = (found.phase or facts.summary.progress.stage).replace(" ", "_")
+    stage = stage_of(facts, found)
     if facts.summary.device.kind not in ("cuda", "rocm"):
         return stage.startswith(_BEFORE_CACHE)
     # The size of the cache is printed before it is allocated, as the weights are.
@@ -334,32 +330,6 @@ def _fits(facts: RunFacts, settings: PlanSettings) -> bool:
 def _lost(facts: RunFacts, num_bytes: float) -> str:
     blocks = facts.blocks_in(num_bytes)
     return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
-
-
-def _smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    """Buckets of half the batch: their intermediates take half."""
-    bucket, phase = found.bucket or (), found.phase or ""
-    if phase not in PHASES or not bucket:
-        return
-    value = bucket[0] // 2
-    if value < 1:
-        made = facts.summary.phase(phase).buckets
-        if made and not any(other[1:] < bucket[1:] for other in made):
-            return  # it is the smallest one
-        yield Way(
-            f"no {phase} buckets as large as {bucket}",
-            "such requests run in more pieces",
-        )
-    elif phase == "decode":
-        # Every strategy ends its decode batches there; not every one reads a range.
-        price = f"at most {count_of(value, 'request')} at once"
-        yield Way(f"--max-num-seqs {value}", price, {"max_num_seqs": value})
-    else:
-        name = "VLLM_PROMPT_BS_BUCKET_MAX"
-        price = f"more than {count_of(value, 'prompt')} at once compile when they come"
-        is_read = not (facts.summary.engine.version or "").startswith("0.10.")
-        changes = {name: value} if is_read else {}
-        yield Way(f"{name}={value}", price, changes)
 
 
 RULES = (

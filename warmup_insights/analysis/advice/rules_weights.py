@@ -15,7 +15,7 @@ from warmup_insights.analysis.advice.start import (
     weights_bytes,
     words_of,
 )
-from warmup_insights.model.summary import OF_OTHER_RANK
+from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
 NETWORK = frozenset(
@@ -189,32 +189,39 @@ def _reader(
     quantised = Way(
         "a quantised build of the model", "other weights; check the quality"
     )
-    if not formats or summary.config.get("load_format") not in (None, "auto"):
-        return "load_format", local.suggestion, {}, local.price, (quantised,)
-    if known is None or known.available_bytes is None:
-        return (
-            "load_format",
-            streamer.suggestion,
-            {},
-            f"{streamer.price}; whether the disk or the reader is slow is not known here",
-            (local, quantised),
-        )
-    fits = known.size_bytes <= MEMORY_SHARE * known.available_bytes
-    if fits and knows(summary, "safetensors_load_strategy=prefetch"):
+    is_plain = summary.config.get("load_format") in (None, "auto", "safetensors")
+    has_room = known is not None and known.available_bytes is not None
+    fits = (
+        known is not None
+        and known.available_bytes is not None
+        and known.size_bytes <= MEMORY_SHARE * known.available_bytes
+    )
+    if known is not None and is_plain and fits and _offers_prefetch(summary):
         return (
             "safetensors_load_strategy",
             "--safetensors-load-strategy prefetch",
             {"safetensors_load_strategy": "prefetch"},
             f"{format_bytes(known.size_bytes)} of page cache",
-            (streamer, local),
+            (streamer, local) if formats else (local,),
         )
+    if not formats or not is_plain:
+        return "load_format", local.suggestion, {}, local.price, (quantised,)
     price = streamer.price
-    if not fits:
+    if not has_room:
+        price += "; whether the disk or the reader is slow is not known here"
+    elif known is not None and not fits:
         price += (
             f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
             f"{format_bytes(known.available_bytes)} of host memory"
         )
     return "load_format", streamer.suggestion, {}, price, (local, quantised)
+
+
+def _offers_prefetch(summary: RunSummary) -> bool:
+    """Whether this version can prefetch: by its number, or by its own line."""
+    return knows(summary, "safetensors_load_strategy=prefetch") or any(
+        "--safetensors-load-strategy=prefetch" in note.text for note in summary.notes
+    )
 
 
 def slowest_rank(facts: RunFacts) -> Iterator[Finding]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Value, Way
+from warmup_insights.analysis.advice.finding import Finding, Value, Way, count_of
+from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
 MAX_UTILIZATION = 0.95
@@ -17,6 +19,9 @@ NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
+_DUMMIES = re.compile(
+    r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
+)
 
 
 def finding_of(
@@ -148,3 +153,48 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
         price,
         {"max_num_batched_tokens": int(tokens) // 2},
     )
+
+
+def fewer_logits(found: Failed) -> Iterator[Way]:
+    """Half of the requests whose logits or pooled states did not fit (vLLM
+    `_dummy_sampler_run`, `_dummy_pooler_run`)."""
+    match = _DUMMIES.search(found.message)
+    if match is None or int(match[2]) < 2:
+        return
+    half = int(match[2]) // 2
+    what = "logits" if match[1] == "sampler" else "states"
+    yield Way(
+        f"--max-num-seqs {half}: the {what} of so many requests are half as large",
+        "no more requests at once",
+        {"max_num_seqs": half},
+    )
+    yield Way(
+        "--gpu-memory-utilization lower by 0.03 or more",
+        "as much KV cache, which has its memory already at that moment",
+    )
+
+
+def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Buckets of half the batch: their intermediates take half."""
+    bucket, phase = found.bucket or (), found.phase or ""
+    if phase not in PHASES or not bucket:
+        return
+    value = bucket[0] // 2
+    if value < 1:
+        made = facts.summary.phase(phase).buckets
+        if made and not any(other[1:] < bucket[1:] for other in made):
+            return  # it is the smallest one
+        yield Way(
+            f"no {phase} buckets as large as {bucket}",
+            "such requests run in more pieces",
+        )
+    elif phase == "decode":
+        # Every strategy ends its decode batches there; not every one reads a range.
+        price = f"at most {count_of(value, 'request')} at once"
+        yield Way(f"--max-num-seqs {value}", price, {"max_num_seqs": value})
+    else:
+        name = "VLLM_PROMPT_BS_BUCKET_MAX"
+        price = f"more than {count_of(value, 'prompt')} at once compile when they come"
+        is_read = not (facts.summary.engine.version or "").startswith("0.10.")
+        changes = {name: value} if is_read else {}
+        yield Way(f"{name}={value}", price, changes)
