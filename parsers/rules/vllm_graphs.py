@@ -76,7 +76,7 @@ def _lazy_end(match: re.Match[str]) -> Made:
 DRAWN_ERROR = 0.005
 """Half of the last digit of a rate."""
 BAR_NAMES = (
-    r"Capturing [\w ]{0,20}CUDA graph[\w ]{0,10}(?: \([\w ,-]{1,40}\))?|"
+    r"Capturing [\w ]{0,20}CUDA graphs?(?: \w{1,9})?(?: \([\w ,-]{1,40}\))?|"
     r"(?:Prompt|Decode) warmup processing|Unified Attention warmup|"
     r"(?:Multi-thread l|L)oading (?:safetensors |pt |np_cache )?(?:checkpoint )?shards"
     r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
@@ -103,7 +103,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         ),
         # In a terminal without Unicode the last character drawn is a digit.
         rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%"
-        r"(?:\|[^|\[]{0,400}\| {0,8}|[^\d\[]{0,400})"
+        r"(?:\|[^|\[]{0,400}\|)?[^\d\[]{0,400}"
         r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
         r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
         r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",
