@@ -234,7 +234,9 @@ def table(
     columns: Mapping[str, Any] | None = None,
     simulated: str | None = None,
 ) -> None:
-    """A table in its frame."""
+    """A table in its frame, if it has rows."""
+    if rows.empty:
+        return
     with card(title, hint, data=rows, key=key, simulated=simulated):
         st.dataframe(
             rows,
@@ -275,7 +277,7 @@ class View:
         self, rows: pd.DataFrame, *, key: str, title: str, hint: str,
         columns: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """A table of this run in its frame."""
+        """A table of this run in its frame, if it has rows."""
         table(
             rows, key=self.key(key), title=title, hint=hint, columns=columns,
             simulated=self.simulated,

@@ -115,12 +115,11 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             title="Where the time went", simulated=_simulated(result),
             hint="Each bar is one start-up; unlogged time is hatched.",
         )  # fmt: skip
-    gaps = comparing.gaps_frame(result)
-    if not gaps.empty:
-        widgets.table(
-            gaps, key="gaps", title="Unlogged time between the same lines",
-            hint="Numbers and paths in a line make it no other line.",
-        )  # fmt: skip
+    widgets.table(
+        comparing.gaps_frame(result), key="gaps",
+        title="Unlogged time between the same lines",
+        hint="Numbers and paths in a line make it no other line.",
+    )  # fmt: skip
     parts = comparing.memory_table(result)
     if not parts.empty:
         widgets.chart(
@@ -155,28 +154,25 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 def _buckets(result: Comparison, _: Sequence[RunSummary]) -> None:
     counts = comparing.bucket_counts(result)
-    if not counts.empty:
-        widgets.table(
-            counts, key="bucket-sets", title="Bucket sets",
-            hint="Against the first run: which buckets came and went, which gained or "
-            "lost a graph, and which changed their cost by more than a tenth.",
-            simulated=_simulated(result),
-        )  # fmt: skip
+    widgets.table(
+        counts, key="bucket-sets", title="Bucket sets",
+        hint="Against the first run: which buckets came and went, which gained or "
+        "lost a graph, and which changed their cost by more than a tenth.",
+        simulated=_simulated(result),
+    )  # fmt: skip
     changes = comparing.bucket_changes(result)
-    if not changes.empty:
-        widgets.table(
-            changes, key="bucket-changes", title=f"{len(changes):,} buckets that changed",
-            hint="What happened to each, and what it took before and after.",
-            simulated=_simulated(result),
-        )  # fmt: skip
+    widgets.table(
+        changes, key="bucket-changes", title=f"{len(changes):,} buckets that changed",
+        hint="What happened to each, and what it took before and after.",
+        simulated=_simulated(result),
+    )  # fmt: skip
     misses = comparing.misses_table(result)
     if counts.empty and misses.empty:
         widgets.empty("No buckets", "None of these runs lists buckets or misses.")
-    if not misses.empty:
-        widgets.table(
-            misses, key="misses", title="Bucket misses",
-            hint="Shapes without a bucket, and how often they came in each run.",
-        )  # fmt: skip
+    widgets.table(
+        misses, key="misses", title="Bucket misses",
+        hint="Shapes without a bucket, and how often they came in each run.",
+    )  # fmt: skip
 
 
 def _markdown(result: Comparison, _: Sequence[RunSummary]) -> None:

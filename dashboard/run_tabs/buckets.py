@@ -303,8 +303,6 @@ def _recipes(view: View) -> None:
 
 def _padding(view: View) -> None:
     padding = padding_frame(view.summary.serving_or_none.uses)
-    if padding.empty:
-        return
     view.table(
         padding.assign(bucket=[bucket_text(b) for b in padding["bucket"]]),
         key="padding",

@@ -217,8 +217,6 @@ def show_sizes(view: View) -> None:
 
 def _uses(view: View) -> None:
     uses = view.summary.serving_or_none.graph_uses
-    if not uses:
-        return
     share = shown.text(view.summary, "graph_steps_percent")
     padding = shown.text(view.summary, "graph_padding_percent")
     view.table(
@@ -246,11 +244,8 @@ def _lazy(view: View, captures: pd.DataFrame) -> None:
 
 
 def _bars(view: View, bars: list[CaptureBar]) -> None:
-    if not bars:
-        return
-    progress = pd.DataFrame([msgspec.to_builtins(bar) for bar in bars])
     view.table(
-        progress, key="bars", title="Progress bars of the log",
+        pd.DataFrame(map(msgspec.to_builtins, bars)), key="bars", title="Progress bars of the log",
         hint="The last state of each capture bar.",
         columns={"duration_s": st.column_config.NumberColumn("time (s)", format="%.1f")},
     )  # fmt: skip

@@ -22,31 +22,27 @@ def show(view: View) -> None:
     """The misses, and the kernels and recipes that were compiled while serving."""
     if view.summary.misses:
         _misses(view)
-    late = view.summary.serving_or_none.jit
-    if late:
-        view.table(
-            pd.DataFrame(
-                [
-                    {
-                        "kernel": row.kernel,
-                        "count": row.count,
-                        "after ready": row.after_ready_s,
-                        "compiled by": row.what,
-                        "configuration": row.detail or "",
-                        "duration_s": row.duration_s,
-                    }
-                    for row in late
-                ]
-            ),
-            key="late", title="Compiled while serving",
-            hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
-            "them before.",
-            columns={
-                "count": st.column_config.NumberColumn("times", format="%d"),
-                "after ready": st.column_config.NumberColumn(format="%.0f s"),
-                "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
-            },
-        )  # fmt: skip
+    late = [
+        {
+            "kernel": row.kernel,
+            "count": row.count,
+            "after ready": row.after_ready_s,
+            "compiled by": row.what,
+            "configuration": row.detail or "",
+            "duration_s": row.duration_s,
+        }
+        for row in view.summary.serving_or_none.jit
+    ]
+    view.table(
+        pd.DataFrame(late), key="late", title="Compiled while serving",
+        hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
+        "them before.",
+        columns={
+            "count": st.column_config.NumberColumn("times", format="%d"),
+            "after ready": st.column_config.NumberColumn(format="%.0f s"),
+            "duration_s": st.column_config.NumberColumn("time (s)", format="%.4g"),
+        },
+    )  # fmt: skip
 
 
 def _misses(view: View) -> None:

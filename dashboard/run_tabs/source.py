@@ -107,11 +107,8 @@ def summary_json(summary: RunSummary) -> str:
 
 
 def _notes(summary: RunSummary) -> None:
-    notes = summary.notes
-    if not notes:
-        return
     table = pd.DataFrame(
-        [(n.topic, n.count, visible(n.text, 600)) for n in notes],
+        [(n.topic, n.count, visible(n.text, 600)) for n in summary.notes],
         columns=["topic", "times", "text"],
     )
     widgets.table(
