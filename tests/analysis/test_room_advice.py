@@ -421,6 +421,14 @@ def test_memory_that_no_tensor_uses_is_fragmented():
     }  # fmt: skip
 
 
+def test_sleep_mode_does_not_start_with_expandable_segments():
+    sleeping = config(enable_sleep_mode=True)
+    events = ended("out_of_memory", "no", sleeping, needed_bytes=GIB, free_bytes=GIB // 2,
+                   unallocated_bytes=2 * GIB)  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert "expandable_segments" not in str([s for s, _ in ways_of(finding)])
+
+
 def test_a_large_batch_is_halved():
     failure = Failure(failure="out_of_memory", message="no", phase="decode",
                       bucket=(64, 1, 512))  # fmt: skip
