@@ -287,6 +287,14 @@ def test_sizes_without_bars_and_count_have_a_gain_too():
     assert finding.gain_s == pytest.approx((0.5 * each * dropped, each * dropped))
 
 
+def test_without_chunked_prefill_the_profile_run_keeps_its_shape():
+    events = profiled((1, 32768, 0))
+    whole = config(enable_chunked_prefill=False, max_model_len=32768)
+    finding = found([events[0], whole, *events[1:]], "profile_shape")
+    assert finding.changes == {}
+    assert "without chunked prefill" in finding.suggestion
+
+
 def test_the_sampler_takes_longer_for_the_batch_sizes_left_out():
     """Of 18 batch sizes 10 go, with 372 of 547 rows; the sampler took 10 s."""
     *events, done, ready = gaudi_steps(DECODE_STEPS, PROMPT_STEPS)

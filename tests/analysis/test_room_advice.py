@@ -421,6 +421,25 @@ def test_memory_that_no_tensor_uses_is_fragmented():
     }  # fmt: skip
 
 
+def test_sleep_mode_does_not_start_with_expandable_segments():
+    sleeping = config(enable_sleep_mode=True)
+    events = ended("out_of_memory", "no", sleeping, needed_bytes=GIB, free_bytes=GIB // 2,
+                   unallocated_bytes=2 * GIB)  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert "expandable_segments" not in str([s for s, _ in ways_of(finding)])
+
+
+def test_without_chunked_prefill_a_step_stays_as_long_as_a_prompt():
+    profiling = PhaseMarked(name="profile_run", edge="start", time=1_000_003.0)
+    whole = config(
+        max_num_batched_tokens=8192, max_model_len=8192, enable_chunked_prefill=False
+    )
+    events = ended("out_of_memory", "no", whole, profiling, needed_bytes=3 * GIB)
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {}
+    assert "chunked prefill" in finding.suggestion
+
+
 def test_a_large_batch_is_halved():
     failure = Failure(failure="out_of_memory", message="no", phase="decode",
                       bucket=(64, 1, 512))  # fmt: skip

@@ -198,7 +198,9 @@ def _room_ways(
             "none for this engine",
         )
     unused = found.stated.unallocated_bytes
-    if unused and found.needed and unused >= found.needed:
+    # vLLM `device_allocator/cumem.py` refuses to start with both.
+    sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
+    if unused and found.needed and unused >= found.needed and not sleeps:
         yield Way(
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
             f"none known; {format_bytes(unused)} were held and used by no tensor",

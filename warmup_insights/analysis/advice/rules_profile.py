@@ -14,6 +14,7 @@ from warmup_insights.analysis.advice.start import (
     phase_s,
     weights_bytes,
 )
+from warmup_insights.analysis.advice.ways import allows_step
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.units import format_bytes, format_duration
 
@@ -107,7 +108,8 @@ def profile_shape(facts: RunFacts) -> Iterator[Finding]:
     lengths = [b[1] for b in summary.phase("prompt").buckets if len(b) == len(shape)]
     lengths += [m.shape[1] for m in summary.misses if m.phase == "prompt"]
     longest = max(lengths, default=shape[1])
-    is_needed = longest > 0.75 * shape[1]
+    is_whole = not allows_step(facts, longest)
+    is_needed = is_whole or longest > 0.75 * shape[1]
     share = 1 - (longest / shape[1]) ** 2
     name, recipes = "max_num_batched_tokens", recipe_setting(summary)
     changes: dict[str, Value] = {} if is_needed else {name: longest}
@@ -117,14 +119,15 @@ def profile_shape(facts: RunFacts) -> Iterator[Finding]:
     )
     price = f"prompts above {longest:,} tokens run in chunks, which have a context"
     if is_needed:
+        why = "without chunked prefill a step takes the longest prompt"
         change, price = "nothing: prompts of that length come", ""
+        change = f"nothing: {why}" if is_whole else change
         effect = "no figure: what this run compiled is kept by a recipe cache on disk"
     if is_needed and recipes is not None:
         changes, name = {RECIPES: recipes}, RECIPES
         change, price = f"{RECIPES}={recipes}", "local disk, a directory for each rank"
-        effect = (
-            "prompts of that length come, so the shape stays; a second start loads it"
-        )
+        why = why if is_whole else "prompts of that length come"
+        effect = f"{why}, so the shape stays; a second start loads it"
     yield Finding(
         "profile_shape",
         severity_of(start.share(seconds)),

@@ -50,8 +50,8 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
         f"Importing and starting processes took {start.of_all(seconds)}.",
         {"imports_s": seconds, "start_s": start.wall_s},
         "PYTHONPROFILEIMPORTTIME",
-        "image layers on a local disk, and bytecode compiled into the image (`python -m "
-        "compileall`)",
+        "the Python environment (layers of the image, in a container) on a local disk, with "
+        "its bytecode compiled beforehand (`python -m compileall`)",
         f"the median of other starts of this model is {format_duration(typical)}"
         if typical
         else "PYTHONPROFILEIMPORTTIME=1 prints which import takes it; each process "
@@ -60,7 +60,7 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
             f"{words_of(name)}: {start.of_all(start.seconds[name])}" for name in phases
         ),
         gain_s=gain,
-        price="a larger image",
+        price="disk",
         phase=max(phases, key=lambda name: start.seconds[name]),
         part_s=seconds,
     )

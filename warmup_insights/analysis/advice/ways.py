@@ -137,6 +137,15 @@ def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
     )
 
 
+def allows_step(facts: RunFacts, tokens: float) -> bool:
+    """Whether a step may take so few tokens: without chunked prefill it takes the longest
+    prompt (vLLM `config/scheduler.py`, `verify_max_model_len`)."""
+    config, length = facts.summary.config, facts.summary.setting("max_model_len")
+    names = ("enable_chunked_prefill", "chunked_prefill_enabled")
+    is_off = any(str(config.get(name, "")).lower() == "false" for name in names)
+    return not is_off or (length is not None and tokens >= length)
+
+
 def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     """Half of the tokens of a step; without a value where the run states none."""
     tokens = facts.summary.setting("max_num_batched_tokens")
@@ -144,6 +153,13 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     price = "prompts run in more pieces, fewer requests at once"
     if tokens is None:
         yield Way("a smaller --max-num-batched-tokens or --max-num-seqs", price)
+        return
+    if not allows_step(facts, tokens // 2):
+        yield Way(
+            "a smaller --max-num-seqs, or chunked prefill, which lets a step be shorter than "
+            "the longest prompt",
+            price,
+        )
         return
     if tokens < 2 * MIN_TOKENS:
         return
