@@ -14,7 +14,13 @@ from typing import NamedTuple
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
-from parsers.engine.evidence import API_SERVER, ENGINE_CONFIG, IMPORTING, seen_file
+from parsers.engine.evidence import (
+    API_SERVER,
+    ENGINE_CONFIG,
+    IMPORTING,
+    imports_late,
+    seen_file,
+)
 from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.signals import (
@@ -276,6 +282,7 @@ class LineParser:
             run.evidence.see_rule(rule, made)
         # Ray repeats it late, for processes that it does not name.
         is_late = record.is_repeated or run.is_other(record.actor)
+        is_late = is_late or imports_late(rule, record)
         if not is_late or rule.name not in IMPORTING:
             self._deliver(run, record, made, time, line)
         if run.is_ready and made and type(made[0]) is StatisticsLine:
