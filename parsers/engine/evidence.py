@@ -200,8 +200,15 @@ class Evidence:
 
 
 _PLATFORM = "platform"
-IMPORTING = frozenset({_PLATFORM, "plugins_loading"})
+_TRITON = "triton_looked_for"
+IMPORTING = frozenset({_PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
+
+
+def imports_late(rule: LineRule, record: Record) -> bool:
+    """Whether a process that has its name already imports one module more
+    (`triton_utils/importing.py`, at the first use)."""
+    return rule.name == _TRITON and record.process is not None
 
 
 class Imports:

@@ -19,6 +19,7 @@ from parsers.engine.evidence import (
     ENGINE_CONFIG,
     IMPORTING,
     MAX_PROCESSES,
+    imports_late,
     seen_file,
 )
 from parsers.engine.fronts import Fronts
@@ -273,6 +274,7 @@ class LineParser:
         self._count(run, matched)
         # Ray repeats it late, for processes that it does not name.
         is_late = record.is_repeated or run.is_other(record.actor)
+        is_late = is_late or imports_late(rule, record)
         if not is_late or rule.name not in IMPORTING:
             self._deliver(run, matched)
 

@@ -192,6 +192,8 @@ class Clock:
         self._not_after = not_after
         self._zone = zone or timezone.utc
         self._month = 0
+        self._lacks_year = False
+        """Whether a stamp in the first lines has none."""
         self._known: dict[str, float] = {}
         self._shift: float | None = None
         self._latest = 0.0
@@ -204,7 +206,7 @@ class Clock:
         """What the year of timestamps without one follows from: `log`, `build`, `release`
         or `file`. None when it was given, or when no stamp lacked one.
         """
-        return self._source if self._month else None
+        return self._source if self._month or self._lacks_year else None
 
     def look_at(self, text: str) -> None:
         """Take the year from the first lines of a log.
@@ -213,6 +215,7 @@ class Clock:
         that was given; the date of a build does not.
         """
         found = year_in(text)
+        self._lacks_year = _ENGINE_STAMP.search(text) is not None
         if found is None or found[0] == self._year:
             return
         if found[1] == "release" and self._is_near(text, not_before=found[0]):

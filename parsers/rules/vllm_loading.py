@@ -134,6 +134,21 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
         "vllm.platform_plugins:",
     ),
+    LineRule(
+        "triton_looked_for",
+        ("Triton is installed", "Triton not installed"),
+        r"Triton (?:is installed(?:,| but) |not installed or not compatible)",
+        PhaseMarked,
+        fixed=marked("import", "start"),
+        levels=("INFO", "WARNING"),
+        samples=(
+            Sample(
+                "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
+                "compatible; certain GPU-related functions will not be available.",
+                {"name": "import", "edge": "start"},
+            ),
+        ),
+    ),
     phase_rule(
         "engine_process_started",
         "Started engine process with PID",

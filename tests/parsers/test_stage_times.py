@@ -181,3 +181,17 @@ def test_the_profiling_run_begins_with_the_encoder():
     text += line(49, "gpu_worker.py:337", "Available KV cache memory: 4.03 GiB")
     found = phases(text)
     assert (found["profile_run"], found["compile"]) == (15.0 + 2.0, 11.0)
+
+
+def test_a_process_that_looks_for_triton_before_it_has_its_name_imports_the_engine():
+    looked = (
+        "INFO 07-16 09:59:{} [importing.py:95] Triton not installed or not compatible; "
+        "certain GPU-related functions will not be available.\n"
+    )
+    arguments = (
+        "(APIServer pid=1) INFO 07-16 10:00:00 [utils.py:2] non-default args: {}\n"
+    )
+    head = HEAD.replace("(EngineCore", arguments + "(EngineCore", 1)
+    assert phases(looked.format("40") + head)["import"] == 20.0
+    core = "(EngineCore pid=7) " + looked.format("59").replace("09:59:59", "10:00:06")
+    assert "import" not in phases(HEAD + core + READY)

@@ -213,3 +213,12 @@ def test_a_full_date_in_the_log_counts_more_than_the_year_given():
     run = of(RunStarted, events(text, year=2026))[0]
     assert run.year_from == "log"
     assert datetime.fromtimestamp(run.time, timezone.utc).year == 2025
+
+
+def test_a_guessed_year_is_marked_where_the_first_line_has_no_stamp():
+    text = (
+        "Loading safetensors checkpoint shards: 100% Completed | 2/2 [00:13<00:00,  6.5s/it]\n"
+        "INFO 08-26 18:58:02 [default_loader.py:430] Loading weights took 13.26 seconds\n"
+    )
+    (started,) = of(RunStarted, events(text, year=None, not_after=utc(2026, 9, 1)))
+    assert started.year_from == "file"
