@@ -359,9 +359,11 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "signal_fatal",
-        ("*** SIG", "Fatal Python error: "),
+        ("*** SIG", "Fatal Python error: ", "Failed: Cuda error "),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
-        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}",
+        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
+        # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
+        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}",
         build=_failure(None),
         levels=(NO_LEVEL,),
         samples=(
@@ -373,6 +375,11 @@ END_RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+            Sample(
+                "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
+                "argument'",
+                {"kind": None},
+            ),
         ),
     ),
 )
