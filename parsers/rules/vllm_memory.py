@@ -127,18 +127,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "INFO 09-11 20:03:56 [gpu_worker.py:560] Initial free memory 78.50 GiB, "
-                "reserved 20.00GiB memory for KV Cache as specified by "
-                "kv_cache_memory_bytes config and skipped memory profiling.",
-                {
-                    "free_bytes": round(78.5 * GIB),
-                    "kv_cache_bytes": 20 * GIB,
-                },
+                "reserved 20.00GiB memory for KV Cache as specified by kv_cache_memory_bytes",
+                {"free_bytes": round(78.5 * GIB), "kv_cache_bytes": 20 * GIB},
             ),
             Sample(  # vllm-ascend `worker/worker.py`
-                "INFO 09-11 20:03:56 [worker.py:499] Initial free memory 60.50 GiB, "
-                "reserved 20.00 GiB for KV Cache as specified by "
-                "kv_cache_memory_bytes, skipping memory profiling.",
-                {"free_bytes": round(60.5 * GIB), "kv_cache_bytes": 20 * GIB},
+                "Initial free memory 60.50 GiB, reserved 20.00 GiB for KV Cache as specified",
+                {"kv_cache_bytes": 20 * GIB},
             ),
         ),
     ),
