@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from parsers.base import Dialect, LineRule, Sample
 from parsers.engine.signals import Elided, StatisticsLine
+from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
 from parsers.rules.vllm_ending import END_RULES
@@ -124,6 +125,6 @@ DIALECT = Dialect(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *PLAIN_RULES, *REQUEST_RULES, *NEURON_RULES, *_OTHER,
+        *PLAIN_RULES, *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
     ),
 )  # fmt: skip

@@ -32,7 +32,8 @@ def _sizes(
     return found
 
 
-def _on_startup(match: re.Match[str]) -> Made:
+def on_startup(match: re.Match[str]) -> Made:
+    """The budget as an engine sums it up once it is warm."""
     cache = match["cache"]
     in_gib = match["unit"] == "GiB"
     suggested, full = match["suggested"], match["full"]
@@ -119,19 +120,19 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "kv_cache_reserved",
-        "memory for KV Cache as specified",
+        "for KV Cache as specified",
         rf"Initial free memory (?P<free_gib>{_NUM}) GiB,? reserved "
-        rf"(?P<kv_cache_gib>{_NUM}) ?GiB memory for KV Cache as specified",
+        rf"(?P<kv_cache_gib>{_NUM}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
         samples=(
             Sample(
                 "INFO 09-11 20:03:56 [gpu_worker.py:560] Initial free memory 78.50 GiB, "
-                "reserved 20.00GiB memory for KV Cache as specified by "
-                "kv_cache_memory_bytes config and skipped memory profiling.",
-                {
-                    "free_bytes": round(78.5 * GIB),
-                    "kv_cache_bytes": 20 * GIB,
-                },
+                "reserved 20.00GiB memory for KV Cache as specified by kv_cache_memory_bytes",
+                {"free_bytes": round(78.5 * GIB), "kv_cache_bytes": 20 * GIB},
+            ),
+            Sample(  # vllm-ascend `worker/worker.py`
+                "Initial free memory 60.50 GiB, reserved 20.00 GiB for KV Cache as specified",
+                {"kv_cache_bytes": 20 * GIB},
             ),
         ),
     ),
@@ -149,7 +150,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
         r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
         rf"\. Current kv cache memory in use is (?P<cache>{_NUM}) (?P<unit>GiB|bytes))?",
-        build=_on_startup,
+        build=on_startup,
         device="cuda",
         samples=(
             Sample(

@@ -197,9 +197,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "sleep_freed",
-        "Sleep mode freed",
-        rf"Sleep mode freed (?P<freed>{_NUM}) GiB memory, (?P<used>{_NUM}) GiB memory "
-        r"is still in use",
+        ("Sleep mode freed", "Sleep mode (level="),
+        rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed>{_NUM}) GiB memory, "
+        rf"(?P<used>{_NUM}) GiB memory is still in use",
         build=lambda match: SleepModeChanged(
             action="sleep",
             freed_bytes=gib(match["freed"]),
@@ -211,6 +211,14 @@ STAGE_RULES: tuple[LineRule, ...] = (
                 "memory, 1.25 GiB memory is still in use.",
                 {
                     "action": "sleep",
+                    "freed_bytes": round(60.5 * GIB),
+                    "used_bytes": round(1.25 * GIB),
+                },
+            ),
+            Sample(  # vllm-ascend `worker/worker.py`
+                "INFO 09-16 20:14:12 [worker.py:240] Sleep mode (level=1) freed 60.50 "
+                "GiB memory, 1.25 GiB memory is still in use.",
+                {
                     "freed_bytes": round(60.5 * GIB),
                     "used_bytes": round(1.25 * GIB),
                 },

@@ -1,0 +1,73 @@
+"""vLLM on Ascend: what vllm-ascend words in a way of its own.
+
+Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
+"""
+
+from __future__ import annotations
+
+from parsers.base import LineRule, Sample
+from parsers.rules.vllm_memory import on_startup
+from warmup_insights.model.events import MemoryBudgetSet, PhaseMarked
+from warmup_insights.units import GIB
+
+_NUM = r"-?[\d.]{1,16}"
+
+ASCEND_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "ascend_memory_on_startup",
+        "GiB for NPU graph memory",
+        rf"Free memory on device \((?P<free>{_NUM})/(?P<total>{_NUM}) GiB\) on startup\. "
+        rf"Desired GPU memory utilization is \((?P<util>{_NUM}), (?P<usable>{_NUM}) GiB\)\. "
+        rf"Actual usage: (?P<weights>{_NUM}) GiB for weights, "
+        rf"(?P<activation>{_NUM}) GiB for peak activation, "
+        rf"(?P<non_torch>{_NUM}) GiB for non-torch memory, "
+        rf"(?P<graph>{_NUM}) GiB for NPU graph memory\. "
+        r"Replace gpu_memory_utilization with "
+        r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
+        r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
+        rf"\. Current KV cache memory: (?P<cache>{_NUM}) (?P<unit>GiB)",
+        MemoryBudgetSet,
+        build=on_startup,
+        device="ascend",
+        samples=(
+            Sample(
+                "(EngineCore pid=20) INFO 08-20 10:00:56 [worker.py:793] Free memory on "
+                "device (60.50/61.25 GiB) on startup. Desired GPU memory utilization is "
+                "(0.9, 55.13 GiB). Actual usage: 15.27 GiB for weights, 1.50 GiB for "
+                "peak activation, 0.25 GiB for non-torch memory, 0.50 GiB for NPU graph "
+                "memory. Replace gpu_memory_utilization with "
+                "`--kv-cache-memory=40265318400` (37.50 GiB) to fit into requested "
+                "memory, or `--kv-cache-memory=45902462976` (42.75 GiB) to fully utilize "
+                "NPU free memory. Current KV cache memory: 37.75 GiB. After warmup: "
+                "torch reserved memory 54.00 GiB, torch allocated memory 53.25 GiB.",
+                {
+                    "free_bytes": round(60.5 * GIB),
+                    "total_bytes": round(61.25 * GIB),
+                    "usable_bytes": round(55.13 * GIB),
+                    "gpu_memory_utilization": 0.9,
+                    "weights_bytes": round(15.27 * GIB),
+                    "activation_bytes": round(1.5 * GIB),
+                    "non_torch_bytes": round(0.25 * GIB),
+                    "graph_bytes": round(0.5 * GIB),
+                    "suggested_kv_cache_bytes": 40265318400,
+                    "suggested_full_kv_cache_bytes": 45902462976,
+                    "kv_cache_bytes": round(37.75 * GIB),
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "ascend_model_loaded",
+        "Model runner load_model total time",
+        r"Model runner load_model total time: (?P<duration_s>[\d.]{1,16}) seconds",
+        PhaseMarked,
+        fixed={"name": "load_model", "edge": "end"},
+        samples=(
+            Sample(
+                "(EngineCore pid=20) INFO 08-20 10:00:32 [model_runner_v1.py:3603] Model "
+                "runner load_model total time: 11.25 seconds",
+                {"name": "load_model", "edge": "end", "duration_s": 11.25},
+            ),
+        ),
+    ),
+)
