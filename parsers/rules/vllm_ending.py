@@ -52,7 +52,7 @@ def _failure(
     kind: str | None, *, heading: bool = False, bare: bool = False
 ) -> Callable[[re.Match[str]], Made]:
     def build(match: re.Match[str]) -> Made:
-        message = _TRACEBACK.sub("", match[0].strip())
+        message = _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ")
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
 
     return build
@@ -378,7 +378,10 @@ END_RULES: tuple[LineRule, ...] = (
             Sample(
                 "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
                 "argument'",
-                {"kind": None},
+                {
+                    "message": "Cuda error /workspace/csrc/custom_all_reduce.cuh:364 "
+                    "'invalid argument'"
+                },
             ),
         ),
     ),
