@@ -440,6 +440,24 @@ def test_without_chunked_prefill_a_step_stays_as_long_as_a_prompt():
     assert "chunked prefill" in finding.suggestion
 
 
+def test_a_cache_that_is_too_small_takes_from_the_reserve_of_graphs():
+    """72 GiB are usable, half of them for graphs: 4 GiB more for the cache are 0.056."""
+    text = "larger than the available KV cache memory"
+    short = {"needed_bytes": 40 * GIB, "free_bytes": 36 * GIB, "max_model_len": 131072}
+
+    def ways(reserve):
+        memory = budget(
+            graph_reserved_fraction=reserve, graph_reserved_bytes=int(reserve * 72 * GIB),
+            kv_cache_bytes=int((1 - reserve) * 72 * GIB),
+        )  # fmt: skip
+        failure = Failure(failure="no_kv_cache", message=text, line=7, **short)
+        finding = only([started(), memory, failure], "kv_cache_too_small")
+        return [way.changes for way in finding.ways]
+
+    assert {"VLLM_GRAPH_RESERVED_MEM": 0.44} in ways(0.5)
+    assert "VLLM_GRAPH_RESERVED_MEM" not in str(ways(0.1))
+
+
 def test_a_large_batch_is_halved():
     failure = Failure(failure="out_of_memory", message="no", phase="decode",
                       bucket=(64, 1, 512))  # fmt: skip

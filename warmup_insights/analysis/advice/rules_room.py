@@ -36,6 +36,8 @@ LENGTH_SHARE = 0.98
 CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
 """Of the utilisation wanted: below the first others hold so much that they are the cause,
 below the second what is left is hardly enough for the model."""
+LEAST_RESERVE = 0.05
+"""Of usable memory, what graphs keep at least where their need is not known."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 _ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
@@ -61,7 +63,8 @@ def kv_cache_too_small(facts: RunFacts) -> Iterator[Finding]:
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     shorter = list(_shorter(facts, found, length))
     ways = [
-        *_smaller_cache_type(facts, found), *_larger_share(facts, found),
+        *_smaller_cache_type(facts, found), *_smaller_reserve(facts, found),
+        *_larger_share(facts, found),
         *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     if facts.summary.device.kind == "cpu":
@@ -147,6 +150,23 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
         f"{format_bytes(short)} less margin; {price}",
         {"kv_cache_dtype": name, "gpu_memory_utilization": share},
     )
+
+
+def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Less of usable memory for graphs (HPU): what they need is not known before they are
+    captured, so a part stays."""
+    reserve = facts.summary.memory_or_none.graph_reserved_fraction
+    usable = facts.figure("usable_bytes")
+    if not usable or not reserve or found.needed is None or not found.free:
+        return
+    share = math.floor(100 * (reserve - (found.needed - found.free) / usable)) / 100
+    if share >= LEAST_RESERVE:
+        name = "VLLM_GRAPH_RESERVED_MEM"
+        yield Way(
+            f"{name}={share:g}",
+            "less room for graphs; buckets that get none run slower",
+            {name: share},
+        )
 
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
