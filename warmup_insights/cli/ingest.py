@@ -339,10 +339,7 @@ def _print_report(outcome: Outcome) -> None:
     print_notes(report.get("problems", []))
     unknown = report.get("unknown_lines", [])
     if unknown:
-        click.echo(
-            f"{plain(outcome.path)}: {report['unknown']} lines look relevant but are "
-            "not known; the first of them:"
-        )
+        click.echo(f"{plain(outcome.path)}: {outcome.unknown_note}; the first:")
     for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
         click.echo(f"  {line}: {plain(text[:160])}")
     for line, rule, text in report.get("failed_lines", []):

@@ -105,10 +105,7 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
             f"{shown} holds {count} start-ups; this is #{number}, {path}#1 is the first"
         )
         click.echo(plain(note), err=True)
-    if outcome.report.get("unknown"):
-        note = (
-            f"{shown}: {outcome.report['unknown']:,} lines look relevant but are not "
-            "known; use ingest to list them"
-        )
+    if outcome.unknown_note:
+        note = f"{shown}: {outcome.unknown_note}; `ingest` lists the first"
         click.echo(plain(note), err=True)
     return store.run(outcome.run_ids[number - 1])

@@ -55,6 +55,14 @@ class Outcome:
         error = self.error and self.error.replace(self.path, path)
         return replace(self, path=path, error=error)
 
+    @property
+    def unknown_note(self) -> str | None:
+        """How many lines no rule matches that look as if one should; None for none."""
+        count = self.report.get("unknown", 0)
+        if count == 1:
+            return "1 line looks relevant but is not known"
+        return f"{count:,} lines look relevant but are not known" if count else None
+
     def as_dict(self) -> dict[str, Any]:
         """The answer of `ingest --json` for this file."""
         report = self.report
