@@ -92,7 +92,7 @@ def _xpu_after(match: re.Match[str]) -> Made:
     activation = float(match["peak"]) - kept - max(outside, 0.0)
     return MemoryBudgetSet(
         non_torch_bytes=mib(match["non_torch"]),
-        activation_bytes=mib(f"{activation:.2f}") if activation >= 0 else None,
+        activation_bytes=mib(f"{activation:.2f}") if activation >= 0 <= kept else None,
     )
 
 
