@@ -87,7 +87,9 @@ class LineRule:
         """Whether a line of this level, printed by this module, can be of the rule."""
         if self.levels and level not in self.levels:
             return False
-        name = _file_name(file) if self.files else ONCE
+        if not self.files:
+            return True
+        name = _file_name(file)
         return name == ONCE or name in self.files
 
     @cached_property

@@ -162,7 +162,9 @@ class LineParser:
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line.rstrip("\r") if len(records) == 1 else ""
         for record in records:
-            if record.source != self._source and not self._is_redrawn(record):
+            is_other = record.source != self._source
+            is_other = is_other and len(self._sources) < MAX_SOURCES
+            if is_other and not self._is_redrawn(record):
                 self._read_from(record.source)
             if self._joiner.passes(record):
                 self._dispatch_record(record, number)
@@ -173,10 +175,9 @@ class LineParser:
     def _is_redrawn(self, record: Record) -> bool:
         """Whether a text is of the container that printed the line before it: a prefix is
         put before a line, and not before what is drawn over it."""
-        is_bare = record.source is None and record.stamp is record.process is None
-        if is_bare and record.level is None and self._sources[None].open is None:
-            return True
-        return len(self._sources) >= MAX_SOURCES
+        has_head = record.stamp or record.process or record.level
+        is_bare = record.source is None and not has_head
+        return is_bare and self._sources[None].open is None
 
     def counts(self, line: str) -> bool:
         """Count a line that `feed` would only count; False for any other one.

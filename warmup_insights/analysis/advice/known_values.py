@@ -6,9 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import Way
-
-MAX_UTILIZATION = 0.95
+from warmup_insights.analysis.advice.finding import MAX_UTILIZATION, Way
 
 
 def fewer_ranks(match: re.Match[str]) -> Iterable[Way]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
+    MAX_UTILIZATION,
     Finding,
     Rule,
     Severity,
@@ -35,8 +36,7 @@ from warmup_insights.units import MIB, format_bytes
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
 HEADROOM = 1.2
 """Graphs get a fifth more than they took, where no budget ends their capture."""
-MAX_UTILIZATION, MAX_STEP = 0.95, 0.05
-MIN_MARGIN_SHARE = 0.05
+MAX_STEP, MIN_MARGIN_SHARE = 0.05, 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
 FULL_PERCENT, ENOUGH_LINES = 80.0, 12

@@ -8,11 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Value, Way, count_of
+from warmup_insights.analysis.advice.finding import (
+    MAX_UTILIZATION,
+    Finding,
+    Value,
+    Way,
+    count_of,
+)
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
-MAX_UTILIZATION = 0.95
 NO_HELP = ("does not help", "not enough")
 """How the price of a way begins that is told only because it is a usual remedy."""
 NO_SETTING = "none"
