@@ -16,6 +16,7 @@ from parsers.engine.dispatch import (
     count_lines,
     lines_at,
     make_selector,
+    regex_selector,
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
@@ -53,8 +54,11 @@ def dispatcher() -> Dispatcher:
 
 
 @lru_cache(maxsize=1)
-def _selector() -> Selector:
-    return make_selector(dispatcher().literals)
+def _selectors() -> tuple[Selector, Selector]:
+    """For the lines that matter while a server runs, and for its statistics."""
+    statistics = dispatcher().statistics
+    others = set(dispatcher().literals).difference(statistics)
+    return make_selector(sorted(others)), regex_selector(statistics)
 
 
 @lru_cache(maxsize=1)
@@ -277,15 +281,33 @@ def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     if parser.wants_all:
         return _feed_all(parser, block, number)
     index, behind = -1, 0
-    for index, text, behind in lines_at(block, _selector()(block)):
-        if parser.counts(text):
-            continue
+    for index, text, behind in _candidates(parser, block):
         line = number + index + 1
         parser.feed(text, line)
         if parser.wants_all:
             # A new start-up began: from here on ordinary lines matter again.
             return _feed_all(parser, block[behind:], line)
     return number + index + 1 + count_lines(block, behind)
+
+
+def _candidates(parser: LineParser, block: bytes) -> Iterator[tuple[int, str, int]]:
+    """The lines of a block that matter to a ready server, as `lines_at` gives them, less
+    the statistics that the parser counts: those between two others at once."""
+    select, select_statistics = _selectors()
+    index, behind = -1, 0
+    for line in chain(lines_at(block, select(block)), [None]):
+        if line is None:
+            end = len(block)
+        else:
+            end = block.rfind(b"\n", behind, line[2] - 1) + 1 or behind
+        piece = block[behind:end]
+        if not parser.counts(piece):
+            for place, text, after in lines_at(piece, select_statistics(piece)):
+                if not parser.counts(text.encode()):
+                    yield index + 1 + place, text, behind + after
+        if line is not None:
+            index, _, behind = line
+            yield line
 
 
 def _feed_all(parser: LineParser, block: bytes, number: int) -> int:

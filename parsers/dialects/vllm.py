@@ -24,11 +24,11 @@ from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
 
 _USAGE = (
-    r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:\r\x1b^\[\]]{1,60}: "
+    r"(?:Engine \d{1,4}: )?Avg prompt throughput: [^:\n\r\x1b^\[\]]{1,60}: "
     r"(?P<tokens_per_s>\d{1,9}(?:\.\d{1,3})?) tokens/s, "
     r"Running: (?P<running>\d{1,7}) reqs, "
     r"(?:Swapped: \d{1,7} reqs, Pending|Waiting): (?P<waiting>\d{1,7}) reqs"
-    r"[^\r\x1b^\[\]]{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
+    r"[^\n\r\x1b^\[\]]{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
 )
 _OTHER: tuple[LineRule, ...] = (
     LineRule(

@@ -15,6 +15,7 @@ import msgspec
 
 from parsers.base import LineRule, Made
 from parsers.engine.envelope import Record
+from parsers.engine.signals import StatisticsLine
 
 _HEAD = 14
 Matcher = Callable[[str], "re.Match[str] | None"]
@@ -77,9 +78,9 @@ class Dispatcher:
         self._bare = re.compile(any_of(BARE))
         # Head of a message to the rule that knew the last one like it.
         self._last: dict[str, tuple[LineRule, bool, Matcher]] = {}
-        self.literals: tuple[str, ...] = tuple(
-            sorted({h for r in rules if r.matters_while_serving for h in r.hints})
-        )
+        self.literals = _literals(r for r in rules if r.matters_while_serving)
+        self.statistics = _literals(r for r in rules if r.event is StatisticsLine)
+        """The literals of lines that a ready server prints as long as it runs."""
 
     def find(
         self, message: str, level: str | None = None, file: str | None = None
@@ -122,6 +123,10 @@ class Dispatcher:
         if _TRACEBACK.match(message) is not None:
             return False
         return self._relevant.search(message) is not None
+
+
+def _literals(rules: Iterable[LineRule]) -> tuple[str, ...]:
+    return tuple(sorted({hint for rule in rules for hint in rule.hints}))
 
 
 Trie = dict[str, Any]

@@ -7,8 +7,6 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from parsers.base import LineRule
@@ -24,6 +22,7 @@ from parsers.engine.evidence import (
 )
 from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
+from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
     Origin,
     RankNamed,
@@ -47,22 +46,14 @@ MAX_SOURCES = 256
 """Containers that are told apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
-_TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-_DATED = re.compile(
-    rf"(?:\d{{4}}-)?\d\d-\d\d[T ]{_TIME}|[A-Z][a-z]{{2}} [ \d]\d {_TIME}"
-)
-_BEHIND = r"[^\r\x1b^\[\]-]*\r?"
-"""What may follow the figures of a statistics line that is counted: no other record."""
 MAX_HEADS, MAX_HEAD = 32, 400
 """Different texts before statistics lines that are kept, and characters of each."""
 
 
-class _Head(NamedTuple):
-    """What stood before a statistics line of a ready server: whose line it is."""
+class _Counted(NamedTuple):
+    """The statistics lines of a ready server that look like one before them."""
 
-    match: Callable[[str], re.Match[str] | None]
-    """Takes a line; gives the match of the rule where the same stands before it, on
-    the same day."""
+    lines: LinesLike
     rule: str
     name: str | None
     """Of the source."""
@@ -94,6 +85,7 @@ class LineParser:
         self._groups: list[tuple[int, list[Event]]] = []
         self._out: list[Event] = []
         self._dispatch = dispatcher
+        self._statistics = [text.encode() for text in dispatcher.statistics]
         self._clock = clock or Clock()
         self._timezone = timezone
         self._fronts = Fronts()
@@ -103,7 +95,7 @@ class LineParser:
         self._line = 0
         self._text = ""
         """That line, where it is one record."""
-        self._heads: dict[str, _Head] = {}
+        self._counted: dict[str, _Counted] = {}
 
     def _read_from(self, name: str | None) -> None:
         """From here on lines are those of this container, pod or unit."""
@@ -179,28 +171,37 @@ class LineParser:
         is_bare = record.source is None and not has_head
         return is_bare and self._sources[None].open is None
 
-    def counts(self, line: str) -> bool:
-        """Count a line that `feed` would only count; False for any other one.
+    def counts(self, lines: bytes) -> bool:
+        """Count the statistics in whole lines; False, and none is counted, where `feed`
+        would do more than count them.
 
         A ready server prints statistics as long as it runs. A line that differs from an
         earlier one in the time of the day and in its figures alone belongs to the same
         start, while none began or ended and no process joined one.
         """
-        for match, rule, name, source, run in self._heads.values():
-            found = match(line)
-            if found is None:
-                continue
-            if not source.joiner.is_idle or not run.tracker.usage.counts(found):
-                return False
-            if name != self._source:
-                self._read_from(name)
-            run.lines += 1
-            self.report.matched[rule] += 1
+        missing = sum(map(lines.count, self._statistics))
+        if missing == 0:
             return True
-        return False
+        found = []
+        for like in self._counted.values():
+            if figures := like.lines.find(b"\n" + lines):
+                found.append((like, like.run.tracker.usage, figures))
+                missing -= like.lines.num_literals * len(figures)
+        if missing or len({like.name for like, _, _ in found}) > 1:
+            return False
+        for like, usage, figures in found:
+            if not like.source.joiner.is_idle or not usage.counts(figures):
+                return False
+        for like, usage, figures in found:
+            if like.name != self._source:
+                self._read_from(like.name)
+            usage.count(figures)
+            like.run.lines += len(figures)
+            self.report.matched[like.rule] += len(figures)
+        return True
 
-    def _keep_head(self, rule: LineRule, record: Record, run: OpenRun) -> None:
-        """Keep what stands before the message of a statistics line."""
+    def _keep_like(self, rule: LineRule, record: Record, run: OpenRun) -> None:
+        """Keep what a statistics line looks like, and whose it is."""
         if run.waits_for_request(self._line):
             return
         head = self._text.removesuffix(record.message)
@@ -209,12 +210,10 @@ class LineParser:
         has_one_clock = record.outer is None or record.outer.has_zone
         if not is_whole or not has_one_clock or len(head) > MAX_HEAD:
             return
-        key = _DATED.sub("", head)
-        if key not in self._heads and len(self._heads) >= MAX_HEADS:
-            return
-        before = _TIME.join(map(re.escape, re.split(_TIME, head)))
-        match = re.compile(f"{before}(?:{rule.pattern}){_BEHIND}").fullmatch
-        self._heads[key] = _Head(match, rule.name, self._source, self._now, run)
+        lines = lines_like(head, record.message, rule)
+        if lines.head in self._counted or len(self._counted) < MAX_HEADS:
+            like = _Counted(lines, rule.name, self._source, self._now, run)
+            self._counted[lines.head] = like
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
@@ -322,7 +321,7 @@ class LineParser:
         """Note that a process belongs to a run."""
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
-        self._heads.clear()
+        self._counted.clear()
         if rule.starts and run is self._now.open:
             for ended in self._now.replaced(pid):
                 self._end(ended)
@@ -362,7 +361,7 @@ class LineParser:
             self.report.events += len(ready)
             self._out += ready
             if kind is StatisticsLine and run.is_ready:
-                self._keep_head(matched.rule, record, run)
+                self._keep_like(matched.rule, record, run)
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1
@@ -370,7 +369,7 @@ class LineParser:
 
     def _begin(self, time: float | None, line: int) -> OpenRun:
         """Another start-up begins with a line, or with the lines before it."""
-        self._heads.clear()
+        self._counted.clear()
         for ended in self._now.set_aside():
             self._end(ended)
         self._now.open = self._open = opened = OpenRun(self.num_runs)

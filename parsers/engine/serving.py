@@ -9,8 +9,11 @@ for the rows of `vllm bench serve` and `vllm bench startup`, whose keys are thos
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+from parsers.base import LineRule
 from parsers.engine.signals import (
     BenchEdge,
     BenchLine,
@@ -24,6 +27,7 @@ from warmup_insights.model.events import BenchmarkResult, Event, Note, RequestSe
 
 MAX_OPEN = 64
 """Requests whose end is waited for."""
+_USED = itemgetter(1, 2, 3)
 MAX_COUNTED = 10_000
 """Different figures of statistics lines that are kept."""
 
@@ -38,7 +42,7 @@ class Usage:
         self._has_tokens = self._is_timed = False
         self._arrived: dict[str, float] = {}
         self._num_lines = 0
-        self._counted: set[tuple[str, str, str]] = set()
+        self._counted: set[tuple[bytes, ...]] = set()
         """Figures that were compared with the highest, as written."""
         self._usage_percent = 0.0
         self._running = self._waiting = 0
@@ -52,7 +56,8 @@ class Usage:
     ) -> list[Event]:
         """The event that a line makes; only after ready is one the first of its kind."""
         if isinstance(made, StatisticsLine):
-            self._count(made.usage_percent, made.running, made.waiting)
+            self._num_lines += 1
+            self._compare(made.usage_percent, made.running, made.waiting)
             is_first = not self._has_tokens and origin.time is not None
             if not is_ready or not is_first or not made.tokens_per_s:
                 return []
@@ -67,22 +72,21 @@ class Usage:
         self.is_waited_for = False
         return [_served("response", origin)]
 
-    def counts(self, found: re.Match[str]) -> bool:
-        """Count a statistics line by the groups of its rule, in the order in which an
-        engine prints them; False for a line that is an event."""
-        tokens, running, waiting, percent = found.groups()
-        if not self._has_tokens and float(tokens):
-            return False
-        if (running, waiting, percent) in self._counted:
-            self._num_lines += 1
-            return True
-        if len(self._counted) < MAX_COUNTED:
-            self._counted.add((running, waiting, percent))
-        self._count(float(percent), int(running), int(waiting))
-        return True
+    def counts(self, lines: Sequence[tuple[bytes, ...]]) -> bool:
+        """Whether of these lines of statistics, each as the groups of its rule, none is an
+        event."""
+        return self._has_tokens or not any(float(tokens) for tokens, *_ in lines)
 
-    def _count(self, usage_percent: float, running: int, waiting: int) -> None:
-        self._num_lines += 1
+    def count(self, lines: Sequence[tuple[bytes, ...]]) -> None:
+        """Count lines of statistics; an engine prints their figures in this order."""
+        self._num_lines += len(lines)
+        new = set(map(_USED, lines)) - self._counted
+        for running, waiting, percent in new:
+            self._compare(float(percent), int(running), int(waiting))
+        if len(self._counted) < MAX_COUNTED:
+            self._counted |= new
+
+    def _compare(self, usage_percent: float, running: int, waiting: int) -> None:
         if usage_percent > self._usage_percent:
             self._usage_percent = usage_percent
         if running > self._running:
@@ -118,6 +122,35 @@ class Usage:
             "running": self._running, "waiting": self._waiting,
         }  # fmt: skip
         return [Note(topic="usage", text=text, values=values)]
+
+
+_TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_DATED = re.compile(
+    rf"(?:\d{{4}}-)?\d\d-\d\d[T ]{_TIME}|[A-Z][a-z]{{2}} [ \d]\d {_TIME}"
+)
+_BEHIND = r"[^\n\r\x1b^\[\]-]*\r?"
+"""What may follow the figures of a statistics line that is counted: no other record."""
+
+
+class LinesLike(NamedTuple):
+    """The lines that differ from one in the time of the day and in their figures alone."""
+
+    head: str
+    """What stands before the message, without a date."""
+    find: Callable[[bytes], list[tuple[bytes, ...]]]
+    """Takes lines, each behind a line break; gives the figures of those among them."""
+    num_literals: int
+    """How often each holds the literal of its rule, at least."""
+
+
+def lines_like(head: str, message: str, rule: LineRule) -> LinesLike:
+    """The lines like one that consists of this head and a message of this rule."""
+    before = _TIME.join(map(re.escape, re.split(_TIME, head)))
+    (literal,) = rule.hints
+    times = message.count(literal)
+    figures = f"(?:{rule.pattern}){literal.join([_BEHIND] * times)}"
+    pattern = re.compile(f"(?m)\\n{before}{figures}$".encode())
+    return LinesLike(_DATED.sub("", head), pattern.findall, times)
 
 
 def _served(
