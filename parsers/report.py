@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.secrets import VALUE_LIMIT, mask_text
+from warmup_insights.secrets import VALUE_LIMIT, mask_text, mask_texts
 
 SHOWN = 10
 """So many unknown lines are kept and shown."""
@@ -36,16 +36,24 @@ class ParseReport:
     problems: list[str] = field(default_factory=list)
     """What was wrong with the file itself, one sentence each."""
     dialects: Counter[str] = field(default_factory=Counter)
-    kept_lines: list[tuple[int, str | None, str]] = field(default_factory=list)
-
     is_full: bool = False
     """Whether no more lines are kept."""
+    _kept: list[tuple[int, str | None, str]] = field(default_factory=list)
+
+    @property
+    def kept_lines(self) -> list[tuple[int, str | None, str]]:
+        """Lines for showing: number, rule or None, and the beginning without secrets."""
+        texts = mask_texts([text for _, _, text in self._kept])
+        return [
+            (line, rule, text[:TEXT_LIMIT])
+            for (line, rule, _), text in zip(self._kept, texts, strict=True)
+        ]
 
     def keep(self, line: int, rule: str | None, text: str) -> None:
         """Keep a line for showing, within the limit."""
         if not self.is_full:
-            self.kept_lines.append((line, rule, shown_text(text)))
-            self.is_full = len(self.kept_lines) >= KEPT_LINES
+            self._kept.append((line, rule, text[: TEXT_LIMIT + VALUE_LIMIT]))
+            self.is_full = len(self._kept) >= KEPT_LINES
 
     def add_unknown(self, line: int, text: str) -> None:
         """A line that looks relevant and that no rule matches."""

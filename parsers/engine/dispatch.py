@@ -62,18 +62,11 @@ class Dispatcher:
         for rule in rules:
             for hint in rule.hints:
                 by_hint.setdefault(hint, []).append(rule)
-        # A longer literal hides the shorter ones inside it, so it tries their rules too.
-        self._by_hint = {
-            hint: [
-                rule
-                for other in sorted(by_hint, key=len, reverse=True)
-                if other in hint
-                for rule in by_hint[other]
-            ]
-            for hint in by_hint
-        }
-        ordered = sorted(by_hint, key=len, reverse=True)
-        self._hints = re.compile(any_of(ordered))
+        self._by_hint = dict(sorted(by_hint.items(), key=_length, reverse=True))
+        """Literals with their own rules, the longest first."""
+        self._tried: dict[str, list[LineRule]] = {}
+        """Literals that were found to the rules that are tried."""
+        self._hints = re.compile(any_of(by_hint))
         self._relevant = re.compile(any_of(RELEVANT))
         self._bare = re.compile(any_of(BARE))
         # Head of a message to the rule that knew the last one like it.
@@ -104,7 +97,7 @@ class Dispatcher:
             if hint in tried:
                 continue
             tried.add(hint)
-            for rule in self._by_hint[hint]:
+            for rule in self._rules_for(hint):
                 if not rule.admits(level, file):
                     continue
                 match = rule.match(message)
@@ -116,6 +109,15 @@ class Dispatcher:
                     return rule, match
         return None
 
+    def _rules_for(self, hint: str) -> list[LineRule]:
+        """The rules of a literal, and of shorter ones inside it, which it hides."""
+        found = self._tried.get(hint)
+        if found is None:
+            own = self._by_hint.items()
+            found = [rule for other, rules in own if other in hint for rule in rules]
+            self._tried[hint] = found
+        return found
+
     def looks_relevant(self, message: str, level: str | None) -> bool:
         """Whether a message without a rule should be counted as unknown."""
         if level is None:
@@ -123,6 +125,10 @@ class Dispatcher:
         if _TRACEBACK.match(message) is not None:
             return False
         return self._relevant.search(message) is not None
+
+
+def _length(item: tuple[str, list[LineRule]]) -> int:
+    return len(item[0])
 
 
 def _literals(rules: Iterable[LineRule]) -> tuple[str, ...]:

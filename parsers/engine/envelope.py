@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -34,7 +35,7 @@ _PROCESS = (
 )
 _OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
-_FAST = re.compile(rf"(?:{_PROCESS} )?{_HEAD}(?P<message>.*)")
+_OWN_HEAD = re.compile(rf"(?:{_PROCESS} )?{_HEAD}")
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
 # The heads of loggers of their own, flashinfer's and the root logger's as aiter sets it.
@@ -104,25 +105,19 @@ class Record(msgspec.Struct, gc=False):
 
 def clean(line: str) -> str:
     """The line without colours, in real or caret notation."""
-    if "\x1b" in line or "^[" in line:
-        line = _ANSI.sub("", line)
-    if "^M" in line:
-        line = _CARET_CR.sub("", line)
-    return line.replace("\x00", "")
+    return _CARET_CR.sub("", _ANSI.sub("", line)).replace("\x00", "")
 
 
 def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in one physical line, in their order; at least one unless empty.
 
-    The first pattern is that of nearly all lines; the rest takes prefixes off one by one,
-    and `fronts`, what the lines before have shown to be one.
+    Nearly all begin with vLLM's own head, which many lines share; from the rest prefixes
+    are taken off one by one, and `fronts`, what the lines before have shown to be one.
     """
-    match = _FAST.match(line)
-    if match is not None and _glued(match["message"]) is None:
-        name, rank, pid, level, stamp, file, message = match.groups()
-        record = Record(message, level, stamp, file)
-        if pid is not None:
-            _set_process(record, name, rank, pid)
+    end = line.find("] ") + 2
+    head = _own_head(line[:end])
+    if head is not None and _glued(message := line[end:]) is None:
+        record = Record(message, *head)
         _drop_repeat(record)
         return [record]
     rest, base = _peel_front(line, Record(message=""))
@@ -133,6 +128,19 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
         if whole is not None:
             return peel_again(whole)
     return _split_records(rest, base, fronts)
+
+
+@lru_cache(maxsize=4096)
+def _own_head(text: str) -> tuple[Any, ...] | None:
+    """The fields of a `Record` from its level on; None for no head of vLLM's own."""
+    match = _OWN_HEAD.match(text)
+    if match is None or match.end() != len(text):
+        return None
+    name, rank, pid, level, stamp, file = match.groups()
+    base = Record("")
+    if pid is not None:
+        _set_process(base, name, rank, pid)
+    return level, stamp, file, base.process, base.pid, base.actor, base.rank
 
 
 def _glued(message: str) -> re.Match[str] | None:
@@ -246,15 +254,10 @@ _PARTS = ("name", "rank", "pid")
 def _set_process(base: Record, name: str | None, rank: str | None, pid: str) -> None:
     """Take what the prefix of a process states."""
     base.process, base.pid = name, int(pid)
-    if base.actor is None and not _is_of_vllm(name):
+    if base.actor is None and (name is None or _OF_VLLM.match(name) is None):
         base.actor = base.pid
     if rank:
         base.rank = int(rank)
-
-
-@lru_cache(maxsize=1024)
-def _is_of_vllm(name: str | None) -> bool:
-    return name is not None and _OF_VLLM.match(name) is not None
 
 
 def _split_records(
@@ -354,11 +357,8 @@ def _json_record(text: str, base: Record) -> Record | None:
             return record
     record.level = _first(fields, "levelname", "level", "severity")
     record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
-    where, line = (
-        _first(fields, "fileinfo", "filename", "pathname"),
-        fields.get("lineno"),
-    )
-    record.file = f"{where}:{line}" if where else None
+    where = _first(fields, "fileinfo", "filename", "pathname")
+    record.file = f"{where}:{fields.get('lineno')}" if where else None
     owner = _first(fields, "vllm_process_name", "process_name", "processName")
     if owner is not None and owner != "MainProcess":
         record.process = owner

@@ -263,6 +263,8 @@ class RankTable:
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
+        self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
+        """Ranks by process, pid and stated rank, until more is known of any of them."""
 
     def learn(self, record: Record, rank: int, world_size: int | None) -> None:
         """A process stated its own rank."""
@@ -274,6 +276,7 @@ class RankTable:
             return  # only the name of a folder, and the process has a name of its own
         if world_size != 1 and len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
+            self._ranks.clear()
 
     def learn_sizes(self, settings: dict[str, Any]) -> None:
         """The engine's configuration states the sizes of its groups."""
@@ -284,6 +287,7 @@ class RankTable:
             size = settings.get(key)
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
                 self._sizes[part] = size
+                self._ranks.clear()
 
     def see(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -293,14 +297,21 @@ class RankTable:
         elif (record.process, record.pid) not in self._processes:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
+                self._ranks.clear()
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
         """The rank that printed a record; None when nothing shows it, or it is alone."""
+        key = (record.process, record.pid, record.rank)
+        if key in self._ranks:
+            return self._ranks[key]
         rank = self._rank_of(record)
-        if rank is None or rank >= MAX_RANKS:
-            return None
-        self._seen.add(rank)
+        if rank is not None and rank >= MAX_RANKS:
+            rank = None
+        if rank is not None:
+            self._seen.add(rank)
+        if len(self._ranks) < MAX_PROCESSES:
+            self._ranks[key] = rank
         return rank
 
     def count(self, *, is_one_process_each: bool = True) -> int | None:
@@ -334,7 +345,9 @@ class RankTable:
             return self._of_core(name)
         if not name.startswith(_WORKERS):
             return None
-        self._has_workers = True
+        if not self._has_workers:
+            self._has_workers = True
+            self._ranks.clear()
         number = _NUMBER.match(name)
         if number is not None:
             return int(number[1])

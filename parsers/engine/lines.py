@@ -152,11 +152,9 @@ class LineParser:
         if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
             line = clean(line)
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
-        self._text = line.rstrip("\r") if len(records) == 1 else ""
+        self._text = line if len(records) == 1 else ""
         for record in records:
-            is_other = record.source != self._source
-            is_other = is_other and len(self._sources) < MAX_SOURCES
-            if is_other and not self._is_redrawn(record):
+            if record.source != self._source and not self._is_of_last(record):
                 self._read_from(record.source)
             if self._joiner.passes(record):
                 self._dispatch_record(record, number)
@@ -164,12 +162,13 @@ class LineParser:
             for whole, first in self._joiner.add(record, number):
                 self._dispatch_record(whole, first)
 
-    def _is_redrawn(self, record: Record) -> bool:
-        """Whether a text is of the container that printed the line before it: a prefix is
-        put before a line, and not before what is drawn over it."""
+    def _is_of_last(self, record: Record) -> bool:
+        """Whether a text is read as one of the container that printed the line before it:
+        a prefix is put before a line, and not before what is drawn over it."""
         has_head = record.stamp or record.process or record.level
         is_bare = record.source is None and not has_head
-        return is_bare and self._sources[None].open is None
+        is_redrawn = is_bare and self._sources[None].open is None
+        return is_redrawn or len(self._sources) >= MAX_SOURCES
 
     def counts(self, lines: bytes) -> bool:
         """Count the statistics in whole lines; False, and none is counted, where `feed`
@@ -204,8 +203,9 @@ class LineParser:
         """Keep what a statistics line looks like, and whose it is."""
         if run.waits_for_request(self._line):
             return
-        head = self._text.removesuffix(record.message)
-        is_whole = len(head) + len(record.message) == len(self._text)
+        text = self._text.rstrip("\r")
+        head = text.removesuffix(record.message)
+        is_whole = len(head) + len(record.message) == len(text)
         # A shipper's clock without a zone is held against that of the engine, line by line.
         has_one_clock = record.outer is None or record.outer.has_zone
         if not is_whole or not has_one_clock or len(head) > MAX_HEAD:

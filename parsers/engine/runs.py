@@ -45,6 +45,7 @@ _Opening = tuple[int, str | None]
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
+_FOLLOWED = {*_WITH_BUCKETS, *_MEASURED, ServerReady, ConfigRecorded, BucketMiss}
 _STARTUP = (
     BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
     GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
@@ -129,16 +130,18 @@ class OpenRun:
         return self.tracker.waits_for_engine and not has_engine
 
     def goes_on(self, matched: Matched) -> bool:
-        """Cheap answer for most lines: a known process, shortly after the last one."""
-        time, last, rule = matched.time, self.last_time, matched.rule
-        pid = matched.record.pid
+        """Cheap answer for most lines: of a known process, shortly after the last one, or
+        of none and without an event."""
+        time, last, pid = matched.time, self.last_time, matched.record.pid
+        if matched.rule.starts or matched.rule.name in IMPORTING:
+            return False
+        if pid is None and not matched.made:
+            return True
         return (
             time is not None
             and last is not None
             and -EARLIER_S <= time - last <= LEAP_S
             and (pid is None or pid in self.pids)
-            and not rule.starts
-            and rule.name not in IMPORTING
             and not self.tracker.failures.has_ended
         )
 
@@ -146,9 +149,8 @@ class OpenRun:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
         time, last = matched.time, self.last_time
-        if self.tracker.failures.has_ended and any(
-            isinstance(item, ConfigRecorded) for item in made
-        ):
+        is_config = any(isinstance(item, ConfigRecorded) for item in made)
+        if is_config and self.tracker.failures.has_ended:
             return True
         if rule.starts and self._is_copy(matched):
             return False
@@ -235,8 +237,7 @@ class OpenRun:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
         if self.is_ready:
-            usage = self.tracker.usage
-            usage.is_waited_for = usage.is_waited_for and self.waits_for_request(line)
+            self.tracker.usage.is_waited_for = self.waits_for_request(line)
             return None
         if time is None:
             return None
@@ -250,15 +251,15 @@ class OpenRun:
         return gap
 
     def _gap_until(self, time: float, line: int, text: str) -> GapSeen | None:
-        last, gap = self.last_time, None
-        if last is not None and time - last >= GAP_S and self.gaps < MAX_GAPS:
-            self.gaps += 1
-            gap = GapSeen(
-                time=last, line=self.last_line, duration_s=time - last,
-                next_line=line, before=shown_text(self.last_text, GAP_TEXT),
-                after=shown_text(text, GAP_TEXT),
-            )  # fmt: skip
-        return gap
+        last = self.last_time
+        if last is None or time - last < GAP_S or self.gaps >= MAX_GAPS:
+            return None
+        self.gaps += 1
+        return GapSeen(
+            time=last, line=self.last_line, duration_s=time - last,
+            next_line=line, before=shown_text(self.last_text, GAP_TEXT),
+            after=shown_text(text, GAP_TEXT),
+        )  # fmt: skip
 
     def identified(self) -> Iterator[Event]:
         """Engine, device and number of ranks, now that all lines were read; what was
@@ -269,17 +270,18 @@ class OpenRun:
                 yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
-        if engine is not None or device is not None or ranks is not None:
+        if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
                 device_guessed=self.evidence.is_guess(),
             )  # fmt: skip
-        contradiction = self.evidence.contradiction()
-        if contradiction is not None:
+        if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
 
     def follow(self, event: Event) -> Event:
         """The event as it is meant at this place of the run."""
+        if type(event) not in _FOLLOWED:
+            return event
         if isinstance(event, _WITH_BUCKETS):
             self.has_buckets = True
         elif isinstance(event, _MEASURED):

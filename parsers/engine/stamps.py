@@ -166,6 +166,7 @@ def _day_of_year(month: str, day: str) -> int | None:
         return None
 
 
+MINUTE = len("MM-DD HH:MM")
 BACK_S = 60.0
 """Lines of several processes come that much out of order."""
 LATE_S = 2.0
@@ -242,11 +243,18 @@ class Clock:
         cached = self._known.get(stamp)
         if cached is not None:
             return cached
-        seconds = self._read(stamp)
+        minute, colon, second = stamp[:MINUTE], stamp[MINUTE:-2], stamp[-2:]
+        if colon == ":" and second.isdecimal() and minute in self._known:
+            # No zone has another offset within a minute.
+            seconds: float | None = self._known[minute] + min(int(second), 59)
+        else:
+            seconds = self._read(stamp)
         if len(self._known) > 4096:
             self._known.clear()
         if seconds is not None:
             self._known[stamp] = seconds
+            if colon == ":":
+                self._known[minute] = seconds - min(int(second), 59)
         return seconds
 
     def time_of(self, outer: Outer | None, stamp: str | None) -> float | None:

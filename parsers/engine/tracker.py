@@ -83,6 +83,7 @@ from warmup_insights.model.events import (
 
 Rank = int | None
 MAX_FACTORS = 2000
+_OF_SERVING = (BucketMiss, DefragRan, Note)
 
 
 class RunTracker:
@@ -136,8 +137,8 @@ class RunTracker:
         return events
 
     def _event(self, state: RankState, event: Event, origin: Origin) -> list[Event]:
-        if isinstance(event, (BucketMiss, DefragRan, Note)):
-            # Events of a server at work: they mean nothing to what comes after them.
+        if isinstance(event, _OF_SERVING):
+            # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
