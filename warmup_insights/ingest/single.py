@@ -172,8 +172,7 @@ class _Writer:
         is_over = summary.progress.stage == "ready" or summary.failure is not None
         if self._options.is_growing and not is_over:
             summary = msgspec.structs.replace(summary, status="running")
-        self._transaction.update_run(run.run_id, source_id=source_id)
-        self._transaction.put_summary(summary, folded.rows)
+        self._transaction.put_summary(summary, folded.rows, source_id=source_id)
 
 
 def _hash(text: str) -> str:
@@ -268,11 +267,10 @@ def unchanged(
     store: EventStore, source: SourceRecord, path: str, options: Options
 ) -> Outcome:
     """The outcome for bytes that are stored; a label is still given to their runs."""
-    runs = sorted(store.runs(source_id=source.source_id), key=lambda r: r.ordinal)
+    ids = store.run_ids(source.source_id)
     if options.label is not None:
-        for run in runs:
-            store.set_label(run.run_id, options.label)
-    ids = [run.run_id for run in runs]
+        for run_id in ids:
+            store.set_label(run_id, options.label)
     return Outcome(path, ids, "unchanged", dict(source.report))
 
 

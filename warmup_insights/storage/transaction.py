@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -39,8 +38,9 @@ from warmup_insights.storage.schema import (
 )
 from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
 
-AT_ONCE = 300 if sqlite3.sqlite_version_info >= (3, 32) else 70
-"""So many rows go in one statement of SQLite; an older one takes 999 values in all."""
+AT_ONCE = 70
+"""So many rows go in one statement of SQLite: old ones take 999 values in all, and the
+text of a longer statement takes longer to read than its rows to write."""
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 
@@ -97,12 +97,20 @@ class Transaction(Queries):
 
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Change columns of a run; raises StoreError when there is no such run."""
-        _check_columns(columns)
-        values = {name: clean(value) for name, value in columns.items()}
-        changed = self._connection.execute(
-            sa.update(runs)
-            .where(runs.c.run_id == run_id)
-            .values(**{"updated_at": time.time(), **values})
+        self._change(run_id, "", (), columns)
+
+    def _change(
+        self, run_id: str, first: str, given: Row, columns: Mapping[str, Any]
+    ) -> None:
+        """Change columns of a run; `first` is another change, with the values given."""
+        unknown = sorted(columns.keys() - _RUN_COLUMNS)
+        if unknown:
+            raise TypeError(f"no such column: {', '.join(unknown)}")
+        values = {"updated_at": time.time(), **columns}
+        settings = ", ".join(f'"{name}" = {self._mark}' for name in values)
+        changed = self._connection.exec_driver_sql(
+            f"UPDATE runs SET {first}{settings} WHERE run_id = {self._mark}",
+            (*given, *map(clean, values.values()), run_id),
         )
         if changed.rowcount == 0:
             raise NoRunError(run_id)
@@ -120,16 +128,8 @@ class Transaction(Queries):
 
     def _reserve(self, run_id: str, count: int, columns: Mapping[str, Any]) -> int:
         """Take `count` sequence numbers; writers of one run wait for each other here."""
-        _check_columns(columns)
-        values = {"updated_at": time.time(), **columns}
-        settings = "".join(f', "{name}" = {self._mark}' for name in values)
-        changed = self._connection.exec_driver_sql(
-            f"UPDATE runs SET num_events = num_events + {self._mark}{settings} "
-            f"WHERE run_id = {self._mark}",
-            (count, *map(clean, values.values()), run_id),
-        )
-        if changed.rowcount == 0:
-            raise NoRunError(run_id)
+        more = f"num_events = num_events + {self._mark}, "
+        self._change(run_id, more, (count,), columns)
         return self._num_events(run_id) - count
 
     def _num_events(self, run_id: str) -> int:
@@ -195,28 +195,29 @@ class Transaction(Queries):
             self._insert_many(insert, part, " ON CONFLICT DO NOTHING")
 
     def put_summary(
-        self, summary: RunSummary, bucket_rows: Iterable[BucketRow]
+        self, summary: RunSummary, bucket_rows: Iterable[BucketRow], **columns: Any
     ) -> None:
-        """Replace the summary of a run and of its buckets, and what lists show of it.
+        """Replace the summary of a run and of its buckets, and what lists show of it;
+        change columns of the run in the same step.
 
         Raises StoreError when there is no such run.
         """
         run_id = summary.run_id
         count = self._num_events(run_id)
-        self._connection.execute(
-            sa.delete(run_summaries).where(run_summaries.c.run_id == run_id)
-        )
-        self._connection.execute(
-            sa.insert(run_summaries), [summary_row(summary, count)]
-        )
-        self._connection.execute(
-            sa.delete(bucket_summaries).where(bucket_summaries.c.run_id == run_id)
-        )
+        self._replace(run_summaries, run_id, [summary_row(summary, count)])
         rows = [bucket_row(run_id, row) for row in bucket_rows]
+        self._replace(bucket_summaries, run_id, rows)
+        self.update_run(run_id, **run_columns(summary), **columns)
+
+    def _replace(
+        self, table: sa.Table, run_id: str, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Replace the rows of a run in a table; all have the same columns."""
+        execute = self._connection.exec_driver_sql
+        execute(f"DELETE FROM {table.name} WHERE run_id = {self._mark}", (run_id,))
         if rows:
-            insert = _insert_sql(bucket_summaries.name, list(rows[0]), self._mark)
-            self._connection.exec_driver_sql(insert, [(*row.values(),) for row in rows])
-        self.update_run(run_id, **run_columns(summary))
+            insert = _insert_sql(table.name, list(rows[0]), self._mark)
+            execute(insert, [(*row.values(),) for row in rows])
 
     def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
         """Store how far each spool of a run is stored."""
@@ -259,9 +260,3 @@ def _repeated(insert: str, count: int) -> str:
     """The statement for so many rows."""
     values = insert[insert.rindex("(") :]
     return insert + f", {values}" * (count - 1)
-
-
-def _check_columns(columns: Mapping[str, Any]) -> None:
-    unknown = sorted(set(columns) - _RUN_COLUMNS)
-    if unknown:
-        raise TypeError(f"no such column: {', '.join(unknown)}")
