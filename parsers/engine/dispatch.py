@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -62,8 +63,8 @@ class Dispatcher:
         for rule in rules:
             for hint in rule.hints:
                 by_hint.setdefault(hint, []).append(rule)
-        self._by_hint = dict(sorted(by_hint.items(), key=_length, reverse=True))
-        """Literals with their own rules, the longest first."""
+        longest = sorted(by_hint, key=len, reverse=True)
+        self._by_hint = {hint: by_hint[hint] for hint in longest}
         self._tried: dict[str, list[LineRule]] = {}
         """Literals that were found to the rules that are tried."""
         self._hints = re.compile(any_of(by_hint))
@@ -97,7 +98,11 @@ class Dispatcher:
             if hint in tried:
                 continue
             tried.add(hint)
-            for rule in self._rules_for(hint):
+            if hint not in self._tried:
+                # It hides shorter ones inside it, so it tries their rules too.
+                inside = (own for key, own in self._by_hint.items() if key in hint)
+                self._tried[hint] = list(chain.from_iterable(inside))
+            for rule in self._tried[hint]:
                 if not rule.admits(level, file):
                     continue
                 match = rule.match(message)
@@ -109,15 +114,6 @@ class Dispatcher:
                     return rule, match
         return None
 
-    def _rules_for(self, hint: str) -> list[LineRule]:
-        """The rules of a literal, and of shorter ones inside it, which it hides."""
-        found = self._tried.get(hint)
-        if found is None:
-            own = self._by_hint.items()
-            found = [rule for other, rules in own if other in hint for rule in rules]
-            self._tried[hint] = found
-        return found
-
     def looks_relevant(self, message: str, level: str | None) -> bool:
         """Whether a message without a rule should be counted as unknown."""
         if level is None:
@@ -125,10 +121,6 @@ class Dispatcher:
         if _TRACEBACK.match(message) is not None:
             return False
         return self._relevant.search(message) is not None
-
-
-def _length(item: tuple[str, list[LineRule]]) -> int:
-    return len(item[0])
 
 
 def _literals(rules: Iterable[LineRule]) -> tuple[str, ...]:

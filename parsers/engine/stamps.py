@@ -166,7 +166,6 @@ def _day_of_year(month: str, day: str) -> int | None:
         return None
 
 
-MINUTE = len("MM-DD HH:MM")
 BACK_S = 60.0
 """Lines of several processes come that much out of order."""
 LATE_S = 2.0
@@ -243,18 +242,20 @@ class Clock:
         cached = self._known.get(stamp)
         if cached is not None:
             return cached
-        minute, colon, second = stamp[:MINUTE], stamp[MINUTE:-2], stamp[-2:]
-        if colon == ":" and second.isdecimal() and minute in self._known:
-            # No zone has another offset within a minute.
-            seconds: float | None = self._known[minute] + min(int(second), 59)
-        else:
-            seconds = self._read(stamp)
         if len(self._known) > 4096:
             self._known.clear()
+        minute, second = stamp[:-2], stamp[-2:]
+        begun = self._known.get(minute)
+        if begun is not None and second.isdecimal() and int(stamp[:2]) == self._month:
+            # Of the same year, and no zone changes within a minute.
+            seconds: float | None = begun + min(int(second), 59)
+        else:
+            seconds = self._read(stamp)
+            is_short = _SHORT.fullmatch(stamp) is not None
+            if seconds is not None and is_short and int(stamp[:2]) == self._month:
+                self._known[minute] = seconds - min(int(second), 59)
         if seconds is not None:
             self._known[stamp] = seconds
-            if colon == ":":
-                self._known[minute] = seconds - min(int(second), 59)
         return seconds
 
     def time_of(self, outer: Outer | None, stamp: str | None) -> float | None:
