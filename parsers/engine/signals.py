@@ -247,10 +247,19 @@ def is_cause(made: object) -> bool:
     return isinstance(made, FailureLine) and kind_of_message(made.message) != "error"
 
 
+AT_WORK = "at_work"
+"""What an engine does that was made: it waits for requests, or answers them."""
+
+
 class FrameSeen(Signal, frozen=True, gc=False):
-    """A function in a traceback that shows what the engine did."""
+    """A function in a traceback that shows what the engine did: a stage, or AT_WORK."""
 
     phase: str
+
+
+def is_at_work(made: object) -> bool:
+    """Whether this shows an engine that was made, whether or not its start is there."""
+    return isinstance(made, FrameSeen) and made.phase == AT_WORK
 
 
 _FOREIGN = ShutdownLine | FrameSeen | RequestLine | ResponseLine

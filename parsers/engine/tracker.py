@@ -41,6 +41,7 @@ from parsers.engine.signals import (
     StatisticsLine,
     StepLine,
     ValidationMarked,
+    is_at_work,
     stamped,
 )
 from parsers.engine.steps import (
@@ -236,6 +237,8 @@ class RunTracker:
                 state.padding_sizes.append(made.size)
             case ShapeBegun():
                 return self._step(state, _shape_step(state, made), origin)
+            case FrameSeen() if is_at_work(made):
+                self.failures.was_at_work = True
             case FrameSeen():
                 state.frame = made.phase
             case RoutesListed():

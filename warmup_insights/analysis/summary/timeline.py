@@ -39,6 +39,7 @@ from warmup_insights.model.events import (
     RecipeCompiled,
     RunStarted,
     ServerReady,
+    ServingFailure,
     ShutdownRequested,
     WarmupFinished,
 )
@@ -115,6 +116,7 @@ class Timeline:
         """Events of serving: they do not delimit phases of the start-up."""
         was_over = self._is_over or self._is_ready
         self._is_over = self._is_over or type(event) in _ENDS
+        self._is_ready = self._is_ready or type(event) is ServingFailure
         time = event.time
         if time is None:
             return
