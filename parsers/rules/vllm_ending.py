@@ -377,6 +377,25 @@ END_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "failure_method",
+        tuple(
+            f"Error executing method {q}{name}" for name in _FRAMES for q in ("", "'")
+        ),
+        rf"Error executing method '?(?P<name>{'|'.join(_FRAMES)})\b",
+        build=_frame,
+        levels=("ERROR",),
+        files=("worker_base.py",),
+        samples=(
+            Sample(
+                "(RayWorkerWrapper pid=91, ip=10.1.2.3) ERROR 03-11 15:24:48 "
+                "[worker_base.py:620] Error executing method 'load_model'. This might "
+                "cause deadlock in distributed execution.",
+                {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "failure_heading",
         (
             "failed to start",
@@ -389,9 +408,8 @@ END_RULES: tuple[LineRule, ...] = (
             "Got fatal signal from worker",
             "output_handler failed",
             "background task failed",
-            "Error executing method",
         ),
-        r".{0,120}?(?:Engine background task failed|Error executing method '?\w{1,60}'?\. This|EngineCore failed to start|WorkerProc failed to start|"
+        r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
         r"EngineCore hit an exception|EngineCore encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
         r"Application startup failed|Exception in worker \w{1,40} while|"

@@ -148,6 +148,8 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
+            if event.name == "import" and self.since is not None and time < self.since:
+                return  # Ray repeats late what its workers printed
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
