@@ -21,6 +21,7 @@ from parsers.engine.signals import (
     FrameSeen,
     Origin,
     ShutdownLine,
+    is_at_work,
     stamped,
 )
 from warmup_insights.model.events import (
@@ -49,9 +50,11 @@ _START_FAILED = re.compile(
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: "
 )
 _OTHER_END = re.compile(
-    r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b"
+    r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
+    r"Fatal Python error: Aborted"
 )
-"""What a process prints when the one that it writes to or reads from has ended."""
+"""What a process prints when the one that it writes to or reads from has ended, or when
+an error of C++ that nobody caught ends it."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -95,7 +98,7 @@ class Traceback:
             self._lines, self._has_frame = [], False
         for item in matched.made:
             if isinstance(item, FrameSeen):
-                self._has_frame = self._has_frame or item.phase != AT_WORK
+                self._has_frame = self._has_frame or not is_at_work(item)
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None
                 self._is_proven = self._is_proven or failed or self._has_frame
@@ -219,12 +222,14 @@ class Failures:
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
         stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
-        failure = Failure(phase=next(stated, cause.phase), **fields)
+        phase = cause.phase if cause.phase != AT_WORK else None
+        failure = Failure(phase=next(stated, phase), **fields)
         return [*stopped, stamped(failure, cause.origin)]
 
     def _is_vague(self, cause: _Cause) -> bool:
         """Whether it may be of one request, or of another program that made it."""
-        return self.is_ready or (self.was_at_work and cause.is_bare)
+        is_foreign = cause.is_bare and cause.phase != AT_WORK
+        return self.is_ready or (self.was_at_work and is_foreign)
 
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""

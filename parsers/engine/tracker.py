@@ -10,6 +10,7 @@ import msgspec
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
+    ASKED,
     ArtifactFrame,
     BarUpdate,
     BenchEdge,
@@ -237,10 +238,9 @@ class RunTracker:
                 state.padding_sizes.append(made.size)
             case ShapeBegun():
                 return self._step(state, _shape_step(state, made), origin)
-            case FrameSeen() if is_at_work(made):
-                self.failures.was_at_work = True
             case FrameSeen():
-                state.frame = made.phase
+                self.failures.was_at_work |= is_at_work(made)
+                state.frame = made.phase if made.phase != ASKED else None
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import AT_WORK, FailureLine, FrameSeen, RoutesListed
+from parsers.engine.signals import ASKED, AT_WORK, FailureLine, FrameSeen, RoutesListed
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     EngineInitialized,
@@ -36,14 +36,15 @@ _FRAMES = {
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "",
     **dict.fromkeys(
-        ("run_busy_loop", "_handle_client_request", "run_engine_loop",
+        ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
          "start_worker_execution_loop"), AT_WORK,
     ),
 }  # fmt: skip
 """Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
 those of executors and engines that run only in a start and in several stages; AT_WORK
 for the loops of an engine that was made (`v1/engine/core.py`, `engine/
-async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`)."""
+async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
+a program that asks it (`entrypoints/llm.py`)."""
 _OF_REQUESTS = (
     "serving*.py", "batch_serving.py", "*_tool_parser.py", "*reasoning_parser*.py",
     "speech_to_text.py",
@@ -241,18 +242,18 @@ END_RULES: tuple[LineRule, ...] = (
         (*_NAMES, *_SILENT),
         rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_SILENT)})\s*$)",
         FrameSeen,
-        fixed={"phase": AT_WORK},
+        fixed={"phase": ASKED},
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
         samples=(
             Sample(
                 "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
                 "json.decoder.JSONDecodeError: Unterminated string",
-                {"phase": AT_WORK},
+                {"phase": ASKED},
             ),
             Sample(
                 "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
-                {"phase": AT_WORK},
+                {"phase": ASKED},
             ),
         ),
     ),

@@ -590,3 +590,20 @@ def test_what_a_worker_failed_with_comes_before_what_its_end_raises():
         failure.message
         == "RuntimeError: Worker failed with error 'Expected result >= 0'"
     )
+
+
+def test_a_program_that_asks_its_engine_has_made_it():
+    text = START.splitlines(keepends=True)[1] + (
+        '[rank0]:   File "/x/vllm/entrypoints/llm.py", line 6, in _run_engine\n'
+        "[rank0]: RuntimeError: BatchDecode failed\n"
+    )
+    (failure,) = of(ServingFailure, events(text))
+    assert failure.message == "RuntimeError: BatchDecode failed"
+
+
+def test_a_process_that_aborts_follows_from_what_it_raised():
+    text = "Fatal Python error: Aborted\n" + CORE.format(
+        5, "RuntimeError: CUDA error: an illegal memory access was encountered"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("RuntimeError: CUDA error")

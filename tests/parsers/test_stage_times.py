@@ -210,11 +210,11 @@ def test_the_workers_of_ray_were_imported_when_they_get_their_environment():
         "platform cuda.\n"
     )
     loaded = (
-        "(RayWorkerWrapper pid=9) INFO 07-16 10:00:{} [parallel_state.py:1004] rank 1 in "
+        f"(RayWorkerWrapper pid=9) INFO 07-16 10:00:{33} [parallel_state.py:1004] rank 1 in "
         "world size 2 is assigned as DP rank 0, PP rank 0, TP rank 1\n"
         "(RayWorkerWrapper pid=9) INFO 07-16 10:01:20 [gpu_model_runner.py:1] Model loading "
         "took 5.00 GiB and 45.0 seconds\n"
-    ).format(33)
+    )
     text += late + loaded + line(85, "core.py:348", INITIALIZED.format(5))
     found = phases(text + READY)
     assert found["import"] == 20.0
@@ -228,7 +228,12 @@ def test_ranks_wait_for_the_one_that_downloads():
     text = HEAD
     for rank in (0, 1):
         text += worker.format(
-            rank, 10 + rank, 0, 10, "gpu_model_runner.py:1", "Starting to load model a/b..."
+            rank,
+            10 + rank,
+            0,
+            10,
+            "gpu_model_runner.py:1",
+            "Starting to load model a/b...",
         )
     text += worker.format(
         1, 11, 0, 50, "weight_utils.py:308",
