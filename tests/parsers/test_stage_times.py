@@ -247,3 +247,19 @@ def test_ranks_wait_for_the_one_that_downloads():
     text += line(85, "core.py:348", INITIALIZED.format(5))
     found = phases(text + READY)
     assert (found["download"], found["load_model"]) == (39.5, 5.5)
+
+
+def test_an_engine_that_prints_no_beginning_of_loading_does_not_start_all_the_while():
+    """vLLM 0.2 to 0.5.0 (`engine/llm_engine.py`, `worker/model_runner.py`)."""
+    head = (
+        "INFO 06-25 14:21:47 llm_engine.py:70] Initializing an LLM engine with config: "
+        "model='a/b', tensor_parallel_size=1\n"
+    )
+    weights = "INFO 06-25 14:22:53 model_runner.py:160] Loading model weights took 14.2655 GB\n"
+    blocks = "INFO 06-25 14:22:54 llm_engine.py:316] # GPU blocks: 27913, # CPU blocks: 4681\n"
+    captured = (
+        "INFO 06-25 14:23:03 model_runner.py:965] Graph capturing finished in 7 secs.\n"
+    )
+    for text in (head + weights + blocks + captured, head + blocks + captured):
+        found = phases(text)
+        assert (found["graph_capture"], "start_engine" in found) == (7.0, False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    DOWNLOAD,
     MEASURED,
     OTHER_RANK,
     SERVER_START,
@@ -57,7 +58,6 @@ READY_WITHIN_S = 60.0
 MAX_GAPS = 200
 STAMP_S = 2.0
 """What stamps of whole seconds can be off together."""
-DOWNLOAD = "download"
 _FIRST_STAGES = ("import", "configure", "start_engine")
 
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
@@ -329,7 +329,6 @@ class Timeline:
 
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
-        waits = main in self.by_rank and DOWNLOAD not in self.by_rank[main].ended
         for rank, own in self.by_rank.items():
             until = min(end, self._ended_elsewhere(own))
             if own.doing == SERVER_START and self.ready_at is None:
@@ -338,9 +337,7 @@ class Timeline:
                 yield from own.spans_until(until)
             else:
                 for span in own.spans_until(until):
-                    if waits and span.name == DOWNLOAD:
-                        # One rank holds the lock of the folder, the others wait for it
-                        # (vLLM `model_loader/weight_utils.py`).
+                    if span.name == DOWNLOAD and self.by_rank[main].waits_in(span):
                         yield span
                         continue
                     name = f"{span.name}{OF_OTHER_RANK}"
