@@ -228,7 +228,9 @@ def _room_ways(
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
-    if found.bucket is not None:
+    if has_cache and _is_capturing(facts, found):
+        yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
+    elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
         yield from shorter_steps(facts)
@@ -261,6 +263,24 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
     is_after = stage.startswith(_AFTER_CACHE)
     return stage.startswith((*_BEFORE_CACHE, "compile")) or (
         is_printed and not is_after
+    )
+
+
+def _is_capturing(facts: RunFacts, found: Failed) -> bool:
+    """Whether graphs are captured beside a KV cache that took what activations left."""
+    is_cuda = facts.summary.device.kind in ("cuda", "rocm")
+    return is_cuda and stage_of(facts, found).startswith("graph_capture")
+
+
+def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
+    if shortfall is None and not is_fixed:
+        yield Way(
+            "a lower --gpu-memory-utilization",
+            "KV cache; graphs are captured in what is left beside it",
+        )
+    yield Way(
+        "fewer graphs: the largest of cudagraph_capture_sizes left out",
+        "batches of those sizes run without a graph",
     )
 
 

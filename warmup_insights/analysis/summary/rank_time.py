@@ -163,10 +163,10 @@ class RankTime:
         began = self.marks.pop(event.name, None)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
-        if self.doing == "start_engine" and event.name == "profile_run":
-            if event.duration_s is None:  # nor did loading begin, see _WITH_LOADING
-                self.doing = self.since = None
-                self.last = time
+        is_open = self.doing == "start_engine" and event.duration_s is None
+        if is_open and event.name == "profile_run":
+            # Nor did loading begin, see _WITH_LOADING.
+            self.doing, self.since, self.last = None, None, time
         self.end(event.name, time, event.duration_s)
 
     def _settle(self, time: float, following: str) -> None:
