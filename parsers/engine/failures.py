@@ -9,6 +9,7 @@ multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised fir
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,10 +222,19 @@ class Failures:
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
-        stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
-        phase = cause.phase if cause.phase != AT_WORK else None
-        failure = Failure(phase=next(stated, phase), **fields)
-        return [*stopped, stamped(failure, cause.origin)]
+        stated = self._stages_of(cause)
+        return [
+            *stopped,
+            stamped(Failure(phase=next(stated, None), **fields), cause.origin),
+        ]
+
+    def _stages_of(self, cause: _Cause) -> Iterator[str]:
+        """What the message names, the traceback of the cause, then those of what wraps it:
+        the innermost error is printed first, and can lead through a compiler alone."""
+        yield from (p for text, p in _STATED_PHASES.items() if text in cause.message)
+        own = [cause.phase] if cause.phase != AT_WORK else []
+        later = (c.phase for c in self._causes if c.origin.line > cause.origin.line)
+        yield from (phase for phase in (*own, *later) if phase and phase != AT_WORK)
 
     def _is_vague(self, cause: _Cause) -> bool:
         """Whether it may be of one request, or of another program that made it."""

@@ -636,3 +636,15 @@ def test_graphs_get_room_from_the_cache_and_not_from_shorter_steps(figures):
     assert "--gpu-memory-utilization" in finding.suggestion
     assert "fewer graphs" in told
     assert "max-num-batched-tokens" not in told
+
+
+def test_the_stage_shows_that_logits_did_not_fit_where_the_message_does_not():
+    """The error inside is printed first, and names no requests."""
+    events = ended(
+        "out_of_memory", "torch.OutOfMemoryError: HIP out of memory.",
+        config(max_num_seqs=64, max_num_batched_tokens=2048), weights(10),
+        KVCacheAllocated(num_tokens=8192), phase="sampler_warmup",
+    )  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {"max_num_seqs": 32}
+    assert not any("batched-tokens" in way.suggestion for way in finding.ways)

@@ -607,3 +607,17 @@ def test_a_process_that_aborts_follows_from_what_it_raised():
     )
     (failure,) = of(Failure, events(START + text))
     assert failure.message.startswith("RuntimeError: CUDA error")
+
+
+def test_the_stage_of_a_kernel_that_does_not_compile_is_in_the_traceback_around_it():
+    text = "\n".join(
+        (
+            CORE.format(5, "ValueError: arange's range must be a power of 2"),
+            CORE.format(
+                5, IN_VLLM.format("v1/worker/gpu_model_runner.py", "capture_model")
+            ),
+            CORE.format(5, "triton.compiler.errors.CompilationError: at 106:17:"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert (failure.phase, failure.message[:10]) == ("graph_capture", "ValueError")

@@ -116,7 +116,9 @@ def _fewer_requests(
     summary: RunSummary, sizes: Sequence[int], limit: int
 ) -> Iterator[Way]:
     """Fewer requests at once, where the largest size follows from twice their number."""
-    largest = 2 * limit
+    largest, seqs = 2 * limit, summary.setting("max_num_seqs")
+    if seqs and (limit >= seqs or max(sizes) > 2 * seqs):
+        return  # models have lists of their own (`models/config.py`, gpt-oss up to 1024)
     if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way(
             f"--max-num-seqs {limit}",

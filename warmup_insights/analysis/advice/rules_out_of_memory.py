@@ -213,7 +213,7 @@ def _room_ways(
             "none for this engine",
         )
         return
-    yield from fewer_logits(found)
+    yield from fewer_logits(facts, found, stage_of(facts, found))
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     if is_fixed:
         yield Way(
@@ -230,15 +230,8 @@ def _room_ways(
             yield from _less_for_cache(facts, found, shortfall)
     if has_cache and _is_capturing(facts, found):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
-    elif found.bucket is not None:
-        yield from smaller_batch(facts, found)
     else:
-        yield from shorter_steps(facts)
-        if is_before:
-            yield Way(
-                "a lower --gpu-memory-utilization",
-                "does not help: the KV cache was not allocated yet",
-            )
+        yield from _less_at_once(facts, found, is_before=is_before)
     yield from more_devices(facts)
 
 
@@ -264,6 +257,24 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
     return stage.startswith((*_BEFORE_CACHE, "compile")) or (
         is_printed and not is_after
     )
+
+
+def _less_at_once(facts: RunFacts, found: Failed, *, is_before: bool) -> Iterator[Way]:
+    """Fewer requests or tokens in the step that ran out of memory."""
+    if found.bucket is not None:
+        yield from smaller_batch(facts, found)
+        return
+    if not _is_of_logits(facts, found):
+        yield from shorter_steps(facts)
+    if is_before:
+        yield Way(
+            "a lower --gpu-memory-utilization",
+            "does not help: the KV cache was not allocated yet",
+        )
+
+
+def _is_of_logits(facts: RunFacts, found: Failed) -> bool:
+    return any(fewer_logits(facts, found, stage_of(facts, found)))
 
 
 def _is_capturing(facts: RunFacts, found: Failed) -> bool:
