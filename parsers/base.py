@@ -7,6 +7,7 @@ event's fields; their converters are found by name, so a rule rarely needs a fun
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,9 @@ class LineRule:
     any."""
     files: tuple[str, ...] = ()
     """Modules that print it, by the names of their files; empty for any text. For
-    wordings that others could print as well."""
+    wordings that others could print as well. A `*` in a name stands for any text."""
+    not_files: tuple[str, ...] = ()
+    """Modules of which the wording is something else, as in `files`."""
     startup_only: bool = False
     """True when the literal is too common to look for once the server is ready."""
     starts: int = 0
@@ -87,10 +90,20 @@ class LineRule:
         """Whether a line of this level, printed by this module, can be of the rule."""
         if self.levels and level not in self.levels:
             return False
-        if not self.files:
+        if not self.files and not self.not_files:
             return True
-        name = _file_name(file)
-        return name == ONCE or name in self.files
+        name = _file_name(file) or ""
+        if self.not_files and self._is_excluded(name):
+            return False
+        return not self.files or name == ONCE or self._is_included(name)
+
+    @cached_property
+    def _is_included(self) -> Callable[[str], bool]:
+        return _any_name(self.files)
+
+    @cached_property
+    def _is_excluded(self) -> Callable[[str], bool]:
+        return _any_name(self.not_files)
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -122,6 +135,16 @@ class LineRule:
         """Of every named group its place, the field it fills and its converter."""
         places = self.regex.groupindex.items()
         return tuple((place - 1, *field_of(name)) for name, place in places)
+
+
+def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a name is one of these."""
+    exact = frozenset(names)
+    globs = [fnmatch.translate(name) for name in names if "*" in name]
+    if not globs:
+        return exact.__contains__
+    match = re.compile("|".join(globs)).match
+    return lambda name: name in exact or match(name) is not None
 
 
 def _file_name(file: str | None) -> str | None:

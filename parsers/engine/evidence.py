@@ -30,8 +30,11 @@ MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
 _RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu"}
-"""Who raised that memory ran out (torch `CUDACachingAllocator.cpp`)."""
-_OUT_OF_MEMORY = re.compile(r"\b(CUDA|HIP|XPU) out of memory\. Tried to allocate")
+"""Who raised an error of the device (torch `CUDAException.cpp`) or that its memory ran out
+(`CUDACachingAllocator.cpp`); the words are those of the build."""
+_OF_TORCH = re.compile(
+    r"\b(CUDA|HIP|XPU) (?:error: |out of memory\. Tried to allocate)"
+)
 API_SERVER, ENGINE_CONFIG = 1, 3
 """`LineRule.starts` of the first line of an API server, and of the line with the
 engine's configuration."""
@@ -139,7 +142,7 @@ class Evidence:
             self._is_vllm = True
         for item in made:
             if isinstance(item, FailureLine):
-                raised = _OUT_OF_MEMORY.search(item.message)
+                raised = _OF_TORCH.search(item.message)
                 self._see_device(_RAISED[raised[1]] if raised else None, OWN)
             elif isinstance(item, BarUpdate):
                 self._see_device("cuda" if "CUDA" in item.name else None, SHARED)

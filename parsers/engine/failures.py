@@ -9,13 +9,22 @@ multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised fir
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
 from parsers.engine.dispatch import Matched
-from parsers.engine.signals import FailureLine, FrameSeen, Origin, ShutdownLine, stamped
+from parsers.engine.signals import (
+    AT_WORK,
+    FailureLine,
+    FrameSeen,
+    Origin,
+    ShutdownLine,
+    is_at_work,
+    stamped,
+)
 from warmup_insights.model.events import (
     Event,
     Failure,
@@ -42,9 +51,11 @@ _START_FAILED = re.compile(
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: "
 )
 _OTHER_END = re.compile(
-    r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b"
+    r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
+    r"Fatal Python error: Aborted"
 )
-"""What a process prints when the one that it writes to or reads from has ended."""
+"""What a process prints when the one that it writes to or reads from has ended, or when
+an error of C++ that nobody caught ends it."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -53,6 +64,14 @@ _STATED_PHASES = {
     "when warming up sampler": "sampler_warmup", "when warming up pooler": "pooler_warmup",
 }  # fmt: skip
 """What the message itself states of its place (vLLM `v1/worker/gpu_model_runner.py`)."""
+_AT_WORK = re.compile(
+    r"Engine background task failed|encountered a fatal error|output_handler failed|"
+    r"start_worker_execution_loop"
+)
+"""Printed of an engine that was made (vLLM `engine/async_llm_engine.py`, `v1/engine/core.py
+run_engine_core`, `v1/engine/async_llm.py`, `worker/worker_base.py`)."""
+_QUOTED = re.compile(r"RuntimeError: Worker failed with error '(?=\w)")
+"""What a worker raised, in the words of its executor (`v1/executor/multiproc_executor.py`)."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
@@ -80,7 +99,7 @@ class Traceback:
             self._lines, self._has_frame = [], False
         for item in matched.made:
             if isinstance(item, FrameSeen):
-                self._has_frame = True
+                self._has_frame = self._has_frame or not is_at_work(item)
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None
                 self._is_proven = self._is_proven or failed or self._has_frame
@@ -117,6 +136,8 @@ class Failures:
         self._heading: _Cause | None = None
         self.is_ready = False
         """Whether the engine became ready."""
+        self.was_at_work = False
+        """Whether what failed shows that it had been."""
         self._is_serving = False
         """A server is ready, more than its engine alone."""
         self._is_stopped = False
@@ -135,13 +156,23 @@ class Failures:
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
             is_wrapper=_WRAPPER.search(made.message) is not None,
-            is_consequence=_OTHER_END.match(made.message) is not None,
+            is_consequence=self._follows(made),
             is_bare=made.is_bare, behind_heading=self._heading is not None,
         )  # fmt: skip
         if made.is_heading:
+            self.was_at_work = self.was_at_work or _is_at_work(made)
             self._heading, self.has_ended = self._heading or cause, True
         else:
             self._causes.append(cause)
+
+    def _follows(self, made: FailureLine) -> bool:
+        """Whether it follows from what failed before: the other end of a connection, or
+        an engine of V1 that stated what failed and killed its own processes (0.8.5
+        `v1/engine/core_client.py`, `sigusr1_handler`)."""
+        if made.kind == "killed":
+            heading = self._heading
+            return heading is not None and _GONE.search(heading.message) is None
+        return _OTHER_END.match(made.message) is not None
 
     def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
         """The engine goes down; whether on request, unless it had failed."""
@@ -180,7 +211,7 @@ class Failures:
         """The failure of the start-up or of the serving engine, if there is one."""
         stopped: list[Event] = [] if self._stop is None else [self._stop]
         cause = self._best()
-        if cause is None or (self.is_ready and not self._is_certain()):
+        if cause is None or (self._is_vague(cause) and not self._is_certain()):
             return stopped
         fields: dict[str, Any] = {
             "failure": cause.kind,
@@ -189,11 +220,26 @@ class Failures:
         }
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
-        if self.is_ready and not self._failed_to_start():
+        if (self.is_ready or self.was_at_work) and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
-        stated = (p for text, p in _STATED_PHASES.items() if text in cause.message)
-        failure = Failure(phase=next(stated, cause.phase), **fields)
-        return [*stopped, stamped(failure, cause.origin)]
+        stated = self._stages_of(cause)
+        return [
+            *stopped,
+            stamped(Failure(phase=next(stated, None), **fields), cause.origin),
+        ]
+
+    def _stages_of(self, cause: _Cause) -> Iterator[str]:
+        """What the message names, the traceback of the cause, then those of what wraps it:
+        the innermost error is printed first, and can lead through a compiler alone."""
+        yield from (p for text, p in _STATED_PHASES.items() if text in cause.message)
+        own = [cause.phase] if cause.phase != AT_WORK else []
+        later = (c.phase for c in self._causes if c.origin.line > cause.origin.line)
+        yield from (phase for phase in (*own, *later) if phase and phase != AT_WORK)
+
+    def _is_vague(self, cause: _Cause) -> bool:
+        """Whether it may be of one request, or of another program that made it."""
+        is_foreign = cause.is_bare and cause.phase != AT_WORK
+        return self.is_ready or (self.was_at_work and is_foreign)
 
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""
@@ -211,7 +257,7 @@ class Failures:
         heading = self._heading
         is_gone = heading is not None and _GONE.search(heading.message) is not None
         ends = [cause for cause in self._causes if not cause.is_consequence]
-        own = [cause for cause in ends if not cause.is_wrapper]
+        own = _before_quoted([c for c in ends if not c.is_wrapper], ends)
         for wanted in (
             [cause for cause in own if cause.kind != "error"],
             [cause for cause in own if cause.behind_heading],
@@ -224,3 +270,18 @@ class Failures:
             if wanted:
                 return wanted[0]
         return heading
+
+
+def _is_at_work(heading: FailureLine) -> bool:
+    return _AT_WORK.search(heading.message) is not None
+
+
+def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:
+    """What an executor quotes of a worker, where all else was printed later and without
+    a logger: that is raised while processes end."""
+    quoted = next((cause for cause in ends if _QUOTED.match(cause.message)), None)
+    if quoted is None or not all(
+        cause.is_bare and cause.origin.line > quoted.origin.line for cause in own
+    ):
+        return own
+    return [quoted]

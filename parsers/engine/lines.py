@@ -28,6 +28,7 @@ from parsers.engine.signals import (
     RankNamed,
     ShutdownLine,
     StatisticsLine,
+    is_at_work,
     is_cause,
     is_foreign,
     stamped,
@@ -309,6 +310,7 @@ class LineParser:
         if self._open is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
+            is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
             return is_foreign(made) and not is_own
         if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
             return False

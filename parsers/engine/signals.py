@@ -247,10 +247,22 @@ def is_cause(made: object) -> bool:
     return isinstance(made, FailureLine) and kind_of_message(made.message) != "error"
 
 
+AT_WORK = "at_work"
+"""What an engine does that was made: it waits for requests, or answers them."""
+ASKED = "asked"
+"""The same, where one request failed."""
+
+
 class FrameSeen(Signal, frozen=True, gc=False):
-    """A function in a traceback that shows what the engine did."""
+    """A function in a traceback that shows what the engine did: a stage, AT_WORK or
+    ASKED."""
 
     phase: str
+
+
+def is_at_work(made: object) -> bool:
+    """Whether this shows an engine that was made, whether or not its start is there."""
+    return isinstance(made, FrameSeen) and made.phase in (AT_WORK, ASKED)
 
 
 _FOREIGN = ShutdownLine | FrameSeen | RequestLine | ResponseLine

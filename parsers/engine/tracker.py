@@ -10,6 +10,7 @@ import msgspec
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
+    ASKED,
     ArtifactFrame,
     BarUpdate,
     BenchEdge,
@@ -41,6 +42,7 @@ from parsers.engine.signals import (
     StatisticsLine,
     StepLine,
     ValidationMarked,
+    is_at_work,
     stamped,
 )
 from parsers.engine.steps import (
@@ -238,7 +240,8 @@ class RunTracker:
             case ShapeBegun():
                 return self._step(state, _shape_step(state, made), origin)
             case FrameSeen():
-                state.frame = made.phase
+                self.failures.was_at_work |= is_at_work(made)
+                state.frame = made.phase if made.phase != ASKED else None
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import FailureLine, FrameSeen, RoutesListed
+from parsers.engine.signals import ASKED, AT_WORK, FailureLine, FrameSeen, RoutesListed
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     EngineInitialized,
@@ -35,9 +35,25 @@ _FRAMES = {
     "init_worker_distributed_environment": "distributed_init",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "",
+    **dict.fromkeys(
+        ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
+         "start_worker_execution_loop"), AT_WORK,
+    ),
 }  # fmt: skip
 """Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
-those of executors and engines that run only in a start and in several stages."""
+those of executors and engines that run only in a start and in several stages; AT_WORK
+for the loops of an engine that was made (`v1/engine/core.py`, `engine/
+async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
+a program that asks it (`entrypoints/llm.py`)."""
+_OF_REQUESTS = (
+    "serving*.py", "batch_serving.py", "*_tool_parser.py", "*reasoning_parser*.py",
+    "speech_to_text.py",
+)  # fmt: skip
+"""Modules that log what one request raised (`entrypoints/`, `tool_parsers/`)."""
+_LOOP = "async_llm_engine.py"
+"""Module of which all errors are of the loop of an engine (`engine/async_llm_engine.py`)."""
+_OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
+"""What is of the engine, whichever module logs it."""
 
 
 def _frame(match: re.Match[str]) -> Made:
@@ -56,6 +72,10 @@ def _failure(
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
 
     return build
+
+
+def _failure_at_work(match: re.Match[str]) -> list[Made]:
+    return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
 
 def _refused(match: re.Match[str]) -> Made:
@@ -187,6 +207,7 @@ END_RULES: tuple[LineRule, ...] = (
         rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
         build=_failure(None),
         levels=("ERROR", "CRITICAL"),
+        not_files=(*_OF_REQUESTS, _LOOP),
         samples=(
             Sample(
                 "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
@@ -194,6 +215,62 @@ END_RULES: tuple[LineRule, ...] = (
                 {
                     "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
                     "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_in_request",
+        ("DeadError: ", "OutOfMemoryError: "),
+        rf"{_OF_ENGINES}.{{1,1500}}",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        files=_OF_REQUESTS,
+        samples=(
+            Sample(
+                "(APIServer pid=1) ERROR 06-11 01:51:09 [serving_chat.py:911] vllm.v1."
+                "engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+                {
+                    "message": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+                    "encountered an issue."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "request_failed",
+        (*_NAMES, *_SILENT),
+        rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_SILENT)})\s*$)",
+        FrameSeen,
+        fixed={"phase": ASKED},
+        levels=("ERROR", "CRITICAL"),
+        files=_OF_REQUESTS,
+        samples=(
+            Sample(
+                "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
+                "json.decoder.JSONDecodeError: Unterminated string",
+                {"phase": ASKED},
+            ),
+            Sample(
+                "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
+                {"phase": ASKED},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_in_loop",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        build=_failure_at_work,
+        levels=("ERROR", "CRITICAL"),
+        files=(_LOOP,),
+        samples=(
+            Sample(
+                "ERROR 06-28 13:26:18 async_llm_engine.py:52] AssertionError: Does not "
+                "support prefix-enabled attention.",
+                {
+                    "message": "AssertionError: Does not support prefix-enabled "
+                    "attention."
                 },
             ),
         ),
@@ -301,6 +378,25 @@ END_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "failure_method",
+        tuple(
+            f"Error executing method {q}{name}" for name in _FRAMES for q in ("", "'")
+        ),
+        rf"Error executing method '?(?P<name>{'|'.join(_FRAMES)})\b",
+        build=_frame,
+        levels=("ERROR",),
+        files=("worker_base.py",),
+        samples=(
+            Sample(
+                "(RayWorkerWrapper pid=91, ip=10.1.2.3) ERROR 03-11 15:24:48 "
+                "[worker_base.py:620] Error executing method 'load_model'. This might "
+                "cause deadlock in distributed execution.",
+                {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "failure_heading",
         (
             "failed to start",
@@ -312,8 +408,9 @@ END_RULES: tuple[LineRule, ...] = (
             "Exception in worker",
             "Got fatal signal from worker",
             "output_handler failed",
+            "background task failed",
         ),
-        r".{0,120}?(?:EngineCore failed to start|WorkerProc failed to start|"
+        r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
         r"EngineCore hit an exception|EngineCore encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
         r"Application startup failed|Exception in worker \w{1,40} while|"
@@ -345,7 +442,7 @@ END_RULES: tuple[LineRule, ...] = (
     LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
-        r"(?!.{0,160}?sending SIGKILL)(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
+        r"(?!.{0,160}?(?:sending SIGKILL|signal\.SIGKILL))(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
         r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
         r".{0,200}",
         build=_failure("killed"),

@@ -103,6 +103,16 @@ def _ray_waits(match: re.Match[str]) -> list[Made]:
 
 LOAD_RULES: tuple[LineRule, ...] = (
     phase_rule(
+        "ray_workers_made",
+        "environment variables to workers",
+        # Printed when every worker has answered (`executor/ray_distributed_executor.py`).
+        r"Copying the following environment variables to workers",
+        "init_worker",
+        "start",
+        "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
+        "environment variables to workers: ['VLLM_USE_V1']",
+    ),
+    phase_rule(
         "engine_processes",
         "DP group leader",
         r"DP group leader: node_rank=",

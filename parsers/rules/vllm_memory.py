@@ -77,6 +77,12 @@ def _profiled_parts(match: re.Match[str]) -> Made:
     )
 
 
+def _profiled_in_one(match: re.Match[str]) -> Made:
+    sizes, util = _sizes(match, "total", "non_torch", "kv_cache"), float(match["util"])
+    usable = round(gib(match["total"]) * util)
+    return MemoryBudgetSet(**sizes, usable_bytes=usable, gpu_memory_utilization=util)
+
+
 def _before_profile(match: re.Match[str]) -> Made:
     return MemoryMeasured(stage="before_profile_run", **_sizes(match, "free", "total"))
 
@@ -361,6 +367,31 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
                 "128.00 MB, free gpu memory is 30000.00 MB.",
                 {"non_torch_bytes": 128 * MIB, "activation_bytes": 472 * MIB},
+            ),
+        ),
+    ),
+    LineRule(
+        "v0_profiled_in_one",
+        "Memory profiling results: total_gpu_memory=",
+        # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
+        rf"Memory profiling results: total_gpu_memory=(?P<total>{_NUM})GiB initial_memory_"
+        rf"usage={_NUM}GiB peak_torch_memory={_NUM}GiB memory_usage_post_profile={_NUM}Gi[bB] "
+        rf"non_torch_memory=(?P<non_torch>{_NUM})GiB kv_cache_size=(?P<kv_cache>{_NUM})GiB "
+        rf"gpu_memory_utilization=(?P<util>{_NUM})",
+        build=_profiled_in_one,
+        samples=(
+            Sample(
+                "INFO 11-27 02:16:23 worker.py:232] Memory profiling results: "
+                "total_gpu_memory=139.72GiB initial_memory_usage=19.65GiB "
+                "peak_torch_memory=16.53GiB memory_usage_post_profile=22.18GiB "
+                "non_torch_memory=5.68GiB kv_cache_size=110.52GiB "
+                "gpu_memory_utilization=0.95",
+                {
+                    "total_bytes": round(139.72 * GIB),
+                    "non_torch_bytes": round(5.68 * GIB),
+                    "kv_cache_bytes": round(110.52 * GIB),
+                    "gpu_memory_utilization": 0.95,
+                },
             ),
         ),
     ),

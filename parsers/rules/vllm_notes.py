@@ -17,7 +17,7 @@ _NUM = r"-?[\d.]{1,16}"
 _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "cpu.py",
            "tpu.py", "openvino.py", "model.py", "breakable_cudagraph.py",
            "model_runner.py", "gpu_model_runner.py", "encoder_cudagraph.py",
-           "platform.py", "interface.py")  # fmt: skip
+           "platform.py", "interface.py", "cudagraph_dispatcher.py")  # fmt: skip
 """Modules that decide about graphs: their wordings are many and change often."""
 
 NOTE_RULES: tuple[LineRule, ...] = (
@@ -37,6 +37,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "No CUDA graphs will be",
             "Skipping encoder and decoder CUDA graph",
             "cudagraph sizes specified",
+            "cudagraph dispatching keys are not",
             "Forcing DYNAMO_ONCE",
             "Forcing CompilationMode",
             "XPU Graph ",
@@ -50,6 +51,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"[Dd]isabling cudagraph|[Bb]reakable CUDA graph|BREAKABLE_CUDAGRAPH|"
         r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
         r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
+        r"cudagraph dispatching keys are not initialized|"
         r"Forcing (?:DYNAMO_ONCE|CompilationMode)).{0,300})",
         "cuda_graphs",
         "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "

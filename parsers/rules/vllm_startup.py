@@ -192,6 +192,22 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "libraries_of_rocm",
+        ("librccl.so", "ROCmFlashAttention"),
+        r"(?:(?:Loading|Found) nccl from library \S{0,200}librccl\.so|"
+        r"Using ROCmFlashAttention backend)",
+        device="rocm",
+        samples=(
+            Sample(
+                "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1"
+            ),
+            Sample(
+                "INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend."
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "platform",
         ("detected platform", "Platform plugin"),
         r"(?:Automatically detected platform (?P<built_in>[a-z]\w{0,19})\.|"

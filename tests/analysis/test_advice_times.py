@@ -467,6 +467,19 @@ def test_a_compile_cache_that_is_kept_is_no_change():
     assert finding.suggestion.startswith("nothing")
 
 
+@pytest.mark.parametrize(
+    ("version", "follows"),
+    [("0.5.5", True), ("0.1.dev3896+ga491", False), ("0.8.3", False)],
+)
+def test_graphs_of_an_engine_before_v1_follow_the_number_of_requests(version, follows):
+    made = captured(SIZES, 200.0, None)
+    events = [e for e in made if not getattr(e, "settings", None)]
+    events[0] = changed(events[0], version=version)
+    suggestion = found(events, "capture_sizes").suggestion
+    assert suggestion.startswith("--max-num-seqs") is follows
+    assert ("compilation-config" in suggestion) is not follows
+
+
 def test_a_log_without_its_beginning_has_no_parts():
     events = phased(("graph_capture", 60.0), ("kernel_warmup", 20.0))
     assert start_of(summary_of(events)) is not None

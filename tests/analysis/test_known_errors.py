@@ -86,7 +86,7 @@ TEXTS = [
      "'huggingface.co', port=443): Read timed out.\"), '(Request ID: 1)')", "model_access",
      "the same start again", {}),
     ("torch.AcceleratorError: CUDA error: device-side assert triggered",
-     "device_unreachable", "CUDA_LAUNCH_BLOCKING=1", {}),
+     "device_unreachable", "AMD_SERIALIZE_KERNEL=3", {}),
     ("httpx.ConnectTimeout: timed out", "model_access", "HF_ENDPOINT", {}),
     ("RuntimeError: create_config:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:148 HCCL "
      "function error: hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config, "

@@ -621,3 +621,30 @@ def test_many_buckets_that_were_never_reached_are_cut():
     finding = only(events, "out_of_memory")
     assert len(finding.details) == 21
     assert finding.details[-1] == "and 15 more"
+
+
+@pytest.mark.parametrize("figures", [{}, {"needed_bytes": GIB, "free_bytes": 0}])
+def test_graphs_get_room_from_the_cache_and_not_from_shorter_steps(figures):
+    """The cache takes what activations leave (vLLM `v1/worker/gpu_worker.py`,
+    `determine_available_memory`), so shorter steps leave graphs no more."""
+    events = ended(
+        "out_of_memory", "no", config(max_num_batched_tokens=8192), weights(10),
+        KVCacheAllocated(num_tokens=8192), phase="graph_capture", **figures,
+    )  # fmt: skip
+    finding = only(events, "out_of_memory")
+    told = " ".join([finding.suggestion, *(way.suggestion for way in finding.ways)])
+    assert "--gpu-memory-utilization" in finding.suggestion
+    assert "fewer graphs" in told
+    assert "max-num-batched-tokens" not in told
+
+
+def test_the_stage_shows_that_logits_did_not_fit_where_the_message_does_not():
+    """The error inside is printed first, and names no requests."""
+    events = ended(
+        "out_of_memory", "torch.OutOfMemoryError: HIP out of memory.",
+        config(max_num_seqs=64, max_num_batched_tokens=2048), weights(10),
+        KVCacheAllocated(num_tokens=8192), phase="sampler_warmup",
+    )  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert finding.changes == {"max_num_seqs": 32}
+    assert not any("batched-tokens" in way.suggestion for way in finding.ways)

@@ -111,3 +111,15 @@ GELU = (
 )
 def test_words_about_cuda_graphs_are_no_proof_where_rocm_was_looked_for(text, device):
     assert summary_of(events(text))["device"]["kind"] == device
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR 04-16 23:50:04 ray_utils.py:50] RuntimeError: HIP error: invalid device ordinal\n",
+        "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1\n",
+        "INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend.\n",
+    ],
+)
+def test_what_only_rocm_prints_is_stronger_than_device_config_cuda(text):
+    assert identity(CONFIG.format("0.4.0", "cuda") + text) == ("vllm", "rocm")

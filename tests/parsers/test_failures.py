@@ -12,6 +12,7 @@ from warmup_insights.model.events import (
     ShutdownRequested,
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
+from warmup_insights.testing import folded
 from warmup_insights.units import GIB, MIB
 
 CORE = "(EngineCore pid=7) ERROR 07-16 10:00:{:02d} [core.py:866] {}"
@@ -472,3 +473,151 @@ def test_the_reasons_below_an_error_are_part_of_it():
         )
         (failure,) = of(Failure, events(text))
         assert failure.message == f"{head}{reasons[0]};{reasons[1]}"
+
+
+IN_VLLM = '  File "/x/vllm/{}", line 1, in {}'
+V0 = "ERROR 02-21 08:05:44 engine.py:135] "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The loop of an engine runs when it is made (`v1/engine/core.py run_engine_core`).
+        CORE.format(
+            5, "EngineCore hit an exception: Traceback (most recent call last):"
+        )
+        + "\n"
+        + CORE.format(5, IN_VLLM.format("v1/engine/core.py", "run_busy_loop"))
+        + "\n"
+        + CORE.format(5, "IndexError: index 1 is out of bounds"),
+        CORE.format(5, "EngineCore encountered a fatal error.")
+        + "\n"
+        + CORE.format(5, "IndexError: index 1 is out of bounds"),
+        V0
+        + "IndexError: tuple index out of range\n"
+        + V0
+        + IN_VLLM.format("engine/multiprocessing/engine.py", "run_engine_loop")
+        + "\n"
+        + V0
+        + "IndexError: Error in model execution: tuple index out of range",
+        "ERROR 02-21 08:05:44 async_llm_engine.py:68] Engine background task failed\n"
+        "ERROR 02-21 08:05:44 async_llm_engine.py:68] ValueError: max() arg is empty",
+        "(VllmWorkerProcess pid=7) ERROR 02-21 08:05:44 multiproc_worker_utils.py:240] "
+        "Exception in worker VllmWorkerProcess while processing method "
+        "start_worker_execution_loop.\n"
+        "(VllmWorkerProcess pid=7) ERROR 02-21 08:05:44 multiproc_worker_utils.py:240] "
+        "RuntimeError: NCCL error: unhandled cuda error",
+        CORE.format(5, IN_VLLM.format("v1/engine/core.py", "_handle_client_request"))
+        + "\n"
+        + CORE.format(5, "RuntimeError: no such adapter"),
+        "ERROR 05-01 08:45:12 async_llm_engine.py:43] RuntimeError: no such adapter",
+    ],
+)
+def test_an_engine_that_fails_at_work_did_start(text):
+    found = events(text)
+    assert of(Failure, found) == []
+    assert len(of(ServingFailure, found)) == 1
+    summary = folded(found).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.time.wall_s is None
+
+
+def test_the_loop_of_an_engine_in_a_traceback_alone_is_of_no_start():
+    text = (
+        'Traceback (most recent call last):\n  File "/x/vllm/v1/engine/core.py", '
+        "line 1, in run_busy_loop\nIndexError: index 1 is out of bounds\n"
+    )
+    assert read(text)[0] == {}
+
+
+def test_an_engine_that_kills_itself_after_an_error_was_not_killed():
+    """V1 sends itself SIGKILL (0.8.5 `v1/engine/core_client.py`, `sigusr1_handler`)."""
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore hit an exception: Traceback (most recent call last):"),
+            CORE.format(5, IN_VLLM.format("v1/worker/gpu_worker.py", "load_model")),
+            CORE.format(5, "ValueError: too many values to unpack (expected 12)"),
+            "CRITICAL 07-16 10:00:05 [core_client.py:361] Got fatal signal from worker "
+            "processes, shutting down. See stack trace above for root cause issue.",
+            "Killed",
+        )
+    )  # fmt: skip
+    (failure,) = of(Failure, events(START + text))
+    assert failure.failure == "error"
+    assert failure.message == "ValueError: too many values to unpack (expected 12)"
+
+
+def test_a_worker_that_is_killed_takes_the_engine_with_it():
+    text = CORE.format(5, "Worker proc VllmWorker-1 died unexpectedly") + "\nKilled"
+    (failure,) = of(Failure, events(START + text))
+    assert failure.failure == "killed"
+
+
+def test_an_error_of_a_request_is_no_failed_start():
+    text = (
+        "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] json.decoder.JSONDecodeError: x\n"
+        "ERROR 05-01 01:52:15 [serving_chat.py:664] RuntimeError: no prompt updates\n"
+        "ValueError: the program that made the request\n"
+    )
+    assert of(Failure, events(text)) == []
+
+
+def test_a_dead_engine_shows_in_the_errors_of_its_requests():
+    text = (
+        "(APIServer pid=1) ERROR 07-16 11:00:05 [serving_chat.py:911] "
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    )
+    assert len(of(ServingFailure, events(START + READY + text))) == 1
+
+
+def test_a_signal_in_the_source_of_a_program_kills_nothing():
+    text = "      os.killpg(process.pid, signal.SIGKILL)\n"
+    assert of(Failure, events(START + text)) == []
+
+
+def test_what_a_worker_failed_with_comes_before_what_its_end_raises():
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(
+                5, "RuntimeError: Worker failed with error 'Expected result >= 0'"
+            ),
+            "(VllmWorker rank=7 pid=3) RuntimeError: CUDA error: an illegal memory access",
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert (
+        failure.message
+        == "RuntimeError: Worker failed with error 'Expected result >= 0'"
+    )
+
+
+def test_a_program_that_asks_its_engine_has_made_it():
+    text = START.splitlines(keepends=True)[1] + (
+        '[rank0]:   File "/x/vllm/entrypoints/llm.py", line 6, in _run_engine\n'
+        "[rank0]: RuntimeError: BatchDecode failed\n"
+    )
+    (failure,) = of(ServingFailure, events(text))
+    assert failure.message == "RuntimeError: BatchDecode failed"
+
+
+def test_a_process_that_aborts_follows_from_what_it_raised():
+    text = "Fatal Python error: Aborted\n" + CORE.format(
+        5, "RuntimeError: CUDA error: an illegal memory access was encountered"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("RuntimeError: CUDA error")
+
+
+def test_the_stage_of_a_kernel_that_does_not_compile_is_in_the_traceback_around_it():
+    text = "\n".join(
+        (
+            CORE.format(5, "ValueError: arange's range must be a power of 2"),
+            CORE.format(
+                5, IN_VLLM.format("v1/worker/gpu_model_runner.py", "capture_model")
+            ),
+            CORE.format(5, "triton.compiler.errors.CompilationError: at 106:17:"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert (failure.phase, failure.message[:10]) == ("graph_capture", "ValueError")

@@ -195,3 +195,71 @@ def test_a_process_that_looks_for_triton_before_it_has_its_name_imports_the_engi
     assert phases(looked.format("40") + head)["import"] == 20.0
     core = "(EngineCore pid=7) " + looked.format("59").replace("09:59:59", "10:00:06")
     assert "import" not in phases(HEAD + core + READY)
+
+
+def test_the_workers_of_ray_were_imported_when_they_get_their_environment():
+    text = HEAD + (
+        "(pid=9) INFO 07-16 10:00:10 [__init__.py:239] Automatically detected platform cuda.\n"
+    )
+    text += line(
+        30, "ray_distributed_executor.py:354",
+        "Copying the following environment variables to workers: ['VLLM_USE_V1']",
+    )  # fmt: skip
+    late = (
+        "(pid=9, ip=10.1.2.3) INFO 07-16 10:00:11 [__init__.py:239] Automatically detected "
+        "platform cuda.\n"
+    )
+    loaded = (
+        f"(RayWorkerWrapper pid=9) INFO 07-16 10:00:{33} [parallel_state.py:1004] rank 1 in "
+        "world size 2 is assigned as DP rank 0, PP rank 0, TP rank 1\n"
+        "(RayWorkerWrapper pid=9) INFO 07-16 10:01:20 [gpu_model_runner.py:1] Model loading "
+        "took 5.00 GiB and 45.0 seconds\n"
+    )
+    text += late + loaded + line(85, "core.py:348", INITIALIZED.format(5))
+    found = phases(text + READY)
+    assert found["import"] == 20.0
+    assert found["load_model (other rank)"] == 45.0
+
+
+def test_ranks_wait_for_the_one_that_downloads():
+    """It holds the lock of the folder (`model_loader/weight_utils.py`,
+    `download_weights_from_hf`)."""
+    worker = "(VllmWorker rank={} pid={}) INFO 07-16 10:{:02d}:{:02d} [{}] {}\n"
+    text = HEAD
+    for rank in (0, 1):
+        text += worker.format(
+            rank,
+            10 + rank,
+            0,
+            10,
+            "gpu_model_runner.py:1",
+            "Starting to load model a/b...",
+        )
+    text += worker.format(
+        1, 11, 0, 50, "weight_utils.py:308",
+        "Time spent downloading weights for a/b: 39.500000 seconds",
+    )  # fmt: skip
+    for rank in (0, 1):
+        text += worker.format(
+            rank, 10 + rank, 0, 55, "gpu_model_runner.py:2",
+            "Model loading took 5.00 GiB and 45.000000 seconds",
+        )  # fmt: skip
+    text += line(85, "core.py:348", INITIALIZED.format(5))
+    found = phases(text + READY)
+    assert (found["download"], found["load_model"]) == (39.5, 5.5)
+
+
+def test_an_engine_that_prints_no_beginning_of_loading_does_not_start_all_the_while():
+    """vLLM 0.2 to 0.5.0 (`engine/llm_engine.py`, `worker/model_runner.py`)."""
+    head = (
+        "INFO 06-25 14:21:47 llm_engine.py:70] Initializing an LLM engine with config: "
+        "model='a/b', tensor_parallel_size=1\n"
+    )
+    weights = "INFO 06-25 14:22:53 model_runner.py:160] Loading model weights took 14.2655 GB\n"
+    blocks = "INFO 06-25 14:22:54 llm_engine.py:316] # GPU blocks: 27913, # CPU blocks: 4681\n"
+    captured = (
+        "INFO 06-25 14:23:03 model_runner.py:965] Graph capturing finished in 7 secs.\n"
+    )
+    for text in (head + weights + blocks + captured, head + blocks + captured):
+        found = phases(text)
+        assert (found["graph_capture"], "start_engine" in found) == (7.0, False)

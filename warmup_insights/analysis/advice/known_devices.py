@@ -188,8 +188,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
          "A kernel met a value that it does not allow, such as an index outside of a table",
          (Way("the lines `Assertion ... failed` above the error name the kernel and the condition; "
-              "CUDA_LAUNCH_BLOCKING=1 gives the call that it was in", "slower; without it the "
-              "line of the error is not the kernel's"),
+              "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) gives the call that it was in",
+              "slower; without it the line of the error is not the kernel's"),
           Way("a newer vLLM, or --enforce-eager and a text-only request to tell which part "
               "makes the value: tokenizer and model of other sizes, an image, a draft model",
               "slower decoding while it is looked for"))),
@@ -197,7 +197,7 @@ ROWS: tuple[KnownError, ...] = (
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
-              "CUDA_LAUNCH_BLOCKING=1 names the kernel",
+              "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
               "slower; the line of the error is not the kernel's without it"),
           _EAGER)),
     ),

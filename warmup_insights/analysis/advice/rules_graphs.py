@@ -17,7 +17,7 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     severity_of,
 )
-from warmup_insights.analysis.advice.setting_lives import knows
+from warmup_insights.analysis.advice.setting_lives import knows, read_version
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -116,7 +116,9 @@ def _fewer_requests(
     summary: RunSummary, sizes: Sequence[int], limit: int
 ) -> Iterator[Way]:
     """Fewer requests at once, where the largest size follows from twice their number."""
-    largest = 2 * limit
+    largest, seqs = 2 * limit, summary.setting("max_num_seqs")
+    if seqs and (limit >= seqs or max(sizes) > 2 * seqs):
+        return  # models have lists of their own (`models/config.py`, gpt-oss up to 1024)
     if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way(
             f"--max-num-seqs {limit}",
@@ -241,6 +243,10 @@ def _limit_of(
     return "max_num_seqs", f"--max-num-seqs {limit}", {"max_num_seqs": limit}
 
 
+_FIRST, V1_FIRST = (0, 2), (0, 6, 4)
+"""The first with graphs (builds without a tag are named 0.1.dev and a number), and the first vLLM with a V1 engine, and with sizes of graphs that can be set."""
+
+
 def _limited_words(summary: RunSummary) -> str:
     """Which sizes to capture; what follows from max_num_seqs differs between versions."""
     if knows(summary, "max_cudagraph_capture_size"):
@@ -248,6 +254,9 @@ def _limited_words(summary: RunSummary) -> str:
     listed = "cudagraph_capture_sizes of --compilation-config up to the largest batch that comes"
     if knows(summary, "cudagraph_capture_sizes"):
         return listed
+    version = read_version(summary.engine.version)
+    if version is not None and _FIRST <= version < V1_FIRST:
+        return "--max-num-seqs of the largest batch that comes"
     return f"{listed}; engines before V1 follow --max-num-seqs"
 
 

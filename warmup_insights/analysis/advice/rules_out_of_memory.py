@@ -213,7 +213,7 @@ def _room_ways(
             "none for this engine",
         )
         return
-    yield from fewer_logits(found)
+    yield from fewer_logits(facts, found, stage_of(facts, found))
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     if is_fixed:
         yield Way(
@@ -228,15 +228,10 @@ def _room_ways(
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
-    if found.bucket is not None:
-        yield from smaller_batch(facts, found)
+    if has_cache and _is_capturing(facts, found):
+        yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
     else:
-        yield from shorter_steps(facts)
-        if is_before:
-            yield Way(
-                "a lower --gpu-memory-utilization",
-                "does not help: the KV cache was not allocated yet",
-            )
+        yield from _less_at_once(facts, found, is_before=is_before)
     yield from more_devices(facts)
 
 
@@ -261,6 +256,42 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
     is_after = stage.startswith(_AFTER_CACHE)
     return stage.startswith((*_BEFORE_CACHE, "compile")) or (
         is_printed and not is_after
+    )
+
+
+def _less_at_once(facts: RunFacts, found: Failed, *, is_before: bool) -> Iterator[Way]:
+    """Fewer requests or tokens in the step that ran out of memory."""
+    if found.bucket is not None:
+        yield from smaller_batch(facts, found)
+        return
+    if not _is_of_logits(facts, found):
+        yield from shorter_steps(facts)
+    if is_before:
+        yield Way(
+            "a lower --gpu-memory-utilization",
+            "does not help: the KV cache was not allocated yet",
+        )
+
+
+def _is_of_logits(facts: RunFacts, found: Failed) -> bool:
+    return any(fewer_logits(facts, found, stage_of(facts, found)))
+
+
+def _is_capturing(facts: RunFacts, found: Failed) -> bool:
+    """Whether graphs are captured beside a KV cache that took what activations left."""
+    is_cuda = facts.summary.device.kind in ("cuda", "rocm")
+    return is_cuda and stage_of(facts, found).startswith("graph_capture")
+
+
+def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
+    if shortfall is None and not is_fixed:
+        yield Way(
+            "a lower --gpu-memory-utilization",
+            "KV cache; graphs are captured in what is left beside it",
+        )
+    yield Way(
+        "fewer graphs: the largest of cudagraph_capture_sizes left out",
+        "batches of those sizes run without a graph",
     )
 
 

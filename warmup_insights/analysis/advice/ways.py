@@ -176,23 +176,32 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     )
 
 
-def fewer_logits(found: Failed) -> Iterator[Way]:
+def fewer_logits(facts: RunFacts, found: Failed, stage: str) -> Iterator[Way]:
     """Half of the requests whose logits or pooled states did not fit (vLLM
     `_dummy_sampler_run`, `_dummy_pooler_run`)."""
     match = _DUMMIES.search(found.message)
-    if match is None or int(match[2]) < 2:
+    kind = match[1] if match is not None else stage
+    if not kind.startswith(("sampler", "pooler")):
         return
-    half = int(match[2]) // 2
-    what = "logits" if match[1] == "sampler" else "states"
-    yield Way(
-        f"--max-num-seqs {half}: the {what} of so many requests are half as large",
-        "no more requests at once",
-        {"max_num_seqs": half},
-    )
-    yield Way(
-        "--gpu-memory-utilization lower by 0.03 or more",
-        "as much KV cache, which has its memory already at that moment",
-    )
+    what = "logits" if kind.startswith("sampler") else "states"
+    seqs = match[2] if match is not None else facts.summary.setting("max_num_seqs")
+    half = int(seqs or 0) // 2
+    if half:
+        yield Way(
+            f"--max-num-seqs {half}: the {what} of so many requests are half as large",
+            "no more requests at once",
+            {"max_num_seqs": half},
+        )
+    elif seqs is None:
+        yield Way(
+            f"a smaller --max-num-seqs: the {what} shrink with it",
+            "fewer requests at once",
+        )
+    if match is not None and half:
+        yield Way(
+            "--gpu-memory-utilization lower by 0.03 or more",
+            "as much KV cache, which has its memory already at that moment",
+        )
 
 
 def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:

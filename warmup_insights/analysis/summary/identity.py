@@ -128,6 +128,7 @@ class Identity:
             case ShutdownRequested() if self.serving_end is None:
                 self._stopped(event, "shutdown")
             case ServingFailure():
+                self._is_ready = True  # whether or not its lines are in the log
                 self._stopped(event, event.failure)
             case Failure() if self._is_serving:
                 self._stopped(event, event.failure)

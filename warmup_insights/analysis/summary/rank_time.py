@@ -34,6 +34,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )  # fmt: skip
 
+DOWNLOAD = "download"
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -49,6 +50,9 @@ _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
                    "load_weights")  # fmt: skip
 """What follows when workers are initialised. Plugins that print no line of their loading
 (vllm-neuron) leave all of it behind the last line of the workers."""
+_WITH_LOADING = ("load_model", "kv_cache")
+"""What the first end of a stage behind the start of an engine stands for where no line
+prints that loading begins (vLLM before 0.5.1): nobody can tell how long each took."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)
@@ -136,6 +140,8 @@ class RankTime:
             self.spans.append(Span(name, time - duration_s, time, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))
+        elif self.doing == "start_engine" and name in _WITH_LOADING:
+            self.last = time
         elif self.doing is not None and not self.is_quiet:
             # Where one ended and the other began is not stated.
             self._settle(time, name)
@@ -148,6 +154,8 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
+            if event.name == "import" and self.since is not None and time < self.since:
+                return  # Ray repeats late what its workers printed
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
@@ -155,6 +163,10 @@ class RankTime:
         began = self.marks.pop(event.name, None)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
+        is_open = self.doing == "start_engine" and event.duration_s is None
+        if is_open and event.name == "profile_run":
+            # Nor did loading begin, see _WITH_LOADING.
+            self.doing, self.since, self.last = None, None, time
         self.end(event.name, time, event.duration_s)
 
     def _settle(self, time: float, following: str) -> None:
@@ -169,6 +181,16 @@ class RankTime:
         if self.doing is None or self.since is None:
             return self.spans
         return [*self.spans, Span(self.doing, self.since, end, ASSUMED)]
+
+    def waits_in(self, download: Span) -> bool:
+        """Whether this rank waits while another one downloads: it holds the lock of the
+        folder (vLLM `model_loader/weight_utils.py`, `download_weights_from_hf`)."""
+        at_work = (DOWNLOAD, "load_weights")
+        return not any(
+            span.start < download.end and download.start < span.end
+            for span in self.spans
+            if span.name in at_work
+        )
 
     def wait_for_engines(self, time: float | None) -> None:
         """A server begins when the last of its engines is there."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    DOWNLOAD,
     MEASURED,
     OTHER_RANK,
     SERVER_START,
@@ -39,6 +40,7 @@ from warmup_insights.model.events import (
     RecipeCompiled,
     RunStarted,
     ServerReady,
+    ServingFailure,
     ShutdownRequested,
     WarmupFinished,
 )
@@ -115,6 +117,7 @@ class Timeline:
         """Events of serving: they do not delimit phases of the start-up."""
         was_over = self._is_over or self._is_ready
         self._is_over = self._is_over or type(event) in _ENDS
+        self._is_ready = self._is_ready or type(event) is ServingFailure
         time = event.time
         if time is None:
             return
@@ -334,6 +337,9 @@ class Timeline:
                 yield from own.spans_until(until)
             else:
                 for span in own.spans_until(until):
+                    if span.name == DOWNLOAD and self.by_rank[main].waits_in(span):
+                        yield span
+                        continue
                     name = f"{span.name}{OF_OTHER_RANK}"
                     yield Span(name, span.start, span.end, OTHER_RANK)
 
