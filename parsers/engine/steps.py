@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from parsers.engine.signals import (
     BarUpdate,
+    DevicesSeen,
     LazyCaptureStarted,
     OmittedBucket,
     Origin,
@@ -146,7 +147,7 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
-    num_devices: int | None = None
+    devices: DevicesSeen | None = None
     """Devices of the process, where it sums up over several."""
 
 

@@ -22,6 +22,7 @@ from parsers.engine.signals import (
     ExecutedShape,
     FailureLine,
     FrameSeen,
+    HbmLoaded,
     HbmSums,
     LazyCaptureFinished,
     LazyCaptureStarted,
@@ -241,7 +242,9 @@ class RunTracker:
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():
-                state.num_devices = made.count
+                state.devices = made
+            case HbmLoaded():
+                return self._event(state, _hbm_weights(state, made, origin), origin)
             case HbmSums():
                 return _of_one_device(state, made, origin)
             case PrecompileFinished():
@@ -339,11 +342,21 @@ def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> 
     return stamped(compiled, origin)
 
 
+def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:
+    """What the weights took of a device, beside what was in use before."""
+    devices = state.devices = state.devices or DevicesSeen(made.count, 0)
+    loaded = MemoryMeasured(
+        stage="weights", total_bytes=made.total_bytes, used_bytes=made.used_bytes,
+        delta_bytes=max(made.used_bytes - devices.used_bytes, 0),
+    )  # fmt: skip
+    return stamped(loaded, origin)
+
+
 def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Event]:
     """What a device has of the sums; nothing where their number is not known."""
-    count = state.num_devices
-    if not count:
+    if state.devices is None:
         return []
+    count = state.devices.count
     usable = None if made.usable_bytes is None else made.usable_bytes // count
     budget = MemoryBudgetSet(
         total_bytes=made.total_bytes // count,

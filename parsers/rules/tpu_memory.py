@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.convert import text_of
-from parsers.engine.signals import DevicesSeen, HbmSums
+from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
 from parsers.rules.vllm_kernels import stage_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
-    MemoryMeasured,
     Note,
     PhaseMarked,
 )
@@ -37,20 +36,20 @@ def _memory(match: re.Match[str]) -> Made:
 def _worker_made(match: re.Match[str]) -> list[Made]:
     return [
         PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(match["hbm"].count("(")),
+        DevicesSeen(match["hbm"].count("("), gib(match["used"])),
     ]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
-    """Nothing but the weights is on the devices yet (`tpu_runner.py load_model`)."""
-    used, total = gib(match["used"]), gib(match["total"])
+    """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     return [
         PhaseMarked(name="load_model", edge="end"),
-        DevicesSeen(match["hbm"].count("(")),
-        MemoryMeasured(
-            stage="weights", total_bytes=total, used_bytes=used, delta_bytes=used
-        ),
+        HbmLoaded(gib(match["used"]), gib(match["total"]), match["hbm"].count("(")),
     ]
+
+
+def _allocation(match: re.Match[str]) -> Made:
+    return FailureLine(text_of(match[0]), "out_of_memory", is_detail=True)
 
 
 def _hbm(match: re.Match[str]) -> Made:
@@ -142,6 +141,23 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
                 "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
                 {"values": {"used_bytes": gib(21.5), "total_bytes": gib(31.25)}},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_allocation",
+        "That was not possible. There are ",
+        # XLA, of errors E0100 and E0101: the line before it has no sizes.
+        r"Error (?:loading program|allocating device buffer)(?P<text>.{1,600})",
+        build=_allocation,
+        levels=("ERROR", NO_LEVEL),
+        device="tpu",
+        samples=(
+            Sample(
+                "ERROR 08-07 23:27:17 [core.py:1349] Error loading program 'jit_step': "
+                "Attempting to reserve 384.11M at the bottom of memory. That was not "
+                "possible. There are 346.77M free, 0B reserved, and 346.77M reservable.",
+                {"is_detail": True},
             ),
         ),
     ),
