@@ -286,10 +286,19 @@ _RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "tpu_graphs_added",
-        ("compiled XLA graphs", "Warmup drafter_propose", "Compact-mamba KV cache"),
+        (
+            "compiled XLA graphs",
+            "Warmup drafter_propose",
+            "Compact-mamba KV cache",
+            "No memory stats available for devices",
+            "Memory stats unavailable for ",
+        ),
         r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
         r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
-        r"Compact-mamba KV cache: num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}",
+        r"Compact-mamba KV cache(?: .{1,60}?)?: "
+        r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}|"
+        r"No memory stats available for devices .{1,2000}; estimating HBM usage .{1,100}|"
+        r"Memory stats unavailable for \d{1,5} of \d{1,5} devices .{1,200}",
         "tpu",
         "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "
         "to backbone",

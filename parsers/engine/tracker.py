@@ -122,15 +122,16 @@ class RunTracker:
         failed = (e for e in found if isinstance(e, Failure | ServingFailure))
         return next(failed, None)
 
-    def close(self) -> list[Event]:
-        """What is left when the run's lines are over."""
+    def close(self, last: tuple[float | None, int]) -> list[Event]:
+        """What is left when the run's lines are over; `last` are time and number of the
+        last one with a timestamp."""
         events: list[Event] = []
         give_bars_to_first_rank(self._ranks)
         for rank, state in self._ranks.items():
             origin = Origin(None, rank, 0)
             events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
-            events += [*captures_done(state), *open_stage(state)]
+            events += [*captures_done(state), *open_stage(state, last)]
         events += self._bench.close()
         events += self.usage.close()
         events += self.failures.close()
