@@ -52,6 +52,13 @@ def _allocation(match: re.Match[str]) -> Made:
     return FailureLine(text_of(match[0]), "out_of_memory", is_detail=True)
 
 
+def _blocks(match: re.Match[str]) -> Made:
+    """One number for each layer. Layers with a state instead of a cache may have fewer, one
+    for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
+    each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
+    return KVCacheAllocated(num_blocks=max(each))
+
+
 def _hbm(match: re.Match[str]) -> Made:
     """Memory of the first device, used and in total."""
     values = {"used_bytes": gib(match["used"]), "total_bytes": gib(match["total"])}
@@ -221,8 +228,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_kv_cache",
         "Init kv-cache | ",
-        r"Init kv-cache \| .{1,200}? \| num_blocks=\[?(?P<num_blocks>\d{1,12})",
-        KVCacheAllocated,
+        r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>\[[^\]]{1,6000}|\d{1,12})",
+        build=_blocks,
         device="tpu",
         engine="tpu-inference",
         samples=(
@@ -231,6 +238,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "num_layers=64 | shape=(num_blocks, (128, 8, 2, 128)) | num_blocks=[5645, "
                 "5645]",
                 {"num_blocks": 5645},
+            ),
+            Sample(
+                "INFO 05-31 20:53:09 [kv_cache_manager.py:903] Init kv-cache | "
+                "num_total_layers=4 | num_blocks=[np.int64(520), np.int64(520), "
+                "np.int64(918904), np.int64(520)] | regular_attn_layers=1",
+                {"num_blocks": 918904},
             ),
         ),
     ),
