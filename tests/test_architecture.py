@@ -27,7 +27,7 @@ LONGER = {
     # One case for each signal, so that what a line becomes is read in one place.
     "parsers/engine/tracker.py": 410,
     # What begins in a line ends in another or in a bar: both are read together.
-    "parsers/engine/steps.py": 450,
+    "parsers/engine/steps.py": 460,
 }
 """Modules that may be longer, each with its reason."""
 

@@ -46,6 +46,8 @@ def _paddings_begun(match: re.Match[str]) -> Made:
 
 
 def _started(match: re.Match[str]) -> Made:
+    if match["cut_graph"] is not None:
+        return PrecompileStarted(text_of(match["cut_graph"]), f"{match['cut_shape']}}}")
     return PrecompileStarted(text_of(match["graph"]), text_of(match["shape"]))
 
 
@@ -68,6 +70,10 @@ def _finished(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
+_CUT_GRAPH = (
+    r"(?P<cut_graph>[^>{]{1,80}) --> (?P<cut_shape>\{'\w{1,40}': \w{1,20}"
+    r"(?:, '\w{1,40}': \w{1,20}){0,8}), '\w{1,40}': \w{1,60}\(.{0,5000}"
+)
 _GRAPH = r"(?P<graph>[^>{]{1,80}) --> (?P<shape>\{[^}]{0,300}\})"
 
 
@@ -95,7 +101,8 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_precompile",
         "Precompile ",
-        rf"Precompile (?:worker\d{{1,4}} )?{_GRAPH}",
+        # A shape that goes over several lines is read up to its first array.
+        rf"Precompile (?:worker\d{{1,4}} )?(?:{_GRAPH}|{_CUT_GRAPH})",
         build=_started,
         device="tpu",
         samples=(
@@ -103,6 +110,13 @@ _RULES: tuple[LineRule, ...] = (
                 "INFO 10-21 20:57:35 [compilation_manager.py:58] Precompile backbone --> "
                 "{'num_tokens': 16}",
                 {"graph": "backbone", "shape": "{'num_tokens': 16}"},
+            ),
+            Sample(
+                "INFO 08-07 23:14:42 [compilation_manager.py:137] Precompile worker0 "
+                "backbone --> {'num_tokens': 32, 'num_reqs': 256, "
+                "'shared_attention_metadata': SharedAttentionMetadata("
+                "input_positions=Array([1, 1, 1, 1,",
+                {"graph": "backbone", "shape": "{'num_tokens': 32, 'num_reqs': 256}"},
             ),
         ),
     ),
@@ -272,10 +286,19 @@ _RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "tpu_graphs_added",
-        ("compiled XLA graphs", "Warmup drafter_propose", "Compact-mamba KV cache"),
+        (
+            "compiled XLA graphs",
+            "Warmup drafter_propose",
+            "Compact-mamba KV cache",
+            "No memory stats available for devices",
+            "Memory stats unavailable for ",
+        ),
         r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
         r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
-        r"Compact-mamba KV cache: num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}",
+        r"Compact-mamba KV cache(?: .{1,60}?)?: "
+        r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}|"
+        r"No memory stats available for devices .{1,2000}; estimating HBM usage .{1,100}|"
+        r"Memory stats unavailable for \d{1,5} of \d{1,5} devices .{1,200}",
         "tpu",
         "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "
         "to backbone",

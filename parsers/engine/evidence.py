@@ -214,6 +214,11 @@ def imports_late(rule: LineRule, record: Record) -> bool:
     return rule.name == _TRITON and record.process is not None
 
 
+def imports_unnamed(rule: LineRule, record: Record) -> bool:
+    """Whether a process that has no name yet imports vLLM."""
+    return rule.name in IMPORTING and record.process is None
+
+
 class Imports:
     """Imports of vLLM before the start of an engine, by process.
 

@@ -8,6 +8,7 @@ multiproc_executor.py`, `v1/engine/utils.py`). The cause is the error raised fir
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,6 +152,11 @@ class Failures:
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:
+            return
+        if made.is_detail and self._causes and self._causes[-1].message.endswith(":"):
+            last = self._causes.pop()
+            message = f"{last.message} {made.message}"
+            self._causes.append(dataclasses.replace(last, message=message))
             return
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,

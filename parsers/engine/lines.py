@@ -391,7 +391,8 @@ class LineParser:
     def _end(self, run: OpenRun) -> None:
         """Give the events that follow when no line of a run comes any more."""
         self._collect_for(run.ordinal)
-        for event in (*run.tracker.close(), *run.identified()):
+        last = run.last_time, run.last_line
+        for event in (*run.tracker.close(last), *run.identified()):
             self._emit(event)
         if self._now.open is not None:
             self._collect_for(self._now.open.ordinal)

@@ -14,6 +14,7 @@ from parsers.engine.evidence import (
     Evidence,
     Imports,
     RankTable,
+    imports_unnamed,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
@@ -149,8 +150,11 @@ class OpenRun:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
         time, last = matched.time, self.last_time
-        is_config = any(isinstance(item, ConfigRecorded) for item in made)
-        if is_config and self.tracker.failures.has_ended:
+        later = 0.0 if time is None or last is None else time - last
+        if self.tracker.failures.has_ended and (
+            any(isinstance(item, ConfigRecorded) for item in made)
+            or (later > EARLIER_S and imports_unnamed(rule, record))
+        ):
             return True
         if rule.starts and self._is_copy(matched):
             return False
@@ -158,9 +162,9 @@ class OpenRun:
             return True
         if self.is_restarted(record) and not is_foreign(made):
             return True
-        if rule.starts == ENGINE_CONFIG and self._is_another_engine(time, made):
+        if rule.starts == ENGINE_CONFIG and self._is_another_engine(later, made):
             return True
-        is_near = time is None or last is None or -BACK_S <= time - last <= LEAP_S
+        is_near = -BACK_S <= later <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
     def note_opening(self, matched: Matched) -> None:
@@ -184,6 +188,7 @@ class OpenRun:
             return
         began = self._imports.began
         begun = Origin(began or time, None, matched.line)
+        self.last_time = None
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
@@ -205,14 +210,13 @@ class OpenRun:
             or (rule.starts < ENGINE_CONFIG and has_engine)
         )
 
-    def _is_another_engine(self, time: float | None, made: Iterable[Made]) -> bool:
+    def _is_another_engine(self, later: float, made: Iterable[Made]) -> bool:
         """An engine of another version, or one that began before the last line."""
-        known, last = self._version, self.last_time
         if not self._openings:
             return False
-        if known is not None and _version(made) not in (known, None):
+        if self._version is not None and _version(made) not in (self._version, None):
             return True
-        return time is not None and last is not None and last - time > EARLIER_S
+        return later < -EARLIER_S
 
     def is_restarted(self, record: Record) -> bool:
         """A process that exists once per engine appears with another pid."""
@@ -264,10 +268,9 @@ class OpenRun:
     def identified(self) -> Iterator[Event]:
         """Engine, device and number of ranks, now that all lines were read; what was
         waited for when they ended."""
-        if self.waited is not None and not self.is_ready:
-            gap = self._gap_until(*self.waited)
-            if gap is not None:
-                yield gap
+        waited = None if self.is_ready else self.waited
+        if waited is not None and (gap := self._gap_until(*waited)) is not None:
+            yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         if (engine, device, ranks) != (None, None, None):

@@ -173,9 +173,21 @@ class RoutesListed(Signal, frozen=True, gc=False):
 
 
 class DevicesSeen(Signal, frozen=True, gc=False):
-    """How many devices the process drives; what it sums up is of all of them."""
+    """Devices that the process drives, before the engine uses them."""
 
     count: int
+    """What the process sums up is of all of them."""
+    used_bytes: int
+    """Of the first one, by other parts of the same program, such as a trainer."""
+
+
+class HbmLoaded(Signal, frozen=True, gc=False):
+    """Memory of the first device when the model is loaded, in bytes."""
+
+    used_bytes: int
+    total_bytes: int
+    count: int
+    """Devices of the process."""
 
 
 class HbmSums(Signal, frozen=True, gc=False):
@@ -232,6 +244,8 @@ class FailureLine(Signal, frozen=True, gc=False):
     """True for a line that states that something failed, and not what."""
     is_bare: bool = False
     """True when no logger printed it: it may come from another program."""
+    is_detail: bool = False
+    """True for the second line of an error whose first one ends with a colon."""
 
 
 class ShutdownLine(Signal, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from parsers.engine.signals import (
     BarUpdate,
+    DevicesSeen,
     LazyCaptureStarted,
     OmittedBucket,
     Origin,
@@ -126,8 +127,8 @@ class RankState:
     precompile: PrecompileStarted | None = None
     full_bar: str | None = None
     """Name of the bar that was drawn last, if it was full."""
-    open_bar: tuple[BarUpdate, Origin] | None = None
-    """The bar over a stage that was drawn last, if it was not full."""
+    open_bar: tuple[BarUpdate, Origin, int] | None = None
+    """The bar over a stage that was drawn last, if it was not full; its first line."""
     clocks: dict[str, BarClock] = field(default_factory=dict)
     generated: dict[str, list[Bucket]] = field(default_factory=dict)
     lazy_tokens: LazyCaptureStarted | None = None
@@ -146,7 +147,7 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
-    num_devices: int | None = None
+    devices: DevicesSeen | None = None
     """Devices of the process, where it sums up over several."""
 
 
@@ -348,9 +349,12 @@ def _took(
 def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
     """The end of a stage whose bar is full; the bar has a clock of whole seconds."""
     was_full, state.full_bar = state.full_bar, None
-    state.open_bar = None if made.done == made.total else (made, origin)
-    if state.open_bar is not None:
+    if made.done != made.total:
+        drawn = state.open_bar
+        first = drawn[2] if drawn and drawn[0].name == made.name else origin.line
+        state.open_bar = made, origin, first
         return []
+    state.open_bar = None
     state.full_bar = made.name
     if was_full == made.name:
         return []  # drawn once more when it is closed
@@ -359,11 +363,14 @@ def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
     return [stamped(ended, origin)]
 
 
-def open_stage(state: RankState) -> list[Event]:
-    """How far the bar over a stage is that was not full when the lines were over."""
+def open_stage(state: RankState, last: tuple[float | None, int]) -> list[Event]:
+    """How far the bar over a stage is that was not full when the lines were over. One
+    that began behind the last line with a timestamp was drawn that much later."""
     if state.open_bar is None:
         return []
-    made, origin = state.open_bar
+    made, origin, first = state.open_bar
+    if origin.time is None and last[0] is not None and last[1] < first:
+        origin = Origin(last[0] + made.elapsed_s, origin.rank, origin.line)
     reached = PhaseMarked(
         name=_stage_of(made), edge="start", done=made.done, total=made.total,
         duration_s=made.elapsed_s or None,

@@ -23,6 +23,7 @@ from parsers.engine.signals import (
     ExecutedShape,
     FailureLine,
     FrameSeen,
+    HbmLoaded,
     HbmSums,
     LazyCaptureFinished,
     LazyCaptureStarted,
@@ -124,15 +125,16 @@ class RunTracker:
         failed = (e for e in found if isinstance(e, Failure | ServingFailure))
         return next(failed, None)
 
-    def close(self) -> list[Event]:
-        """What is left when the run's lines are over."""
+    def close(self, last: tuple[float | None, int]) -> list[Event]:
+        """What is left when the run's lines are over; `last` are time and number of the
+        last one with a timestamp."""
         events: list[Event] = []
         give_bars_to_first_rank(self._ranks)
         for rank, state in self._ranks.items():
             origin = Origin(None, rank, 0)
             events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
-            events += [*captures_done(state), *open_stage(state)]
+            events += [*captures_done(state), *open_stage(state, last)]
         events += self._bench.close()
         events += self.usage.close()
         events += self.failures.close()
@@ -245,7 +247,9 @@ class RunTracker:
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():
-                state.num_devices = made.count
+                state.devices = made
+            case HbmLoaded():
+                return self._event(state, _hbm_weights(state, made, origin), origin)
             case HbmSums():
                 return _of_one_device(state, made, origin)
             case PrecompileFinished():
@@ -343,11 +347,21 @@ def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> 
     return stamped(compiled, origin)
 
 
+def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:
+    """What the weights took of a device, beside what was in use before."""
+    devices = state.devices = state.devices or DevicesSeen(made.count, 0)
+    loaded = MemoryMeasured(
+        stage="weights", total_bytes=made.total_bytes, used_bytes=made.used_bytes,
+        delta_bytes=max(made.used_bytes - devices.used_bytes, 0),
+    )  # fmt: skip
+    return stamped(loaded, origin)
+
+
 def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Event]:
     """What a device has of the sums; nothing where their number is not known."""
-    count = state.num_devices
-    if not count:
+    if state.devices is None:
         return []
+    count = state.devices.count
     usable = None if made.usable_bytes is None else made.usable_bytes // count
     budget = MemoryBudgetSet(
         total_bytes=made.total_bytes // count,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.convert import text_of
-from parsers.engine.signals import DevicesSeen, HbmSums
+from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
 from parsers.rules.vllm_kernels import stage_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
-    MemoryMeasured,
     Note,
     PhaseMarked,
 )
@@ -37,20 +36,27 @@ def _memory(match: re.Match[str]) -> Made:
 def _worker_made(match: re.Match[str]) -> list[Made]:
     return [
         PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(match["hbm"].count("(")),
+        DevicesSeen(match["hbm"].count("("), gib(match["used"])),
     ]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
-    """Nothing but the weights is on the devices yet (`tpu_runner.py load_model`)."""
-    used, total = gib(match["used"]), gib(match["total"])
+    """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     return [
         PhaseMarked(name="load_model", edge="end"),
-        DevicesSeen(match["hbm"].count("(")),
-        MemoryMeasured(
-            stage="weights", total_bytes=total, used_bytes=used, delta_bytes=used
-        ),
+        HbmLoaded(gib(match["used"]), gib(match["total"]), match["hbm"].count("(")),
     ]
+
+
+def _allocation(match: re.Match[str]) -> Made:
+    return FailureLine(text_of(match[0]), "out_of_memory", is_detail=True)
+
+
+def _blocks(match: re.Match[str]) -> Made:
+    """One number for each layer. Layers with a state instead of a cache may have fewer, one
+    for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
+    each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
+    return KVCacheAllocated(num_blocks=max(each))
 
 
 def _hbm(match: re.Match[str]) -> Made:
@@ -145,6 +151,23 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
+    LineRule(
+        "tpu_allocation",
+        "That was not possible. There are ",
+        # XLA, of errors E0100 and E0101: the line before it has no sizes.
+        r"Error (?:loading program|allocating device buffer)(?P<text>.{1,600})",
+        build=_allocation,
+        levels=("ERROR", NO_LEVEL),
+        device="tpu",
+        samples=(
+            Sample(
+                "ERROR 08-07 23:27:17 [core.py:1349] Error loading program 'jit_step': "
+                "Attempting to reserve 384.11M at the bottom of memory. That was not "
+                "possible. There are 346.77M free, 0B reserved, and 346.77M reservable.",
+                {"is_detail": True},
+            ),
+        ),
+    ),
     stage_rule(
         "tpu_download",
         "Downloading weights from HF",
@@ -205,8 +228,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_kv_cache",
         "Init kv-cache | ",
-        r"Init kv-cache \| .{1,200}? \| num_blocks=\[?(?P<num_blocks>\d{1,12})",
-        KVCacheAllocated,
+        r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>\[[^\]]{1,6000}|\d{1,12})",
+        build=_blocks,
         device="tpu",
         engine="tpu-inference",
         samples=(
@@ -215,6 +238,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "num_layers=64 | shape=(num_blocks, (128, 8, 2, 128)) | num_blocks=[5645, "
                 "5645]",
                 {"num_blocks": 5645},
+            ),
+            Sample(
+                "INFO 05-31 20:53:09 [kv_cache_manager.py:903] Init kv-cache | "
+                "num_total_layers=4 | num_blocks=[np.int64(520), np.int64(520), "
+                "np.int64(918904), np.int64(520)] | regular_attn_layers=1",
+                {"num_blocks": 918904},
             ),
         ),
     ),

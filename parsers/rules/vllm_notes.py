@@ -17,7 +17,8 @@ _NUM = r"-?[\d.]{1,16}"
 _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "cpu.py",
            "tpu.py", "openvino.py", "model.py", "breakable_cudagraph.py",
            "model_runner.py", "gpu_model_runner.py", "encoder_cudagraph.py",
-           "platform.py", "interface.py", "cudagraph_dispatcher.py")  # fmt: skip
+           "platform.py", "interface.py", "cudagraph_dispatcher.py", "cpu_executor.py",
+           "xpu_executor.py", "openvino_executor.py")  # fmt: skip
 """Modules that decide about graphs: their wordings are many and change often."""
 
 NOTE_RULES: tuple[LineRule, ...] = (
@@ -184,7 +185,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "drafter_loading",
         "oading drafter model",
-        r"Loading drafter model\.\.\.",
+        # vllm-gaudi v0.11.2 prints the configuration of the model between these words.
+        r"Loading drafter model(?: .{1,5000}?)?\.\.\.",
         "load_model",
         "INFO 07-16 19:53:31 [gpu_model_runner.py:4700] Loading drafter model...",
         startup_only=True,

@@ -23,6 +23,8 @@ _GUESSES: tuple[tuple[str, str], ...] = (
     (r"format_gib", "{f}"),
     (r"^len\(|^num_", "{i}"),
     (r"\.device$", "hpu:0"),
+    (r"dispatch_key$", "CUDA"),
+    (r"^' \(align mode\)' if", " (align mode)"),
     (r"^dim$", "seq_len"),
     (r"_log_prefix\(\)|^log_prefix$", "[backbone] "),
     (r"^pools$", "GPU"),

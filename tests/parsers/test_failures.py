@@ -175,6 +175,12 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
              "total_bytes": round(15.99 * GIB), "wanted_utilization": 0.85},
         ),
         (
+            "ValueError: Cannot fit both KV pools under gpu_memory_utilization=0.90: the "
+            "mamba pool needs 5120 blocks (20 per request x 256 requests) across 45 layers",
+            "no_kv_cache",
+            {},
+        ),
+        (
             "ValueError: To serve at least one request with the model's max seq len "
             "(262144), (18.35 GiB KV cache is needed, which is larger than the available "
             "KV cache memory (8.72 GiB). Based on the available memory, the estimated "

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import ROOT, events, of, read, summarize_file, summary_of
+from tests.helpers import (
+    ROOT,
+    events,
+    folded,
+    of,
+    read,
+    summarize_file,
+    summary_of,
+)
 from warmup_insights.model.events import (
     BucketMiss,
     MemoryMeasured,
@@ -206,6 +214,35 @@ def test_what_starts_after_a_failure_is_another_start():
     )
     text += ENGINE.format("EngineCore_DP0", 220, 9, "0.10.2")
     assert len(read(text)[0]) == 2
+
+
+def test_what_imports_long_after_a_failure_is_of_the_next_start():
+    head = ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    failed = (
+        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
+        "start.\n"
+    )
+    platform = (
+        "INFO 07-16 10:0{} [__init__.py:216] Automatically detected platform cuda.\n"
+    )
+    settings = "INFO 07-16 10:02:44 [utils.py:233] non-default args: {'model': 'a/b'}\n"
+    runs, _ = read(head + failed + platform.format("2:40") + settings)
+    first, second = (folded(found).summary for found in runs.values())
+    assert first.time.wall_s == 4.0
+    assert second.time.started_at == first.time.started_at.replace("00:01", "02:40")
+
+
+def test_a_program_that_printed_later_times_before_is_no_other_start():
+    """A report shows `vllm --version` first, and the log of the server below it."""
+    platform = (
+        "INFO 07-16 10:{} [__init__.py:239] Automatically detected platform cuda.\n"
+    )
+    settings = (
+        "(APIServer pid=9) INFO 07-16 10:00:30 [utils.py:233] non-default args: {}\n"
+    )
+    core = ENGINE.format("EngineCore", 198, 40, "0.26.0")
+    text = platform.format("01:28") + platform.format("00:26") + settings + core
+    assert len(read(text)[0]) == 1
 
 
 def test_an_error_of_another_program_is_no_start():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import REAL_LOGS, events, read, summary_of
+from tests.helpers import REAL_LOGS, events, folded, read, summary_of
 
 CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
 HEAD = (
@@ -263,3 +263,28 @@ def test_an_engine_that_prints_no_beginning_of_loading_does_not_start_all_the_wh
     for text in (head + weights + blocks + captured, head + blocks + captured):
         found = phases(text)
         assert (found["graph_capture"], "start_engine" in found) == (7.0, False)
+
+
+def test_a_start_that_ends_while_weights_are_read_lasts_as_long_as_their_bar():
+    """A process that the kernel ends prints nothing: its last lines are of the bar."""
+    text = (
+        "(EngineCore pid=7) INFO 05-13 19:02:21 [core.py:109] Initializing a V1 LLM engine "
+        "(v0.20.0) with config: model='a/b'\n"
+        "(EngineCore pid=7) INFO 05-13 19:02:29 [gpu_model_runner.py:9] Starting to load "
+        "model a/b...\n"
+        "(EngineCore pid=7) Loading safetensors checkpoint shards:   0% Completed | 0/64 "
+        "[00:00<?, ?it/s]\n"
+        "{between}"
+        "(EngineCore pid=7) Loading safetensors checkpoint shards:  75% Completed | 48/64 "
+        "[05:02<02:23,  8.94s/it]\n"
+    )
+    other = (
+        "(EngineCore pid=7) INFO 05-13 19:04:00 [x.py:9] Something of another thread\n"
+    )
+    for between, wall_s, parts in (
+        ("", 310.0, {"start_engine": 8.0, "load_weights": 302.0}),
+        (other, 99.0, {"start_engine": 8.0, "load_model": 91.0}),
+    ):
+        time = folded(events(text.format(between=between))).summary.time
+        assert time.wall_s == wall_s
+        assert {p.name: p.duration_s for p in time.phases} == parts

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from tests.helpers import events, of
+import pytest
+
+from tests.helpers import events, folded, of
 from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
+    Failure,
     WarmupStep,
 )
+from warmup_insights.units import GIB
 
 HEAD = "INFO 10-21 20:57:{:02d} [compilation_manager.py:58] "
 
@@ -52,3 +56,40 @@ def test_in_the_tree_paddings_and_shapes_have_a_line_each():
         (c.what, c.duration_s, c.from_cache) for c in of(CompileFinished, found)
     ]
     assert compiled == [("backbone", 49.75, None), ("compute_logits", 1.5, None)]
+
+
+WORKER = "(EngineCore pid=7) INFO 08-08 21:0{}:00 [tpu_worker.py:377] "
+
+
+def test_what_a_trainer_holds_is_no_part_of_the_weights():
+    """tunix loads its actor into the devices before it makes an engine."""
+    text = (
+        WORKER.format(1) + "Init worker | rank=0 | hbm=[(11.44, 95.0), (11.44, 95.0)]GiB\n"
+        + WORKER.format(3) + "Init model | hbm=[(16.13, 95.0), (16.13, 95.0)]GiB\n"
+        + WORKER.format(3) + "Memory statistics | total_hbm_limit_gb=190.0GiB | "
+        "total_hbm_limit_cap_gb=38.0GiB | total_hbm_used_gb=32.26GiB | "
+        "total_hbm_avail_gb=5.74GiB\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory
+    assert memory is not None
+    assert memory.weights_bytes == pytest.approx(4.69 * GIB, abs=2)
+    shares = {part.name: part.bytes / GIB for part in memory.parts}
+    assert shares["other"] == pytest.approx(11.44)
+    assert sum(shares.values()) == pytest.approx(95)
+
+
+def test_the_sizes_of_an_allocation_are_in_the_second_line_of_its_error():
+    error = "(EngineCore pid=7) ERROR 08-08 21:04:00 [core.py:1349] "
+    text = (
+        WORKER.format(1) + "Init worker | rank=0 | hbm=[(0.0, 15.75)]GiB\n"
+        + error + "EngineCore failed to start.\n"
+        + error + "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0101: "
+        "RuntimeProgramAllocationFailure:\n"
+        + error + "Error loading program 'jit_f': Attempting to reserve 384.11M at the "
+        "bottom of memory. That was not possible. There are 346.77M free, 0B reserved.\n"
+    )  # fmt: skip
+    (failure,) = of(Failure, events(text))
+    assert failure.failure == "out_of_memory"
+    assert failure.needed_bytes == pytest.approx(384.11 * 1024**2, rel=1e-6)
+    assert failure.free_bytes == pytest.approx(346.77 * 1024**2, rel=1e-6)
+    assert "jit_f" in failure.message

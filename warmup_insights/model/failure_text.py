@@ -15,6 +15,8 @@ _NO_CACHE_WORDS = (
     "larger than the maximum number of tokens that can be stored",
     "cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
     "of cpu memory reserved for it",
+    # tpu-inference `runner/kv_cache_manager.py`, of models with state space layers.
+    "cannot fit both kv pools",
 )  # fmt: skip
 _MEMORY_WORDS = (
     "out of memory", "outofmemory", "resource_exhausted", "allocation failed for size",

@@ -372,14 +372,13 @@ def _parts_of_total(
     if memory.consumed_bytes is not None and outside is None:
         rest = memory.consumed_bytes - (weights or 0)
         # What another device's shares are rounded to is no memory of this one.
-        rest = rest if rest > TOLERANCE * memory.total_bytes else 0
-        outside, in_use = (rest, None) if weights else (None, rest)
+        in_use = rest if rest > TOLERANCE * memory.total_bytes else 0
     return _listed(
         ("margin", "margin, never used", margin),
         ("weights", "weights", weights),
         ("profiling", "peak activations", memory.profile_bytes),
         ("non_torch", "outside of PyTorch", outside),
-        ("other", "weights and other memory in use", in_use),
+        ("other", f"{'' if weights else 'weights and '}other memory in use", in_use),
         ("graphs", label, size),
         ("kv_cache", "KV cache", _cache(memory)),
     )

@@ -238,6 +238,12 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.touch(time)
 
 
+def take_bar(own: RankTime, event: PhaseMarked, time: float) -> None:
+    """A bar over a stage, as far as it was drawn when the lines were over."""
+    began = time - (event.duration_s or 0.0)
+    own.spans.append(Span(event.name, began, time, MEASURED))
+
+
 def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
     """A model whose end of loading is not printed was there when the engine began to
     initialise itself (vLLM `engine/llm_engine.py`, `__init__`)."""

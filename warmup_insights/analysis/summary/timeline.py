@@ -21,6 +21,7 @@ from warmup_insights.analysis.summary.rank_time import (
     Span,
     joined,
     partition,
+    take_bar,
     take_failure,
     take_mark,
     take_step,
@@ -234,6 +235,8 @@ class Timeline:
             end += event.duration_s or 0.0
         elif isinstance(event, Failure):
             take_failure(own, event, time)
+        elif isinstance(event, PhaseMarked) and event.total is not None:
+            take_bar(own, event, time)
         else:
             own.write(event.line, time)
             take_mark(own, event, time)
