@@ -100,8 +100,17 @@ def test_other_shares_follow_the_arithmetic_of_the_engine(seed_run):
 def test_no_room_for_a_sequence_is_predicted(seed_run):
     plan = seed_run.plan(PlanSettings(graph_reserved_mem=0.995))
     assert plan.outcome == "no_kv_cache"
-    outcome, _ = simulate(graph_reserved_mem=0.995)
+    outcome, events = simulate(graph_reserved_mem=0.995)
     assert outcome.status == "failed"
+    assert not any(isinstance(event, WarmupStep) for event in events)
+
+
+def test_what_a_start_does_not_reach_is_not_predicted(seed_run):
+    plan = seed_run.plan(PlanSettings(graph_reserved_mem=1.0))
+    assert (plan.outcome, plan.kv_cache_bytes, plan.order) == ("no_kv_cache", 0, ())
+    assert [part.captured for part in plan.phases.values()] == [0, 0]
+    assert plan.free_before_graphs_bytes is plan.free_after_graphs_bytes is None
+    assert plan.time.warmup_s is None
 
 
 SMALL = {
@@ -442,6 +451,7 @@ def test_running_out_of_memory_without_a_budget_is_predicted():
     plan = planner.plan(PlanSettings(graph_reserved_mem=0.0))
     assert plan.outcome == "out_of_memory"
     assert plan.phases["decode"].captured == 0
+    assert plan.time.warmup_s is None
     assert planner.plan(PlanSettings(graph_reserved_mem=0.3)).outcome == "fits"
 
 

@@ -129,8 +129,20 @@ def test_a_strategy_that_a_version_lacks_is_refused():
         generate(replace(settings, engine_version="v0.19.0"))
 
 
+@pytest.mark.parametrize("version", ["v0.10.1", "v0.13.0", "v0.19.1"])
+def test_a_strategy_by_a_later_name_ends_the_start(version):
+    """`features.py` of these versions takes two names, and neither chooses anything."""
+    with pytest.raises(SettingError, match="'lin' ends the start"):
+        make_settings({"VLLM_BUCKETING_STRATEGY": "lin"}, engine_version=version)
+    named = {"VLLM_BUCKETING_STRATEGY": "linear_bucketing"}
+    settings = make_settings(named, engine_version=version)
+    assert settings.strategy == "exp"
+    assert "has no effect" in settings.notes[0]
+
+
 def test_variables_that_a_version_does_not_read_are_named():
-    env = {"VLLM_BUCKETING_STRATEGY": "lin", "VLLM_PROMPT_CTX_BUCKET_MAX": "4"}
+    named = "linear_bucketing"
+    env = {"VLLM_BUCKETING_STRATEGY": named, "VLLM_PROMPT_CTX_BUCKET_MAX": "4"}
     notes = generate(make_settings(env, engine_version="v0.19.0")).notes
     assert [note.split("=")[0] for note in notes] == list(env)
     early = {"VLLM_BUCKETING_FROM_FILE": "missing", "VLLM_PROMPT_QUERY_BUCKET_MAX": "4"}

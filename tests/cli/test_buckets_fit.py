@@ -187,3 +187,29 @@ def test_traffic_has_to_be_named(trace):
     assert invoke("buckets", "fit", *LIMITS).exit_code == 2
     both = ("--trace", trace, "--benchmark", trace)
     assert invoke("buckets", "fit", *LIMITS, *both).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("[" * 200_000, "recursion"),
+        (
+            '{"phase": "decode", "shape": [8, 100000000], "count": 999999999}',
+            "too many",
+        ),
+    ],
+)
+def test_a_trace_that_cannot_be_weighed_is_one_sentence(tmp_path, line, sentence):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(line + "\n")
+    error = invoke(
+        "buckets", "fit", *LIMITS, "--trace", path, "--block-weight", 1000000
+    ).exception
+    assert isinstance(error, InputError)
+    assert sentence in str(error)
+
+
+@pytest.mark.parametrize("option", ["--block-weight", "--query-step"])
+def test_a_number_without_end_is_a_usage_error(trace, option):
+    result = invoke("buckets", "fit", *LIMITS, "--trace", trace, option, "9" * 20)
+    assert result.exit_code == 2

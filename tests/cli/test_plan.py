@@ -138,3 +138,22 @@ def test_of_a_run_without_graph_costs_the_cache_is_planned(db):
     assert isinstance(
         invoke("plan", log, "--graph-prompt-ratio", "0.5").exception, InputError
     )
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_tolerance_is_a_number(db, number):
+    assert invoke("plan", "base", "--db", db, "--tolerance", number).exit_code == 2
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "2GiB"])
+def test_a_device_holds_its_kv_cache(size):
+    log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
+    error = invoke("plan", log, "--device-memory", size).exception
+    assert isinstance(error, SettingError)
+    assert "does not hold the KV cache" in str(error)
+
+
+def test_a_limit_is_no_larger_than_any_engine_could_have(db):
+    number = "9" * 20
+    error = invoke("plan", "seed", "--db", db, "--max-num-seqs", number).exception
+    assert isinstance(error, SettingError | InputError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, of, read
+from tests.helpers import events, folded, of, read
 from warmup_insights.model.events import (
     Failure,
     Note,
@@ -627,3 +627,17 @@ def test_the_stage_of_a_kernel_that_does_not_compile_is_in_the_traceback_around_
     )
     (failure,) = of(Failure, events(START + text))
     assert (failure.phase, failure.message[:10]) == ("graph_capture", "ValueError")
+
+
+def test_a_bucket_after_the_sampler_fails_in_its_own_phase():
+    """`warmup_model` of vllm-gaudi v0.26.0: the sampler's part ends before the buckets."""
+    head = "INFO 07-16 10:00:0{} [hpu_model_runner.py:3350] {}\n"
+    log = (
+        head.format(1, "Starting sampler warmup...")
+        + head.format(2, "Sampler warmup completed successfully")
+        + head.format(3, "[Warmup][Decode][1/2] batch_size:4 query_len:1 num_blocks:9 "
+                         "free_mem:371 KiB")
+        + "RuntimeError: FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::9\n"
+    )  # fmt: skip
+    failure = folded(events(log)).summary.failure
+    assert (failure.phase, failure.bucket) == ("decode", (4, 1, 9))

@@ -27,6 +27,8 @@ _OPTIONAL = (
     "skip_decode_block_clamp",
 )
 _STRATEGIES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
+_FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
+"""What VLLM_BUCKETING_STRATEGY may be before it chose anything: `get_features` of v0.19."""
 _TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
 
 
@@ -125,7 +127,7 @@ def read_strategy(
     Source: `common.py`, `HPUBucketingManager.get_bucketing_strategy`, of vllm-gaudi.
 
     Raises:
-        SettingError: VLLM_BUCKETING_STRATEGY is not exp, lin or pad.
+        SettingError: VLLM_BUCKETING_STRATEGY is not what the version takes.
     """
     chosen = env.get("VLLM_BUCKETING_STRATEGY", "exp")
     exponential = env.get("VLLM_EXPONENTIAL_BUCKETING")
@@ -133,11 +135,19 @@ def read_strategy(
     if exponential is None or read_boolean(exponential):
         switched = "exp"
     if not rules.names_strategies:
+        if "VLLM_BUCKETING_STRATEGY" not in env:
+            return switched, ()
+        advice = "VLLM_EXPONENTIAL_BUCKETING=true or false"
+        if chosen not in _FIRST_NAMES:
+            raise SettingError(
+                f"VLLM_BUCKETING_STRATEGY={chosen!r} ends the start before v0.20.0rc0; "
+                f"use {advice}"
+            )
         note = (
             f"VLLM_BUCKETING_STRATEGY={chosen} has no effect before v0.20.0rc0; use "
-            "VLLM_EXPONENTIAL_BUCKETING=true or false instead."
+            f"{advice} instead."
         )
-        return switched, (note,) if "VLLM_BUCKETING_STRATEGY" in env else ()
+        return switched, (note,)
     if chosen not in _STRATEGIES:
         raise SettingError(
             f"VLLM_BUCKETING_STRATEGY={chosen!r} is unknown; use exp, lin or pad"

@@ -354,5 +354,5 @@ def _decode(settings: BucketingSettings, bucket: Bucket) -> Shape:
         return batch_size, query_len, min(num_blocks, settings.num_kv_blocks)
     longest = -(-settings.max_model_len // settings.block_size)
     each, more = divmod(num_blocks, batch_size)
-    sizes = [each + 1] * more + [each] * (batch_size - more)
-    return batch_size, query_len, sum(min(size, longest) for size in sizes)
+    fuller, others = min(each + 1, longest), min(each, longest)
+    return batch_size, query_len, fuller * more + others * (batch_size - more)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from warmup_insights.bucketing.base import StrategyName
-from warmup_insights.bucketing.file import BucketFile
+from warmup_insights.bucketing.file import MAX_VALUE, BucketFile
 from warmup_insights.bucketing.versions import (
     NEWEST_RELEASE,
     Rules,
@@ -157,3 +157,5 @@ def _check_limit(name: str, value: object, smallest: int) -> None:
         )
     if value < smallest:
         raise SettingError(f"{name}={value} is too small; use {smallest} or more")
+    if value > MAX_VALUE:
+        raise SettingError(f"{name}={value} is too large; use at most {MAX_VALUE}")

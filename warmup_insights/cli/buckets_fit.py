@@ -40,6 +40,7 @@ from warmup_insights.units import (
 
 DEFAULT_BUCKETS = 64
 MAX_LINE = 100_000
+MAX_OPTION = 1_000_000
 MAX_BENCHMARK_BYTES = 1 << 30
 
 
@@ -67,11 +68,11 @@ MAX_BENCHMARK_BYTES = 1 << 30
     help="Most graph memory, as 8GiB; needs RUN.",
 )
 @click.option(
-    "--block-weight", type=click.IntRange(0), default=1, show_default=True,
+    "--block-weight", type=click.IntRange(0, MAX_OPTION), default=1, show_default=True,
     help="Tokens that a padded context block counts as.",
 )  # fmt: skip
 @click.option(
-    "--query-step", type=click.IntRange(1), default=1, show_default=True,
+    "--query-step", type=click.IntRange(1, MAX_OPTION), default=1, show_default=True,
     help="Query lengths are multiples of this.",
 )  # fmt: skip
 @click.option(

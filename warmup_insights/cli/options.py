@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -41,6 +42,17 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON."
 )
 force_option = click.option("--force", is_flag=True, help="Overwrite files that exist.")
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; `nan` and `inf` are within none."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The number, or a usage error."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number that can be used.", param, ctx)
+        return number
 
 
 def parsed_by(

@@ -26,6 +26,7 @@ from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
+    FiniteRange,
     all_of,
     db_option,
     json_option,
@@ -78,7 +79,7 @@ goal_options = all_of(
         help="What to choose a configuration for.",
     ),
     click.option(
-        "--tolerance", type=click.FloatRange(0, 100), default=100 * TOLERANCE,
+        "--tolerance", type=FiniteRange(0, 100), default=100 * TOLERANCE,
         show_default=True, metavar="PERCENT",
         help="Differences of up to this much do not count.",
     ),

@@ -7,7 +7,7 @@ import time
 import click
 
 from warmup_insights import storage
-from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.options import FiniteRange, db_option, json_option
 from warmup_insights.cli.printing import print_json
 from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
@@ -24,7 +24,7 @@ _DAY_S = 86_400.0
 )
 @click.option(
     "--older-than",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Remove only runs that started longer ago.",
 )

@@ -16,6 +16,7 @@ from warmup_insights.analysis.sweep import (
     time_left_s,
 )
 from warmup_insights.cli.options import (
+    FiniteRange,
     all_of,
     db_option,
     json_option,
@@ -74,7 +75,7 @@ grid_options = all_of(
     "--point", "points", multiple=True, metavar="NAME=VALUE,NAME=VALUE",
     help="A single point instead of, or beside, the grid; may be repeated.",
 )  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=1), help="Seconds per point.")
+@click.option("--timeout", type=FiniteRange(min=1), help="Seconds per point.")
 @click.option("--retry-failed", is_flag=True, help="Run failed points again.")
 @click.option("--dry-run", is_flag=True, help="Only list the points.")
 @goal_options

@@ -178,7 +178,7 @@ def read_config(path: Path) -> ModelShape:
     """
     try:
         config = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise cannot_read(path, error) from error
     if not isinstance(config, dict):
         raise InputError(

@@ -61,7 +61,14 @@ def find_checkpoint(folder: Path) -> list[Path]:
     try:
         names = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
         files = [folder / Path(name).name for name in names]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+    ) as error:
         raise cannot_read(index, error) from error
     for file in files:
         if not file.is_file():

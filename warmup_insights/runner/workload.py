@@ -160,7 +160,7 @@ def read_trace(path: Path, *, vocab_size: int, max_model_len: int) -> list[Reque
         where = f"{path}, line {number}"
         try:
             line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(
                 f'{where}: {error}; write {{"input_len": 96, "output_len": 24}}'
             ) from error

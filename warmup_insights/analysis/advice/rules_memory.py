@@ -185,7 +185,7 @@ def _is_safe(facts: RunFacts, now: _Division, pair: MemoryPair) -> bool:
         plan = facts.planner.plan(settings)
     except (InputError, SettingError):
         return False
-    return plan.outcome == "fits" and plan.free_after_graphs_bytes >= now.margin
+    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= now.margin
 
 
 def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:

@@ -357,7 +357,7 @@ def _fits(facts: RunFacts, settings: PlanSettings) -> bool:
     except (InputError, SettingError):
         return False
     room = MIN_MARGIN_SHARE * plan.free_bytes
-    return plan.outcome == "fits" and plan.free_after_graphs_bytes >= room
+    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= room
 
 
 def _lost(facts: RunFacts, num_bytes: float) -> str:

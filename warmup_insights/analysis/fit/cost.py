@@ -57,6 +57,28 @@ class Waste:
         return self.wasted / self.executed if self.executed else None
 
 
+def refuse_overflow(
+    traffic: Traffic, buckets: Iterable[Bucket], phase: str, block_weight: int
+) -> None:
+    """Raise InputError where costs are no numbers of 64 bits: they would be wrong.
+
+    Every step of a phase is taken to run in the largest of its shapes and buckets.
+    """
+    part = traffic.of(phase)
+    largest = [
+        max(sizes) for sizes in zip(*buckets, *part.shapes.tolist(), strict=True)
+    ]
+    if not largest:
+        return
+    rows = largest[0] if phase == "prompt" else 1
+    cost = largest[0] * largest[1] + block_weight * rows * largest[2]
+    if cost * max(1, part.total) >= 1 << 62:
+        raise InputError(
+            f"The {phase} steps of {traffic.name} are too many or too large to be "
+            "weighed; give smaller counts or shapes"
+        )
+
+
 def needed_cost(traffic: Traffic, block_weight: int) -> int:
     """What the shapes of both phases need, in tokens."""
     parts = ((phase, traffic.of(phase)) for phase in PHASES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from warmup_insights.analysis.fit.cost import (
     Usage,
     measure_waste,
     needed_cost,
+    refuse_overflow,
     used_buckets,
 )
 from warmup_insights.analysis.fit.solve import Fit, fit_buckets
@@ -104,6 +106,11 @@ def fit_for_settings(
         try_settings(replace(settings, strategy=strategy, bucket_file=None))
         for strategy in get_args(StrategyName)
     ]
+    made = [_lists(trial.generated) for trial in trials if trial.generated is not None]
+    for phase in PHASES:
+        refuse_overflow(
+            traffic, chain(*(own[phase] for own in made)), phase, block_weight
+        )
     fit = fit_buckets(
         with_query_step(traffic, query_step, settings),
         limits,

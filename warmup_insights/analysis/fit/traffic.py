@@ -180,7 +180,7 @@ def _trace_line(line: str | bytes, where: str) -> _Request | _Step:
         is_step = isinstance(content, dict) and "phase" in content
         kind: type[_Request | _Step] = _Step if is_step else _Request
         return msgspec.convert(content, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f'{where}: {error}; write {{"input_len": 96, "output_len": 24}} or '
             '{"phase": "prompt", "shape": [1, 96, 0]}'
@@ -200,7 +200,7 @@ def parse_benchmark(text: str | bytes, name: str) -> Requests:
             f"{name} has no input_lens and output_lens ({error}); save the benchmark "
             "with --save-result --save-detailed"
         ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"{name} holds no JSON: {error}; name a result of `vllm bench serve`"
         ) from error

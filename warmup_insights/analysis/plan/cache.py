@@ -14,9 +14,10 @@ from typing import Any
 
 from warmup_insights.analysis.plan.memory import first_known, refuse_contradictions
 from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import SCHEMA, RunSummary
+from warmup_insights.units import format_bytes
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
 NEAR = 0.01
@@ -84,6 +85,11 @@ class CachePlanner:
         self.reserve = memory.graph_reserved_fraction
         length = summary.setting("max_model_len", "max_seq_len")
         self.length = None if length is None else int(length)
+        if device_bytes is not None and device_bytes <= (memory.kv_cache_bytes or 0):
+            raise SettingError(
+                f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
+                "the run; give the memory of its device, such as 96GiB"
+            )
         total = memory.total_bytes or device_bytes
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)

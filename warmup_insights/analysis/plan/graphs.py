@@ -141,6 +141,10 @@ class GraphReplay:
             self.order.append(graph)
         self._skipped = {phase: self._missing(phase, lists) for phase in lists}
 
+    def capture_nothing(self, lists: Mapping[str, list[Bucket]]) -> None:
+        """A start that ends before its warm-up."""
+        self._skipped = {phase: tuple(buckets) for phase, buckets in lists.items()}
+
     def phases(self, lists: Mapping[str, list[Bucket]]) -> dict[str, PhasePlan]:
         """Both phases, as far as they have buckets."""
         return {phase: self._phase(phase, lists[phase]) for phase in lists}
@@ -205,6 +209,9 @@ class TimePlan:
     source: str
 
 
+UNKNOWN_TIME = TimePlan(None, None, None, None, None, None, "unknown")
+
+
 def plan_time(
     evidence: Evidence,
     costs: Mapping[str, PhaseCosts],
@@ -227,7 +234,7 @@ def plan_time(
         # Single buckets have no time: an average stands for each.
         count, own_count = _count(lists), _count(own_lists)
         if not own_count:
-            return TimePlan(None, None, None, None, None, None, "unknown")
+            return UNKNOWN_TIME
         seconds = _bucket_seconds(summary)
         own, parts = (seconds, 0.0), (seconds * count / own_count, 0.0)
         source = "average per bucket"

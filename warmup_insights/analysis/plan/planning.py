@@ -27,6 +27,7 @@ from warmup_insights.analysis.plan.costs import (
     phase_costs,
 )
 from warmup_insights.analysis.plan.graphs import (
+    UNKNOWN_TIME,
     GraphReplay,
     PhasePlan,
     PlannedGraph,
@@ -55,6 +56,9 @@ DEFAULT_PROMPT_RATIO = 0.3
 class Plan:
     """A prediction. `outcome` is `fits`, `no_kv_cache` or `out_of_memory`.
 
+    What a start does not reach is unknown: without room for a request in the KV cache there
+    is no graph and nothing is free before one, and only a warm-up that ends has a time.
+
     `order` holds the graphs in the order of their capture. `self_check` is whether the
     same replay with the run's own settings gives the run's own captured sets, None where
     the run does not list them.
@@ -72,8 +76,8 @@ class Plan:
     num_kv_blocks_range: tuple[int, int]
     kv_cache_tokens: int | None
     max_concurrency: float | None
-    free_before_graphs_bytes: int
-    free_after_graphs_bytes: int
+    free_before_graphs_bytes: int | None
+    free_after_graphs_bytes: int | None
     graph_budget_bytes: int | None
     phases: dict[str, PhasePlan]
     order: tuple[PlannedGraph, ...]
@@ -208,6 +212,9 @@ class Planner:
         free: int,
     ) -> GraphReplay:
         graphs = GraphReplay(self.costs, self._evidence, buckets.shapes)
+        if free < 0 or not self._has_room(chosen, memory):
+            graphs.capture_nothing(buckets.lists)
+            return graphs
         strategies = (
             chosen["VLLM_GRAPH_PROMPT_STRATEGY"],
             chosen["VLLM_GRAPH_DECODE_STRATEGY"],
@@ -231,15 +238,9 @@ class Planner:
         free: int,
         graphs: GraphReplay,
     ) -> Plan:
-        summary, budget = self.summary, memory.budget
-        length = chosen.get("max_model_len") or summary.setting(
-            "max_model_len", "max_seq_len"
-        )
-        size = summary.memory_or_none.block_size
-        tokens = int(memory.num_blocks * size) if size else None
-        has_room = memory.num_blocks > 0
-        if has_room and tokens is not None and length:
-            has_room = tokens >= length
+        budget = memory.budget
+        length, tokens = self._length(chosen), self._tokens(memory)
+        has_room = self._has_room(chosen, memory)
         outcome = "fits" if has_room else "no_kv_cache"
         if has_room and (free < 0 or graphs.is_out_of_memory):
             outcome = "out_of_memory"
@@ -252,17 +253,19 @@ class Planner:
             usable_bytes=budget.usable_bytes,
             margin_bytes=budget.margin_bytes,
             graph_reserved_bytes=budget.graph_reserved_bytes,
-            kv_cache_bytes=budget.kv_cache_bytes,
+            kv_cache_bytes=max(0, budget.kv_cache_bytes),
             num_kv_blocks=memory.num_blocks,
             num_kv_blocks_range=memory.num_blocks_range,
             kv_cache_tokens=tokens,
             max_concurrency=tokens / length if tokens and length else None,
-            free_before_graphs_bytes=free,
-            free_after_graphs_bytes=free - used,
+            free_before_graphs_bytes=free if has_room else None,
+            free_after_graphs_bytes=free - used if has_room else None,
             graph_budget_bytes=graphs.budget_bytes,
             phases=graphs.phases(buckets.lists),
             order=tuple(graphs.order),
-            time=plan_time(
+            time=UNKNOWN_TIME
+            if outcome != "fits"
+            else plan_time(
                 self._evidence,
                 self.costs,
                 buckets.lists,
@@ -273,6 +276,25 @@ class Planner:
             self_check=None,
             notes=(*buckets.notes, *self._notes(chosen, buckets, memory)),
         )
+
+    def _length(self, chosen: Mapping[str, Any]) -> int | None:
+        """Tokens of the longest request."""
+        found: int | None = first_known(
+            chosen.get("max_model_len"),
+            self.summary.setting("max_model_len", "max_seq_len"),
+        )
+        return found
+
+    def _tokens(self, memory: MemoryPlan) -> int | None:
+        size = self.summary.memory_or_none.block_size
+        return int(memory.num_blocks * size) if size else None
+
+    def _has_room(self, chosen: Mapping[str, Any], memory: MemoryPlan) -> bool:
+        """Whether the cache holds a request of full length; without, the start ends there."""
+        length, tokens = self._length(chosen), self._tokens(memory)
+        if tokens is None or not length:
+            return memory.num_blocks > 0
+        return memory.num_blocks > 0 and tokens >= length
 
     def _notes(
         self, chosen: Mapping[str, Any], buckets: PlannedBuckets, memory: MemoryPlan

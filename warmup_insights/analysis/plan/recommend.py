@@ -98,9 +98,8 @@ def smallest_reserve(
             continue
         if plan.outcome == "no_kv_cache":
             return None
-        if captures(plan, wanted) and plan.free_after_graphs_bytes >= max(
-            margin_bytes, _unused(plan)
-        ):
+        free = plan.free_after_graphs_bytes or 0
+        if captures(plan, wanted) and free >= max(margin_bytes, _unused(plan)):
             return plan
     return None
 
