@@ -92,6 +92,15 @@ def _crowd(counts: Counts) -> str:
     )
 
 
+def _outages(counts: Counts) -> str:
+    return (
+        f"{counts['events missing'] or 'no'} events missing, "
+        f"{counts['recordings with gaps or doubles'] or 'no'} recordings with gaps or "
+        f"doubles, {counts['programs that failed'] or 'no'} program failed, "
+        f"{counts['spools left'] or 'no'} spools left behind"
+    )
+
+
 def _fuzz_often(counts: Counts) -> str:
     seconds = sum(hunt["seconds"] for hunt in counts.values())
     parts = [f"{hunt['executions']:,} {name}s" for name, hunt in counts.items()]
@@ -131,6 +140,14 @@ CHECKS = {
         lambda counts: f"{counts['processes']} processes, "
         f"{counts['events recorded']:,} events",
         _crowd,
+    ),
+    "outages": Check(
+        "a PostgreSQL server that is stopped and started again while a program records, or "
+        "comes back after its end",
+        ("-m", "tests.storage.outages", "20"),
+        ("-m", "tests.storage.outages", "2"),
+        lambda counts: f"{counts['outages']} outages, {counts['events recorded']:,} events",
+        _outages,
     ),
     "fuzz": Check(
         "parsers under Atheris, from the samples of all rules as seeds",

@@ -12,7 +12,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -29,6 +29,9 @@ class PostgresServer:
     """A running server; `new_database` gives the URL of an empty database."""
 
     socket_folder: Path
+    start: Callable[[], None]
+    stop: Callable[[], None]
+    """At once, as when its machine fails; what it had committed is there afterwards."""
 
     def url(self, database: str) -> str:
         return f"postgresql://insights@/{database}?host={self.socket_folder}"
@@ -82,13 +85,20 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
         )
 
     settings = f"-k {folder} -c listen_addresses= -c max_connections=200 -F"
+
+    def start():
+        call("pg_ctl", "-w", "-l", folder / "log", "-o", settings, "start")
+
+    def stop():
+        call("pg_ctl", "-m", "immediate", "stop")
+
     try:
         call("initdb", "-U", "insights", "-A", "trust", "-E", "UTF8", "--no-sync")
-        call("pg_ctl", "-w", "-l", folder / "log", "-o", settings, "start")
+        start()
         try:
-            yield PostgresServer(folder)
+            yield PostgresServer(folder, start, stop)
         finally:
-            call("pg_ctl", "-m", "immediate", "stop")
+            stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

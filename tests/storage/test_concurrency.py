@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.postgres import find_binaries, running_server
 from tests.storage.crowd import count_wrong, crowd
+from tests.storage.outages import record_once
 
 
 def test_a_crowd_of_writers_loses_and_doubles_nothing(tmp_path):
@@ -23,3 +25,19 @@ def test_a_crowd_of_writers_on_postgres(postgres_url):
     outcome = crowd(postgres_url, processes=8, ranks=1, events=500)
     assert (outcome.errors, outcome.said, outcome.dropped) == ([], "", 0)
     assert count_wrong(postgres_url, processes=8, ranks=1, events=500) == 0
+
+
+@pytest.mark.long
+@pytest.mark.postgres
+@pytest.mark.usefixtures("postgres_server")
+@pytest.mark.parametrize("ends_away", [False, True])
+def test_a_server_that_stops_and_starts_again_gets_everything(
+    ends_away, tmp_path, monkeypatch
+):
+    """`python -m tests.storage.outages` does the same at random moments."""
+    monkeypatch.chdir(tmp_path)
+    with running_server(find_binaries()) as server:
+        found = record_once(server, [(0.5, 0.5)], ends_away=ends_away)
+    assert found.num_recorded == found.num_stored
+    assert found.is_whole
+    assert (found.num_spools_left, found.exit_code) == (0, 0)
