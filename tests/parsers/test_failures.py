@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, folded, of, read
+from tests.helpers import events, of, read
 from warmup_insights.model.events import (
     Failure,
     Note,
