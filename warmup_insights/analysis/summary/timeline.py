@@ -57,7 +57,7 @@ READY_WITHIN_S = 60.0
 MAX_GAPS = 200
 STAMP_S = 2.0
 """What stamps of whole seconds can be off together."""
-_FIRST_STAGES = ("import", "configure", "start_engine")
+_FIRST_STAGES = ("import", "configure")
 
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = frozenset(
@@ -93,6 +93,7 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._saw_beginning = False
+        self._first_line: int | None = None
         self._is_excerpt = False
         self._is_ready = False
 
@@ -138,10 +139,6 @@ class Timeline:
             return
         if self.started_at is None or time < self.started_at:
             self.started_at = time
-        if isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES:
-            self._saw_beginning = True
-        if isinstance(event, ConfigRecorded) and (event.model or event.version):
-            self._saw_beginning = True
         if kind is ServerReady:
             self._ready(time)
         if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
@@ -178,6 +175,7 @@ class Timeline:
             case Note() if event.topic == "begins_here":
                 self.by_rank, self._gaps, self._untimed = {}, [], []
                 self.started_at = self.last_at = None
+                self._first_line = None
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
@@ -222,6 +220,10 @@ class Timeline:
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
+        if type(event) is not RunStarted:
+            is_first = self._first_line in (None, event.line)
+            self._first_line = self._first_line or event.line
+            self._saw_beginning |= _shows_beginning(event, is_first)
         if own.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
@@ -371,6 +373,16 @@ class Timeline:
                 found.append(_gap(gap, start, open_s))
         found.sort(key=lambda row: -row.unlogged_s)
         return found[:MAX_GAPS]
+
+
+def _shows_beginning(event: Event, is_first: bool) -> bool:
+    """Whether a start-up begins with an event: a server's banner wherever it is, others
+    only in the first line, without which a log may have lost its head."""
+    if isinstance(event, ConfigRecorded):
+        if event.version is not None:
+            return event.model is None  # with one it is the engine's own line
+        return is_first and event.model is not None and bool(event.settings)
+    return is_first and isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES
 
 
 def _begins_a_process(event: Event) -> bool:
