@@ -243,3 +243,19 @@ def test_a_server_whose_first_lines_are_not_there_has_no_time_to_ready():
         time = folded(events("".join(rest[lost:]))).summary.time
         assert time.wall_s is None
         assert time.ready_at is not None
+
+
+def test_another_program_below_a_ready_server_began_no_part_of_its_start():
+    """A report shows a benchmark of an earlier day below the log of a server."""
+    platform = (
+        "INFO 05-13 {}:00 [__init__.py:2] Automatically detected platform cuda.\n"
+    )
+    server = "(APIServer pid=5) INFO 05-13 19:{} [api_server.py:9] {}\n"
+    text = (
+        platform.format("19:02")
+        + server.format("02:10", "vLLM API server version 0.20.0")
+        + server.format("03:00", "Starting vLLM server on http://0.0.0.0:8000")
+    )
+    alone = folded(events(text)).summary.time
+    assert alone.wall_s == 60.0
+    assert folded(events(text + platform.format("18:47"))).summary.time == alone

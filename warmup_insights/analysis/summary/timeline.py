@@ -103,14 +103,22 @@ class Timeline:
             return self._stepped
         return self._while_serving if kind in _SERVING - _SPECIAL else self.add
 
+    def _began(self, time: float) -> None:
+        """What a copy of a terminal has below a ready server is no part of its start."""
+        if self.started_at is None or (time < self.started_at and not self._is_ready):
+            self.started_at = time
+
+    def _is_within(self, time: float) -> bool:
+        assert self.started_at is not None, "set by _began"
+        return self.started_at <= time <= (self.ready_at or math.inf)
+
     def _stepped(self, event: Event) -> None:
         """`add` of the events of which there are most."""
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
-        if self.ready_at is None or time <= self.ready_at:
+        self._began(time)
+        if self._is_within(time):
             self._startup(event, time)
 
     def _while_serving(self, event: Event) -> None:
@@ -120,8 +128,7 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
+        self._began(time)
         if type(event) is ShutdownRequested and not was_over:
             self.last_at = max(self.last_at or time, time)
 
@@ -137,11 +144,10 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
+        self._began(time)
         if kind is ServerReady:
             self._ready(time)
-        if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
+        if kind not in _SERVING and self._is_within(time):
             self._startup(event, time)
 
     def _special(  # noqa: C901 - a table: one case for each kind
