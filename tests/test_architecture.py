@@ -23,6 +23,7 @@ LONGER = {
     "warmup_insights/model/figures.py": 530,
     # The fates of buckets and the parts of memory are one rule each.
     "warmup_insights/analysis/summary/buckets.py": 470,
+    "warmup_insights/analysis/summary/timeline.py": 420,
     "warmup_insights/analysis/summary/memory.py": 430,
     # One case for each signal, so that what a line becomes is read in one place.
     "parsers/engine/tracker.py": 410,

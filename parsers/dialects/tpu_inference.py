@@ -339,7 +339,7 @@ _RULES: tuple[LineRule, ...] = (
 DIALECT = Dialect(
     name="tpu-inference",
     title="vLLM on TPU: tpu-inference, and in the tree",
-    versions="2025-04 to 2026-08",
+    versions="2025-04 to 2026-10",
     source="tpu_inference/runner/, tpu_inference/worker/; vllm/v1/worker/tpu_model_runner.py",
     rules=_RULES,
 )

@@ -288,3 +288,42 @@ def test_a_start_that_ends_while_weights_are_read_lasts_as_long_as_their_bar():
         time = folded(events(text.format(between=between))).summary.time
         assert time.wall_s == wall_s
         assert {p.name: p.duration_s for p in time.phases} == parts
+
+
+def test_a_server_whose_first_lines_are_not_there_has_no_time_to_ready():
+    """The last lines of a container begin anywhere in the start."""
+    platform = (
+        "INFO 05-13 19:02:00 [__init__.py:2] Automatically detected platform cuda.\n"
+    )
+    rest = [
+        "(APIServer pid=5) INFO 05-13 19:02:10 [model.py:9] Using max model len 4096\n",
+        "(EngineCore pid=7) INFO 05-13 19:02:21 [core.py:9] Initializing a V1 LLM engine "
+        "(v0.20.0) with config: model='a/b'\n",
+        "(EngineCore pid=7) INFO 05-13 19:02:29 [gpu_model_runner.py:9] Starting to load "
+        "model a/b...\n",
+        "(EngineCore pid=7) INFO 05-13 19:02:40 [gpu_model_runner.py:9] Model loading took "
+        "3.0 GiB and 10.5 seconds\n",
+        "(APIServer pid=5) INFO 05-13 19:02:50 [api_server.py:9] Starting vLLM server on "
+        "http://0.0.0.0:8000\n",
+    ]
+    assert folded(events(platform + "".join(rest))).summary.time.wall_s == 50.0
+    for lost in range(4):
+        time = folded(events("".join(rest[lost:]))).summary.time
+        assert time.wall_s is None
+        assert time.ready_at is not None
+
+
+def test_another_program_below_a_ready_server_began_no_part_of_its_start():
+    """A report shows a benchmark of an earlier day below the log of a server."""
+    platform = (
+        "INFO 05-13 {}:00 [__init__.py:2] Automatically detected platform cuda.\n"
+    )
+    server = "(APIServer pid=5) INFO 05-13 19:{} [api_server.py:9] {}\n"
+    text = (
+        platform.format("19:02")
+        + server.format("02:10", "vLLM API server version 0.20.0")
+        + server.format("03:00", "Starting vLLM server on http://0.0.0.0:8000")
+    )
+    alone = folded(events(text)).summary.time
+    assert alone.wall_s == 60.0
+    assert folded(events(text + platform.format("18:47"))).summary.time == alone

@@ -59,7 +59,7 @@ READY_WITHIN_S = 60.0
 MAX_GAPS = 200
 STAMP_S = 2.0
 """What stamps of whole seconds can be off together."""
-_FIRST_STAGES = ("import", "configure", "start_engine")
+_FIRST_STAGES = ("import", "configure")
 
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = frozenset(
@@ -95,6 +95,7 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._saw_beginning = False
+        self._first_line: int | None = None
         self._is_excerpt = False
         self._is_ready = False
 
@@ -104,14 +105,22 @@ class Timeline:
             return self._stepped
         return self._while_serving if kind in _SERVING - _SPECIAL else self.add
 
+    def _began(self, time: float) -> None:
+        """What a copy of a terminal has below a ready server is no part of its start."""
+        if self.started_at is None or (time < self.started_at and not self._is_ready):
+            self.started_at = time
+
+    def _is_within(self, time: float) -> bool:
+        assert self.started_at is not None, "set by _began"
+        return self.started_at <= time <= (self.ready_at or math.inf)
+
     def _stepped(self, event: Event) -> None:
         """`add` of the events of which there are most."""
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
-        if self.ready_at is None or time <= self.ready_at:
+        self._began(time)
+        if self._is_within(time):
             self._startup(event, time)
 
     def _while_serving(self, event: Event) -> None:
@@ -122,8 +131,7 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
+        self._began(time)
         if type(event) is ShutdownRequested and not was_over:
             self.last_at = max(self.last_at or time, time)
 
@@ -139,15 +147,10 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        if self.started_at is None or time < self.started_at:
-            self.started_at = time
-        if isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES:
-            self._saw_beginning = True
-        if isinstance(event, ConfigRecorded) and (event.model or event.version):
-            self._saw_beginning = True
+        self._began(time)
         if kind is ServerReady:
             self._ready(time)
-        if kind not in _SERVING and (self.ready_at is None or time <= self.ready_at):
+        if kind not in _SERVING and self._is_within(time):
             self._startup(event, time)
 
     def _special(  # noqa: C901 - a table: one case for each kind
@@ -181,6 +184,7 @@ class Timeline:
             case Note() if event.topic == "begins_here":
                 self.by_rank, self._gaps, self._untimed = {}, [], []
                 self.started_at = self.last_at = None
+                self._first_line = None
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
@@ -225,6 +229,10 @@ class Timeline:
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
+        if type(event) is not RunStarted:
+            is_first = self._first_line in (None, event.line)
+            self._first_line = self._first_line or event.line
+            self._saw_beginning |= _shows_beginning(event, is_first)
         if own.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
@@ -377,6 +385,16 @@ class Timeline:
                 found.append(_gap(gap, start, open_s))
         found.sort(key=lambda row: -row.unlogged_s)
         return found[:MAX_GAPS]
+
+
+def _shows_beginning(event: Event, is_first: bool) -> bool:
+    """Whether a start-up begins with an event: a server's banner wherever it is, others
+    only in the first line, without which a log may have lost its head."""
+    if isinstance(event, ConfigRecorded):
+        if event.version is not None:
+            return event.model is None  # with one it is the engine's own line
+        return is_first and event.model is not None and bool(event.settings)
+    return is_first and isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES
 
 
 def _begins_a_process(event: Event) -> bool:
