@@ -11,11 +11,13 @@ from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
 from parsers.rules.vllm_ending import END_RULES
+from parsers.rules.vllm_failures import FAILURE_RULES
 from parsers.rules.vllm_graphs import GRAPH_RULES
 from parsers.rules.vllm_kernels import KERNEL_RULES
 from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
+from parsers.rules.vllm_memory_v0 import MEMORY_V0_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
 from parsers.rules.vllm_plain import PLAIN_RULES
 from parsers.rules.vllm_requests import REQUEST_RULES
@@ -122,9 +124,9 @@ DIALECT = Dialect(
     versions="V0 (2024) to 2026-09",
     source="vllm/v1/worker/, vllm/v1/engine/core.py, vllm/v1/core/kv_cache_utils.py",
     rules=(
-        *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *SHUTDOWN_RULES,
+        *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
-        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
+        *MEMORY_RULES, *MEMORY_V0_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
         *PLAIN_RULES, *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
     ),
 )  # fmt: skip

@@ -7,12 +7,17 @@ that durations add up.
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
+from warmup_insights.analysis.summary.time_spans import (
+    ASSUMED,
+    BOUNDED,
+    MEASURED,
+    OTHER_RANK,
+    Span,
+)
 from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,
@@ -33,6 +38,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
+from warmup_insights.model.summary import OF_OTHER_RANK
 
 DOWNLOAD = "download"
 CUT = "lines_cut_out"
@@ -192,6 +198,15 @@ class RankTime:
             if span.name in at_work
         )
 
+    def spans_beside(self, main: RankTime, end: float) -> Iterator[Span]:
+        """The spans of a slower rank, as they explain what is left of the main one's."""
+        for span in self.spans_until(end):
+            if span.name == DOWNLOAD and main.waits_in(span):
+                yield span
+            else:
+                name = f"{span.name}{OF_OTHER_RANK}"
+                yield Span(name, span.start, span.end, OTHER_RANK)
+
     def wait_for_engines(self, time: float | None) -> None:
         """A server begins when the last of its engines is there."""
         if self.doing == SERVER_START and time is not None:
@@ -340,78 +355,3 @@ def _end_warmup(own: RankTime, event: CaptureSummary, time: float) -> None:
     name = f"{event.phase}_warmup"
     own.summed.add(name)
     own.end(name, time, None)
-
-
-OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
-"""How a span is known, weakest first: from a slower rank; from a line that opens it up
-to the next one; from the line before to the line that closes it; from a duration."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A named stretch of time, in seconds since the epoch."""
-
-    name: str
-    start: float
-    end: float
-    strength: int
-
-    @property
-    def duration_s(self) -> float:
-        """Length in seconds."""
-        return self.end - self.start
-
-
-def partition(spans: Iterable[Span], start: float, end: float) -> list[Span]:
-    """The moments between `start` and `end` that a span explains, in order.
-
-    A stronger span wins over a weaker one, and among equals the shorter one, because
-    it lies inside the longer. Neighbours of one name are one. O(n log n).
-    """
-    kept = sorted(
-        (
-            Span(s.name, max(s.start, start), min(s.end, end), s.strength)
-            for s in spans
-            if s.end > start and s.start < end and s.end > s.start
-        ),
-        key=lambda span: span.start,
-    )
-    points = sorted({p for s in kept for p in (s.start, s.end)})
-    active: list[tuple[int, float, int]] = []
-    result: list[Span] = []
-    following = 0
-    for left, right in pairwise(points):
-        while following < len(kept) and kept[following].start <= left:
-            span = kept[following]
-            heapq.heappush(active, (-span.strength, span.duration_s, following))
-            following += 1
-        while active and kept[active[0][2]].end <= left:
-            heapq.heappop(active)
-        if active:
-            _append(result, kept[active[0][2]], left, right)
-    return result
-
-
-def joined(spans: Iterable[Span], resolution_s: float) -> list[Span]:
-    """Neighbours of one name as one, where less than the resolution of the timestamps
-    lies between them: that is no evidence of anything else."""
-    result: list[Span] = []
-    for span in spans:
-        last = result[-1] if result else None
-        if (
-            last is not None
-            and last.name == span.name
-            and span.start - last.end < resolution_s
-        ):
-            result[-1] = Span(last.name, last.start, span.end, last.strength)
-        else:
-            result.append(span)
-    return result
-
-
-def _append(result: list[Span], span: Span, left: float, right: float) -> None:
-    last = result[-1] if result else None
-    if last is not None and last.name == span.name and last.end == left:
-        result[-1] = Span(last.name, last.start, right, span.strength)
-    else:
-        result.append(Span(span.name, left, right, span.strength))

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
-    DOWNLOAD,
-    MEASURED,
-    OTHER_RANK,
     SERVER_START,
     STEPS,
     RankTime,
-    Span,
-    joined,
-    partition,
     take_bar,
     take_failure,
     take_mark,
     take_step,
+)
+from warmup_insights.analysis.summary.time_spans import (
+    MEASURED,
+    Span,
+    joined,
+    partition,
 )
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -46,7 +46,6 @@ from warmup_insights.model.events import (
     WarmupFinished,
 )
 from warmup_insights.model.summary import (
-    OF_OTHER_RANK,
     Gap,
     RankPhases,
     TimePhase,
@@ -347,12 +346,7 @@ class Timeline:
             if rank == main:
                 yield from own.spans_until(until)
             else:
-                for span in own.spans_until(until):
-                    if span.name == DOWNLOAD and self.by_rank[main].waits_in(span):
-                        yield span
-                        continue
-                    name = f"{span.name}{OF_OTHER_RANK}"
-                    yield Span(name, span.start, span.end, OTHER_RANK)
+                yield from own.spans_beside(self.by_rank[main], until)
 
     def _ended_elsewhere(self, own: RankTime) -> float:
         """When other ranks were done with what this one never ends.

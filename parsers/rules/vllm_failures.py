@@ -1,0 +1,372 @@
+"""Upstream vLLM: what made a start fail, or an engine that served.
+
+Source: vLLM `entrypoints/`, `v1/engine/core.py`, `v1/executor/`, `engine/`, `worker/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.engine.signals import ASKED, AT_WORK, FailureLine, FrameSeen
+
+_TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
+
+
+_FRAMES = {
+    "load_model": "load_model", "load_weights": "load_model",
+    "determine_available_memory": "profile_run", "profile_run": "profile_run",
+    "determine_num_available_blocks": "profile_run",
+    "profile_cudagraph_memory": "graph_memory_profile",
+    "initialize_kv_cache": "kv_cache", "initialize_cache": "kv_cache",
+    "aot_compile": "compile",
+    "capture_model": "graph_capture",
+    "kernel_warmup": "kernel_warmup", "flashinfer_autotune": "kernel_warmup",
+    "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
+    "init_device": "init_worker",
+    "init_worker_distributed_environment": "distributed_init",
+    "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
+    "from_cli_args": "", "create_engine_config": "",
+    **dict.fromkeys(
+        ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
+         "start_worker_execution_loop"), AT_WORK,
+    ),
+}  # fmt: skip
+"""Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
+those of executors and engines that run only in a start and in several stages; AT_WORK
+for the loops of an engine that was made (`v1/engine/core.py`, `engine/
+async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
+a program that asks it (`entrypoints/llm.py`)."""
+_OF_REQUESTS = (
+    "serving*.py", "batch_serving.py", "*_tool_parser.py", "*reasoning_parser*.py",
+    "speech_to_text.py",
+)  # fmt: skip
+"""Modules that log what one request raised (`entrypoints/`, `tool_parsers/`)."""
+_LOOP = "async_llm_engine.py"
+"""Module of which all errors are of the loop of an engine (`engine/async_llm_engine.py`)."""
+_OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
+"""What is of the engine, whichever module logs it."""
+
+
+def _frame(match: re.Match[str]) -> Made:
+    return FrameSeen(_FRAMES[match["name"]])
+
+
+def _failure(
+    kind: str | None, *, heading: bool = False, bare: bool = False
+) -> Callable[[re.Match[str]], Made]:
+    def build(match: re.Match[str]) -> Made:
+        message = _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ")
+        return FailureLine(message, kind, is_heading=heading, is_bare=bare)
+
+    return build
+
+
+def _failure_at_work(match: re.Match[str]) -> list[Made]:
+    return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
+
+
+def _refused(match: re.Match[str]) -> Made:
+    """What pydantic prints below `validation error for`, without the value behind it."""
+    text = match["text"].partition(" [type=")[0].rstrip()
+    return FailureLine(f"ValueError: {text}", is_bare=True)
+
+
+_ERROR = (
+    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
+    r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+)
+"""Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
+subprocess, concurrent.futures, triton, torch._dynamo and ray."""
+_NAMES = (
+    "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
+    "BrokenProcessPool: ", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+)  # fmt: skip
+_SILENT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
+"""Errors that are raised without a text."""
+
+FAILURE_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "failure_raised",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        not_files=(*_OF_REQUESTS, _LOOP),
+        samples=(
+            Sample(
+                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                {
+                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                    "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_in_request",
+        ("DeadError: ", "OutOfMemoryError: "),
+        rf"{_OF_ENGINES}.{{1,1500}}",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        files=_OF_REQUESTS,
+        samples=(
+            Sample(
+                "(APIServer pid=1) ERROR 06-11 01:51:09 [serving_chat.py:911] vllm.v1."
+                "engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+                {
+                    "message": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+                    "encountered an issue."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "request_failed",
+        (*_NAMES, *_SILENT),
+        rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_SILENT)})\s*$)",
+        FrameSeen,
+        fixed={"phase": ASKED},
+        levels=("ERROR", "CRITICAL"),
+        files=_OF_REQUESTS,
+        samples=(
+            Sample(
+                "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
+                "json.decoder.JSONDecodeError: Unterminated string",
+                {"phase": ASKED},
+            ),
+            Sample(
+                "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
+                {"phase": ASKED},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_in_loop",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        build=_failure_at_work,
+        levels=("ERROR", "CRITICAL"),
+        files=(_LOOP,),
+        samples=(
+            Sample(
+                "ERROR 06-28 13:26:18 async_llm_engine.py:52] AssertionError: Does not "
+                "support prefix-enabled attention.",
+                {
+                    "message": "AssertionError: Does not support prefix-enabled "
+                    "attention."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_raised_bare",
+        (*_NAMES, *_SILENT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        build=_failure(None, bare=True),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "(EngineCore pid=7) RuntimeError: could not find the compiler",
+                {"message": "RuntimeError: could not find the compiler"},
+            ),
+            Sample(
+                "(APIServer pid=7) requests.exceptions.ReadTimeout: (ReadTimeoutError("
+                "\"HTTPSConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')",
+                {
+                    "message": 'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPS'
+                    "ConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')"
+                },
+            ),
+            Sample("(EngineCore pid=7) AssertionError", {"message": "AssertionError"}),
+        ),
+    ),
+    LineRule(
+        "failure_arguments",
+        ": error: ",
+        # argparse, below the line of its usage (vLLM `utils/argparse_utils.py`).
+        r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: .{1,1500}",
+        build=_failure(None, bare=True),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "vllm serve: error: argument --dtype: invalid choice: 'x'",
+                {"message": "vllm serve: error: argument --dtype: invalid choice: 'x'"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_validation",
+        "Value error, ",
+        r"\s{0,8}Value error, (?P<text>.{1,600})",
+        build=_refused,
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(
+            Sample(
+                "(APIServer pid=7)   Value error, The setting requires another one "
+                "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
+                "input_type=ArgsKwargs]",
+                {"message": "ValueError: The setting requires another one"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory",
+        (
+            "out of memory",
+            "synStatus",
+            "FATAL ERROR",
+            "Allocation failed for size",
+            "RESOURCE_EXHAUSTED",
+        ),
+        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
+        r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
+        build=_failure(None),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: "
+                "MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
+                {"kind": None, "is_bare": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_memory_bridge",
+        ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
+        r".{0,200}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::).{1,600}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        device="hpu",
+        samples=(
+            Sample(
+                "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
+                "(256)MB",
+                {"kind": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_frame",
+        tuple(f", in {name}" for name in _FRAMES),
+        r'\s{0,20}File "[^"]{1,150}/vllm[^"]{1,150}", line \d{1,7}, in '
+        rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
+        build=_frame,
+        samples=(
+            Sample(
+                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/vllm/v1/worker/gpu_worker.py"'
+                ", line 215, in load_model",
+                {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_method",
+        tuple(
+            f"Error executing method {q}{name}" for name in _FRAMES for q in ("", "'")
+        ),
+        rf"Error executing method '?(?P<name>{'|'.join(_FRAMES)})\b",
+        build=_frame,
+        levels=("ERROR",),
+        files=("worker_base.py",),
+        samples=(
+            Sample(
+                "(RayWorkerWrapper pid=91, ip=10.1.2.3) ERROR 03-11 15:24:48 "
+                "[worker_base.py:620] Error executing method 'load_model'. This might "
+                "cause deadlock in distributed execution.",
+                {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_heading",
+        (
+            "failed to start",
+            "hit an exception",
+            "encountered a fatal error",
+            "Uncaught exception",
+            "died unexpectedly",
+            "startup failed",
+            "Exception in worker",
+            "Got fatal signal from worker",
+            "output_handler failed",
+            "background task failed",
+        ),
+        r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
+        r"EngineCore hit an exception|EngineCore encountered a fatal error|"
+        r"Uncaught exception|died unexpectedly|Engine process failed to start|"
+        r"Application startup failed|Exception in worker \w{1,40} while|"
+        r"Got fatal signal from worker|AsyncLLM output_handler failed).{0,300}",
+        build=_failure("error", heading=True),
+        levels=("ERROR", "CRITICAL"),
+        samples=(
+            Sample(
+                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
+                "to start.",
+                {"kind": "error", "is_heading": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_core_gone",
+        "engine core exited unexpectedly",
+        r"\[shutdown\] MPClient: engine core exited unexpectedly.{0,100}",
+        build=_failure("error", heading=True),
+        levels=("WARNING",),
+        samples=(
+            Sample(
+                "(APIServer pid=7) WARNING 11-22 14:07:02 [core_client.py:817] [shutdown] "
+                "MPClient: engine core exited unexpectedly; starting cleanup",
+                {"kind": "error", "is_heading": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "killed",
+        ("Killed", "SIGKILL", "OOMKilled"),
+        r"(?!.{0,160}?(?:sending SIGKILL|signal\.SIGKILL))(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
+        r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
+        r".{0,200}",
+        build=_failure("killed"),
+        samples=(
+            Sample("Killed", {"kind": "killed"}),
+            Sample(
+                "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
+                {"kind": "killed"},
+            ),
+        ),
+    ),
+    LineRule(
+        "signal_fatal",
+        ("*** SIG", "Fatal Python error: ", "Failed: Cuda error "),
+        r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
+        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
+        # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
+        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                {
+                    "kind": None,
+                    "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                },
+            ),
+            Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+            Sample(
+                "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
+                "argument'",
+                {
+                    "message": "Cuda error /workspace/csrc/custom_all_reduce.cuh:364 "
+                    "'invalid argument'"
+                },
+            ),
+        ),
+    ),
+)
