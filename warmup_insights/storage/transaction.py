@@ -184,10 +184,7 @@ class Transaction(Queries):
         self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
     ) -> None:
         """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
-        rows = [
-            (source_id, line, clean_text(rule), clean_text(text))
-            for line, rule, text in lines
-        ]
+        rows = [(source_id, line, rule, clean_text(text)) for line, rule, text in lines]
         columns = ("source_id", "line", "rule", "text")
         insert = _insert_sql(source_lines.name, columns, self._mark)
         for start in range(0, len(rows), BLOCK):
