@@ -64,3 +64,21 @@ def test_lines_of_a_ready_server_are_counted_like_those_that_are_read(monkeypatc
     assert report.matched == expected.matched
     assert len(calls) > 500
     assert len(report.kept_lines) < len(expected.kept_lines) / 2
+
+
+def test_figures_of_two_caches_in_a_line_are_counted_as_one_line(monkeypatch):
+    """V0 states the use of two caches (`engine/metrics.py`); other lines lie between."""
+    line = (
+        "INFO 02-24 19:47:{:02d} metrics.py:455] Avg prompt throughput: 0.0 tokens/s, Avg "
+        "generation throughput: 15.2 tokens/s, Running: {} reqs, Swapped: 0 reqs, Pending: "
+        "2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.\n"
+    )
+    odd = "INFO 02-24 19:48:00 metrics.py:455] of KV cache usage: nothing\n"
+    lines = [line.format(n % 60, n) + (odd if n == 150 else "") for n in range(200)]
+    monkeypatch.setattr(engine, "FIRST_LINES", 5)
+    monkeypatch.setattr(source, "CHUNK", 2000)
+    runs, report = read(READY + "".join(lines).encode(), "a.log")
+    usage = folded(runs[0]).summary.usage
+    assert usage is not None
+    assert (usage.num_lines, usage.running, usage.waiting) == (200, 199, 2)
+    assert len(report.kept_lines) < 60

@@ -184,10 +184,7 @@ class Transaction(Queries):
         self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
     ) -> None:
         """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
-        rows = [
-            (source_id, line, clean_text(rule), clean_text(text))
-            for line, rule, text in lines
-        ]
+        rows = [(source_id, line, rule, clean_text(text)) for line, rule, text in lines]
         columns = ("source_id", "line", "rule", "text")
         insert = _insert_sql(source_lines.name, columns, self._mark)
         for start in range(0, len(rows), BLOCK):
@@ -213,11 +210,12 @@ class Transaction(Queries):
         self, table: sa.Table, run_id: str, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """Replace the rows of a run in a table; all have the same columns."""
-        execute = self._connection.exec_driver_sql
-        execute(f"DELETE FROM {table.name} WHERE run_id = {self._mark}", (run_id,))
+        remove = f"DELETE FROM {table.name} WHERE run_id = {self._mark}"
+        self._connection.exec_driver_sql(remove, (run_id,))
         if rows:
             insert = _insert_sql(table.name, list(rows[0]), self._mark)
-            execute(insert, [(*row.values(),) for row in rows])
+            values = [(*row.values(),) for row in rows]
+            self._connection.exec_driver_sql(insert, values)
 
     def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
         """Store how far each spool of a run is stored."""

@@ -43,6 +43,9 @@ from warmup_insights.model.summary import (
     StepCost,
 )
 
+_OF_A_CAPTURE = ("duration_s", "memory_bytes")
+_OF_A_STEP = (*_OF_A_CAPTURE, "gc_s", "compiled", "compile_s", "resolution_s")
+
 
 @dataclass(slots=True)
 class _Steps:
@@ -64,13 +67,10 @@ class _Steps:
         if key in self.keys:
             return
         self.keys.add(key)
-        self.duration_s = _total((self.duration_s, event.duration_s))
-        self.memory_bytes = _total((self.memory_bytes, event.memory_bytes))
-        if isinstance(event, WarmupStep):
-            self.gc_s = _total((self.gc_s, event.gc_s))
-            self.compiled = _total((self.compiled, event.compiled))
-            self.compile_s = _total((self.compile_s, event.compile_s))
-            self.resolution_s = _total((self.resolution_s, event.resolution_s))
+        for name in _OF_A_STEP if isinstance(event, WarmupStep) else _OF_A_CAPTURE:
+            more = getattr(event, name)
+            if more is not None:
+                setattr(self, name, more + (getattr(self, name) or 0))
 
     def cost(self, other: _Steps | None = None) -> StepCost:
         """As stated; what is missing is taken from `other`, the same stated otherwise."""

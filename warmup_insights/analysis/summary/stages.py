@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -91,11 +92,11 @@ class Sampler:
     KINDS = (SamplerWarmup, SamplerConfig, SamplerStep)
 
     def __init__(self) -> None:
-        self._by_rank: dict[int, _SamplerRank] = {}
+        self._by_rank: defaultdict[int, _SamplerRank] = defaultdict(_SamplerRank)
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
-        own = self._by_rank.setdefault(rank_of(event), _SamplerRank())
+        own = self._by_rank[rank_of(event)]
         match event:
             case SamplerWarmup():
                 own.take(event.status, event.time, event.duration_s)
@@ -135,11 +136,11 @@ class Defrag:
     KINDS = (DefragWarmup, DefragStep, DefragRan)
 
     def __init__(self) -> None:
-        self._by_rank: dict[int, _DefragRank] = {}
+        self._by_rank: defaultdict[int, _DefragRank] = defaultdict(_DefragRank)
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
-        own = self._by_rank.setdefault(rank_of(event), _DefragRank())
+        own = self._by_rank[rank_of(event)]
         match event:
             case DefragWarmup():
                 own.take(event.status, event.time, event.duration_s)
