@@ -30,14 +30,12 @@ from warmup_insights.model.events import (
     Bucket,
     CaptureProgress,
     CompileFinished,
-    DefragWarmup,
     EngineInitialized,
     Event,
     GraphsCaptured,
     MemoryBudgetSet,
     MemoryMeasured,
     PhaseMarked,
-    SamplerWarmup,
     ServerReady,
     WarmupStep,
 )
@@ -238,8 +236,6 @@ def follow_stage(state: RankState, event: Event) -> None:
         case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
             state.stage = None
         case CompileFinished(what="total") | EngineInitialized() | ServerReady():
-            state.stage = None
-        case SamplerWarmup() | DefragWarmup() if event.status != "started":
             state.stage = None
 
 

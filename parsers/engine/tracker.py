@@ -219,7 +219,10 @@ class RunTracker:
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
             case FailureLine():
-                phase = bar_phase(state) or state.stage
+                step = state.step
+                phase = bar_phase(state) or (
+                    state.stage if step is None else step.signal.phase
+                )
                 if state.frame and (state.frame, phase) != ("profile_run", "compile"):
                     phase = state.frame  # the profiling run compiles, which is logged
                 state.frame = None

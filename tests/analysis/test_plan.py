@@ -187,6 +187,21 @@ def test_the_time_of_the_run_itself_comes_out_whole(seed_run):
     assert parts == pytest.approx(plan.time.warmup_s)
 
 
+def test_a_bucket_that_was_compiled_before_does_not_lower_the_others():
+    """The profiling run compiles the largest prompt; its step takes a 30th of the others."""
+    settings = {
+        "model": "small", "dtype": "bfloat16", "block_size": 128, "max_model_len": 2048,
+        "max_num_seqs": 16, "max_num_batched_tokens": 2048,
+        "environment": {"VLLM_BUCKETING_STRATEGY": "lin"},
+    }  # fmt: skip
+    limits = {"max_num_seqs": 8, "max_model_len": 4096}
+    _, run = simulate({**settings, "graph_reserved_mem": 0.2})
+    plan = planner_of(run).plan(PlanSettings(**limits))
+    _, truth = simulate({**settings, "graph_reserved_mem": 0.2, **limits})
+    low, high = plan.time.warmup_range_s
+    assert low < summary_of(truth).time.warmup_s < high
+
+
 def test_a_warm_up_may_take_longer_by_what_collections_took_in_their_slowest_stretch():
     """And less by the quickest: of 72 buckets, 8 in a stretch, the first ones are slow."""
     _, events = simulate()

@@ -12,6 +12,7 @@ from warmup_insights.bucketing.file import (
     MAX_BUCKETS_PER_LINE,
     MAX_LINE_LENGTH,
     format_bucket_file,
+    parse_bucket_line,
     parse_bucket_lines,
     read_bucket_file,
 )
@@ -205,3 +206,18 @@ def test_lint_notices_numbers_given_twice_in_one_list():
     assert [problem.message for problem in problems] == [
         "f.txt:1: a list holds the same number twice."
     ]
+
+
+@pytest.mark.parametrize(
+    "line", ["(1, 07, 0)", "([1, 02], 128, 0)", "(1, range(+2, 9), 0)"]
+)
+def test_numbers_that_the_engine_does_not_take_are_refused(line):
+    """`file_strategy.py`: Python reads what a pattern without a plus has not replaced."""
+    with pytest.raises(InputError, match="not read"):
+        parse_bucket_line(line, "f:1")
+
+
+def test_numbers_of_a_range_may_begin_with_a_zero():
+    assert parse_bucket_line("(1, range(02, 05), 00)", "f:1") == (
+        (1, 2, 0), (1, 3, 0), (1, 4, 0),
+    )  # fmt: skip

@@ -190,10 +190,10 @@ class _LineReader:
 
     def _read_range(self) -> list[int]:
         self._expect("(", "after range")
-        start = self._read_number()
+        start = self._read_number(is_in_range=True)
         self._expect(",", "after the start of a range, which also needs a stop")
-        stop = self._read_number()
-        step = self._read_number() if self._accept(",") else 1
+        stop = self._read_number(is_in_range=True)
+        step = self._read_number(is_in_range=True) if self._accept(",") else 1
         self._expect(")", "at the end of a range")
         if step == 0:
             self._fail("the step of a range is 0")
@@ -204,13 +204,17 @@ class _LineReader:
             )
         return list(values)
 
-    def _read_number(self) -> int:
+    def _read_number(self, *, is_in_range: bool = False) -> int:
+        """A number as the engine takes it, by a pattern in ranges and by Python elsewhere."""
         match = _TOKEN.match(self._line, self._position)
         if match is None or match["number"] is None:
             self._fail(f"expected a whole number, found {self._rest()}")
         text = match["number"]
         if len(text) > len(str(MAX_VALUE)) + 1:
             self._fail(f"the number {text[:12]}... is too large")
+        digits = text.lstrip("+-")
+        if text.startswith("+") if is_in_range else digits[0] == "0" and int(digits):
+            self._fail(f"the number {text} has a sign or zero that is not read")
         self._position = match.end()
         return int(text)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from warmup_insights.analysis.plan.linear_cost import Features, LinearCost, Observation
+from warmup_insights.analysis.summary.compilation import SPIKE_FACTOR
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import bytes_step
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
@@ -211,18 +212,37 @@ def _run_seconds(evidence: Evidence, rows: Sequence[BucketRow]) -> list[Observat
     step_s = LOG_TIME_STEP_S if evidence.summary.is_log else 0.0
     return [
         Observation(
-            frozenset({row.bucket}), row.run.duration_s, step_s, not row.run.is_spike
+            frozenset({row.bucket}),
+            row.run.duration_s,
+            step_s,
+            _is_typical(row.run, step_s),
         )
         for row in rows
         if row.run is not None and row.run.duration_s is not None
     ]
 
 
+def _is_typical(cost: StepCost, step_s: float) -> bool:
+    """Whether a step took neither a multiple nor a fraction of its neighbours' time.
+
+    It takes a fraction where nothing had to be compiled, as of the shape of the profiling run.
+    """
+    took, usual = cost.duration_s, cost.neighbours_s
+    is_dip = (
+        took is not None
+        and usual is not None
+        and SPIKE_FACTOR * (took + step_s) < usual
+    )
+    return not cost.is_spike and not is_dip
+
+
 def _capture_seconds(evidence: Evidence, phase: str) -> list[Observation]:
     """Durations of single captures, and where a log is cut, of stretches of them."""
     step_s = LOG_TIME_STEP_S if evidence.summary.is_log else 0.0
     found = [
-        Observation(frozenset({row.bucket}), cost.duration_s, step_s, not cost.is_spike)
+        Observation(
+            frozenset({row.bucket}), cost.duration_s, step_s, _is_typical(cost, step_s)
+        )
         for row, cost in evidence.captures()
         if row.phase == phase and cost.duration_s is not None
     ]

@@ -6,11 +6,12 @@ Captures follow the engine's rule, with predicted costs instead of graphs.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
 from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts
+from warmup_insights.analysis.plan.linear_cost import LinearCost
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
@@ -195,9 +196,9 @@ class TimePlan:
     `rest_s` is what the run spent on neither buckets nor graphs (sampler, defragmenter,
     gaps); it is taken over as it is. `error_percent` is the median error of the fitted
     durations, `source` is whether they are per bucket or an average. `warmup_range_s` is
-    where the warm-up lies if buckets scatter as they did in the run, the garbage collector
-    is as quick or slow as in the quickest or slowest stretch of it, and starts of the same
-    settings differ by a tenth; None where single buckets have no time.
+    where the warm-up lies if buckets scatter as they did in the run, those that did not run
+    are off by as much as the fit is, the garbage collector is as quick or slow as in the
+    quickest or slowest stretch of it, and starts of the same settings differ by a tenth; None where single buckets have no time.
     """
 
     warmup_s: float | None
@@ -245,9 +246,11 @@ def plan_time(
     total = sum(parts) + rest
     reach = None
     if source == "per bucket":
-        scatter = SPREAD * math.sqrt(_variance(costs, lists, graphs))
+        timed = list(_timed(costs, lists, graphs))
+        scatter = SPREAD * math.sqrt(sum(c.variance(own) for c, own in timed))
+        doubt = sum(cost.doubt(own) for cost, own in timed)
         quiet, busy = (_count(lists) * s for s in _collector_reach(evidence.rows))
-        least = max(RUN_TO_RUN * total, scatter)
+        least = max(RUN_TO_RUN * total, scatter, doubt)
         reach = (max(0.0, total - max(least, quiet)), total + max(least, busy))
     return TimePlan(total, reach, *parts, rest, _error(costs), source)
 
@@ -275,14 +278,13 @@ def _collector_reach(rows: Iterable[BucketRow]) -> tuple[float, float]:
     return max(0.0, usual - min(means)), max(0.0, max(means) - usual)
 
 
-def _variance(
+def _timed(
     costs: Mapping[str, PhaseCosts],
     lists: Mapping[str, list[Bucket]],
     graphs: Collection[PlannedGraph],
-) -> float:
-    """Of the time of all buckets, by how single ones scattered in the run."""
+) -> Iterator[tuple[LinearCost, list[Bucket]]]:
+    """The costs that the time of a warm-up is made of, each with the buckets that have it."""
     capturing = {(graph.phase, graph.declared) for graph in graphs}
-    found = 0.0
     for phase, buckets in lists.items():
         cost = costs[phase]
         with_graph = [b for b in buckets if (phase, b) in capturing]
@@ -290,10 +292,9 @@ def _variance(
         if cost.captures_in_runs:
             without = [b for b in buckets if (phase, b) not in capturing]
         if cost.capture_s is not None:
-            found += cost.capture_s.variance(with_graph)
+            yield cost.capture_s, with_graph
         if cost.run_s is not None:
-            found += cost.run_s.variance(without)
-    return found
+            yield cost.run_s, without
 
 
 def _split(

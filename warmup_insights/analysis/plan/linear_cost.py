@@ -109,6 +109,13 @@ class LinearCost:
         error = count * count / self._num_known if self._num_known else 0.0
         return self._variance * (len(buckets) + error)
 
+    def doubt(self, buckets: Iterable[Bucket]) -> float:
+        """By how much the sum over those that are not measured may be off, as the fit is."""
+        known = self._measured.keys() | self._shared.keys()
+        return (self.error or 0.0) * sum(
+            self.fitted(bucket) for bucket in buckets if bucket not in known
+        )
+
     def fitted(self, bucket: Bucket) -> float:
         """The cost by the fit alone, whether the bucket was measured or not."""
         return max(0.0, float(np.dot(self._fit.features(bucket), self._fit.weights)))
