@@ -46,9 +46,10 @@ def _paddings_begun(match: re.Match[str]) -> Made:
 
 
 def _started(match: re.Match[str]) -> Made:
-    if match["cut_graph"] is not None:
-        return PrecompileStarted(text_of(match["cut_graph"]), f"{match['cut_shape']}}}")
-    return PrecompileStarted(text_of(match["graph"]), text_of(match["shape"]))
+    shape = match["shape"]
+    if shape is None:  # the name of the array in which the line ends is left out
+        shape = f"{match['cut_shape'].rpartition(', ')[0] or '{'}}}"
+    return PrecompileStarted(text_of(match["graph"]), text_of(shape))
 
 
 def _graph_started(match: re.Match[str]) -> list[Made]:
@@ -70,11 +71,9 @@ def _finished(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
-_CUT_GRAPH = (
-    r"(?P<cut_graph>[^>{]{1,80}) --> (?P<cut_shape>\{'\w{1,40}': \w{1,20}"
-    r"(?:, '\w{1,40}': \w{1,20}){0,8}), '\w{1,40}': \w{1,60}\(.{0,5000}"
-)
-_GRAPH = r"(?P<graph>[^>{]{1,80}) --> (?P<shape>\{[^}]{0,300}\})"
+_NAME = r"(?P<graph>[^>{]{1,80}) --> "
+_SHAPE = r"(?P<shape>\{[^}]{0,300}\})"
+_CUT_SHAPE = r"(?P<cut_shape>\{[^}(]{1,300})\("
 
 
 _RULES: tuple[LineRule, ...] = (
@@ -102,7 +101,7 @@ _RULES: tuple[LineRule, ...] = (
         "tpu_precompile",
         "Precompile ",
         # A shape that goes over several lines is read up to its first array.
-        rf"Precompile (?:worker\d{{1,4}} )?(?:{_GRAPH}|{_CUT_GRAPH})",
+        rf"Precompile (?:worker\d{{1,4}} )?{_NAME}(?:{_SHAPE}|{_CUT_SHAPE})",
         build=_started,
         device="tpu",
         samples=(
@@ -123,7 +122,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_compiled",
         "[secs]",
-        rf"Compilation (?:of (?:worker\d{{1,4}} )?{_GRAPH} )?finished in "
+        rf"Compilation (?:of (?:worker\d{{1,4}} )?{_NAME}{_SHAPE} )?finished in "
         rf"(?P<seconds>{_NUM}) \[secs\]",
         build=_finished,
         device="tpu",
@@ -297,7 +296,7 @@ _RULES: tuple[LineRule, ...] = (
         r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
         r"Compact-mamba KV cache(?: .{1,60}?)?: "
         r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}|"
-        r"No memory stats available for devices .{1,2000}; estimating HBM usage .{1,100}|"
+        r"No memory stats available for devices .{1,400}|"
         r"Memory stats unavailable for \d{1,5} of \d{1,5} devices .{1,200}",
         "tpu",
         "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "

@@ -36,6 +36,8 @@ _PROCESS = (
 _OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
 _OWN_HEAD = re.compile(rf"(?:{_PROCESS} )?{_HEAD}")
+_LONGEST_HEAD = 512
+"""More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
 # The heads of loggers of their own, flashinfer's and the root logger's as aiter sets it.
@@ -115,7 +117,7 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     are taken off one by one, and `fronts`, what the lines before have shown to be one.
     """
     end = line.find("] ") + 2
-    head = _own_head(line[:end])
+    head = _own_head(line[:end]) if end <= _LONGEST_HEAD else None
     if head is not None and _glued(message := line[end:]) is None:
         record = Record(message, *head)
         _drop_repeat(record)

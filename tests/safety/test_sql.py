@@ -31,10 +31,12 @@ ALLOWED = {
         "names",
         "', '.join(names)",
         "places",
+        "first",
         "settings",
         "self._mark",
         "', '.join([mark] * len(columns))",
     },
+    "queries.py": {"', '.join(sources.c.keys())", "_SOURCES"},
     # DEFERRED or IMMEDIATE, set where a transaction begins.
     "engine.py": {"PAGE_SIZE", "mode"},
     "schema.py": {"table", "column"},
