@@ -14,24 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("warmup_insights", "parsers", "dashboard")
-MAX_LINES = 400
-LONGER = {
-    # Every event class, every section of a summary, every figure: each field
-    # documented once, in one place.
-    "warmup_insights/model/events.py": 760,
-    "warmup_insights/model/summary.py": 1110,
-    "warmup_insights/model/figures.py": 530,
-    # The fates of buckets and the parts of memory are one rule each.
-    "warmup_insights/analysis/summary/buckets.py": 470,
-    "warmup_insights/analysis/summary/timeline.py": 420,
-    "warmup_insights/analysis/summary/memory.py": 430,
-    # One case for each signal, so that what a line becomes is read in one place.
-    "parsers/engine/tracker.py": 410,
-    # What begins in a line ends in another or in a bar: both are read together.
-    "parsers/engine/steps.py": 460,
-}
-"""Modules that may be longer, each with its reason."""
-
 SOURCES = sorted(
     path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
 )
@@ -182,12 +164,3 @@ def test_only_declared_packages_are_imported(package: str) -> None:
         for name in imports_of((ROOT / path).read_text(encoding="utf-8"))
     )
     assert set(named) - known == set()
-
-
-def test_no_module_is_over_400_lines() -> None:
-    sizes = {
-        str(path): (ROOT / path).read_text(encoding="utf-8").count("\n")
-        for path in SOURCES
-    }
-    too_long = {n for n, size in sizes.items() if size > LONGER.get(n, MAX_LINES)}
-    assert too_long == set()
