@@ -92,6 +92,7 @@ def test_every_request_fits_the_model(median, output, sigma, longest):
     "changes",
     [
         {"num_prompts": 0},
+        {"num_prompts": 10**20},
         {"input_len": 0},
         {"request_rate": 0},
         {"request_rate": float("nan")},

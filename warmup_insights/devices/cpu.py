@@ -21,6 +21,7 @@ from warmup_insights.errors import DeviceError
 from warmup_insights.units import GIB, format_bytes
 
 DEFAULT_BUDGET_BYTES = 2 * GIB
+MAX_THREADS = 4096
 DEFAULT_THREADS = 1
 """Waking a second thread costs more than it saves in the small shapes of a CPU run."""
 
@@ -44,9 +45,9 @@ class CpuDevice(WorkspaceDevice, MeasuredDevice):
     ) -> None:
         super().__init__()
         _check_budget(budget_bytes)
-        if num_threads < 1:
+        if not 1 <= num_threads <= MAX_THREADS:
             raise DeviceError(
-                f"{num_threads} threads cannot run anything; use 1 or more"
+                f"{num_threads} threads cannot be used; use 1 to {MAX_THREADS}"
             )
         self.name = _processor_name()
         self._threads_before = torch.get_num_threads()

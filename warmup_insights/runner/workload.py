@@ -18,6 +18,10 @@ MAX_TRACE_LINE = 1_000_000
 GREEDY = SamplingParams()
 
 
+MAX_WORK = 1_000_000
+"""Requests, or tokens of one, at most."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One request: when it comes, its tokens, and how many it generates."""
@@ -60,8 +64,11 @@ class WorkloadSettings:
 
     def __post_init__(self) -> None:
         for name in ("num_prompts", "input_len", "output_len"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)} is too small; use 1+")
+            value = getattr(self, name)
+            if not 1 <= value <= MAX_WORK:
+                raise SettingError(
+                    f"{name}={value} cannot be used; use 1 to {MAX_WORK}"
+                )
         if not self.request_rate > 0:
             raise SettingError(
                 f"request_rate={self.request_rate:g} is not a rate; use a number above "

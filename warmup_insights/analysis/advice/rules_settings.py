@@ -12,6 +12,7 @@ from warmup_insights.analysis.advice.setting_lives import (
     SettingLife,
     Version,
     dead_in,
+    knows,
     read_version,
     successor,
 )
@@ -105,7 +106,7 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
         return
     for name in ("VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"):
         chosen = facts.summary.config.get(name)
-        if chosen is not None:
+        if chosen is not None and knows(facts.summary, name):
             variables[name] = str(chosen)
     limits = {
         "max_num_seqs": 1, "block_size": 128, "max_num_batched_tokens": 2048,
