@@ -188,7 +188,7 @@ def test_summary_has_every_section_of_the_contract(store):
 def test_failure_in_the_middle_leaves_nothing(store, monkeypatch):
     """Ingest is one transaction per file."""
 
-    def broken(*args: object) -> None:
+    def broken(*args: object, **named: object) -> None:
         raise RuntimeError("power is gone")
 
     monkeypatch.setattr(Transaction, "put_summary", broken)

@@ -228,7 +228,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_kv_cache",
         "Init kv-cache | ",
-        r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>\[[^\]]{1,6000}|\d{1,12})",
+        r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>[^|]{1,6000})",
         build=_blocks,
         device="tpu",
         engine="tpu-inference",
