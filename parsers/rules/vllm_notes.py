@@ -186,7 +186,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "drafter_loading",
         "oading drafter model",
         # vllm-gaudi v0.11.2 prints the configuration of the model between these words.
-        r"Loading drafter model(?:\.\.\.| \S)",
+        r"Loading drafter model(?:\.\.\.| (?!weights took ))",
         "load_model",
         "INFO 07-16 19:53:31 [gpu_model_runner.py:4700] Loading drafter model...",
         startup_only=True,
