@@ -84,10 +84,12 @@ def _ingest_kills(counts: Counts) -> str:
 
 def _crowd(counts: Counts) -> str:
     said = "nothing said" if not counts["said"] else f"said {counts['said'][:80]!r}"
+    waiting = counts["runs that wait in a file"]
     return (
         f"{counts['events dropped'] or 'no'} events dropped, "
         f"{counts['ranks with lost or doubled events'] or 'no'} ranks with lost or doubled "
-        f"events, {len(counts['errors']) or 'no'} errors, {said}; meanwhile "
+        f"events, {len(counts['errors']) or 'no'} errors, {said}"
+        f"{f', {waiting} runs stored by the next command' if waiting else ''}; meanwhile "
         f"{counts['reads meanwhile']} reads and {counts['ingests meanwhile']} ingests"
     )
 
