@@ -244,7 +244,8 @@ def _limit_of(
 
 
 _FIRST, V1_FIRST = (0, 2), (0, 6, 4)
-"""The first with graphs (builds without a tag are named 0.1.dev and a number), and the first vLLM with a V1 engine, and with sizes of graphs that can be set."""
+"""The first vLLM with graphs (builds without a tag are named 0.1.dev and a number), and the
+first with a V1 engine and with sizes of graphs that can be set."""
 
 
 def _limited_words(summary: RunSummary) -> str:
