@@ -65,7 +65,7 @@ _STATED_PHASES = {
     "when warming up sampler": "sampler_warmup", "when warming up pooler": "pooler_warmup",
 }  # fmt: skip
 """What the message itself states of its place (vLLM `v1/worker/gpu_model_runner.py`)."""
-_AT_WORK = re.compile(
+_STATED_AT_WORK = re.compile(
     r"Engine background task failed|encountered a fatal error|output_handler failed|"
     r"start_worker_execution_loop"
 )
@@ -166,7 +166,9 @@ class Failures:
             is_bare=made.is_bare, behind_heading=self._heading is not None,
         )  # fmt: skip
         if made.is_heading:
-            self.was_at_work = self.was_at_work or _is_at_work(made)
+            self.was_at_work = self.was_at_work or (
+                _STATED_AT_WORK.search(made.message) is not None
+            )
             self._heading, self.has_ended = self._heading or cause, True
         else:
             self._causes.append(cause)
@@ -276,10 +278,6 @@ class Failures:
             if wanted:
                 return wanted[0]
         return heading
-
-
-def _is_at_work(heading: FailureLine) -> bool:
-    return _AT_WORK.search(heading.message) is not None
 
 
 def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:

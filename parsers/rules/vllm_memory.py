@@ -14,10 +14,10 @@ from parsers.base import LineRule, Made, Sample
 from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
 from warmup_insights.units import GIB, MIB, gib, mib
 
-NUM = r"-?[\d.]{1,16}"
+_NUM = r"-?[\d.]{1,16}"
 
 
-def sizes_of(
+def _sizes(
     match: re.Match[str], *names: str, size: Callable[[str], int] = gib
 ) -> dict[str, int]:
     """Fields `NAME_bytes` from those groups that are there.
@@ -42,7 +42,7 @@ def on_startup(match: re.Match[str]) -> Made:
         kv_cache_bytes=(gib(cache) if in_gib else int(cache)) if cache else None,
         suggested_kv_cache_bytes=int(suggested) if suggested else None,
         suggested_full_kv_cache_bytes=int(full) if full else None,
-        **sizes_of(
+        **_sizes(
             match, "free", "total", "usable", "weights", "consumed", "activation",
             "non_torch", "graph",
         ),
@@ -51,14 +51,14 @@ def on_startup(match: re.Match[str]) -> Made:
 
 def _requested(match: re.Match[str]) -> Made:
     return MemoryBudgetSet(
-        gpu_memory_utilization=float(match["util"]), **sizes_of(match, "free", "usable")
+        gpu_memory_utilization=float(match["util"]), **_sizes(match, "free", "usable")
     )
 
 
 def _profiled(match: re.Match[str]) -> list[Made]:
     seconds = float(match["seconds"])
     ended = PhaseMarked(name="profile_run", edge="end", duration_s=seconds)
-    parts = sizes_of(match, "activation", "non_torch", "consumed", "weights")
+    parts = _sizes(match, "activation", "non_torch", "consumed", "weights")
     if "consumed_bytes" in parts:
         # Weights are part of what was consumed; the engine no longer adds them up.
         del parts["weights_bytes"]
@@ -66,13 +66,11 @@ def _profiled(match: re.Match[str]) -> list[Made]:
 
 
 def _before_profile(match: re.Match[str]) -> Made:
-    return MemoryMeasured(
-        stage="before_profile_run", **sizes_of(match, "free", "total")
-    )
+    return MemoryMeasured(stage="before_profile_run", **_sizes(match, "free", "total"))
 
 
 def _xpu_before(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**sizes_of(match, "total", "weights", size=mib))
+    return MemoryBudgetSet(**_sizes(match, "total", "weights", size=mib))
 
 
 def _xpu_after(match: re.Match[str]) -> Made:
@@ -87,18 +85,40 @@ def _xpu_after(match: re.Match[str]) -> Made:
 
 
 def _cpu(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**sizes_of(match, "kv_cache", "total", "usable", "consumed"))
+    return MemoryBudgetSet(**_sizes(match, "kv_cache", "total", "usable", "consumed"))
 
 
 def _reserved(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**sizes_of(match, "kv_cache"))
+    return MemoryBudgetSet(**_sizes(match, "kv_cache"))
+
+
+def _profiled_total(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(
+        gpu_memory_utilization=float(match["util"]),
+        **_sizes(match, "total", "usable"),
+    )
+
+
+def _profiled_parts(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(
+        **_sizes(match, "weights", "non_torch", "activation", "kv_cache")
+    )
+
+
+def _profiled_in_one(match: re.Match[str]) -> Made:
+    util = float(match["util"])
+    return MemoryBudgetSet(
+        usable_bytes=round(gib(match["total"]) * util),
+        gpu_memory_utilization=util,
+        **_sizes(match, "total", "non_torch", "kv_cache"),
+    )
 
 
 MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "kv_cache_memory",
         "Available KV cache memory",
-        rf"Available KV cache memory: (?P<kv_cache_gib>{NUM}) GiB",
+        rf"Available KV cache memory: (?P<kv_cache_gib>{_NUM}) GiB",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -111,8 +131,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "kv_cache_reserved",
         "for KV Cache as specified",
-        rf"Initial free memory (?P<free_gib>{NUM}) GiB,? reserved "
-        rf"(?P<kv_cache_gib>{NUM}) ?GiB (?:memory )?for KV Cache as specified",
+        rf"Initial free memory (?P<free_gib>{_NUM}) GiB,? reserved "
+        rf"(?P<kv_cache_gib>{_NUM}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -129,17 +149,17 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_on_startup",
         "Free memory on device (",
-        rf"Free memory on device \((?P<free>{NUM})/(?P<total>{NUM}) GiB\) on startup\. "
-        rf"Desired GPU memory utilization is \((?P<util>{NUM}), (?P<usable>{NUM}) GiB\)\. "
-        rf"Actual usage is (?:(?P<weights>{NUM}) GiB for weight, |"
-        rf"(?P<consumed>{NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
-        rf"(?:(?P<activation>{NUM}) GiB for peak activation,)?"
-        rf"(?: (?P<non_torch>{NUM}) GiB for non-torch memory,)?"
-        rf"(?: and (?P<graph>{NUM}) GiB for CUDAGraph memory\.)?"
+        rf"Free memory on device \((?P<free>{_NUM})/(?P<total>{_NUM}) GiB\) on startup\. "
+        rf"Desired GPU memory utilization is \((?P<util>{_NUM}), (?P<usable>{_NUM}) GiB\)\. "
+        rf"Actual usage is (?:(?P<weights>{_NUM}) GiB for weight, |"
+        rf"(?P<consumed>{_NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
+        rf"(?:(?P<activation>{_NUM}) GiB for peak activation,)?"
+        rf"(?: (?P<non_torch>{_NUM}) GiB for non-torch memory,)?"
+        rf"(?: and (?P<graph>{_NUM}) GiB for CUDAGraph memory\.)?"
         r"(?: Replace gpu_memory_utilization config with "
         r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
         r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
-        rf"\. Current kv cache memory in use is (?P<cache>{NUM}) (?P<unit>GiB|bytes))?",
+        rf"\. Current kv cache memory in use is (?P<cache>{_NUM}) (?P<unit>GiB|bytes))?",
         build=on_startup,
         device="cuda",
         samples=(
@@ -210,8 +230,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_requested",
         "Initial free memory: ",
-        rf"Initial free memory: (?P<free>{NUM}) GiB; Requested memory: (?P<util>{NUM}) "
-        rf"\(util\), (?P<usable>{NUM}) GiB",
+        rf"Initial free memory: (?P<free>{_NUM}) GiB; Requested memory: (?P<util>{_NUM}) "
+        rf"\(util\), (?P<usable>{_NUM}) GiB",
         build=_requested,
         samples=(
             Sample(
@@ -228,7 +248,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_after_profiling",
         "Free memory after profiling",
-        rf"Free memory after profiling: (?P<free_gib>{NUM}) GiB \(total\)",
+        rf"Free memory after profiling: (?P<free_gib>{_NUM}) GiB \(total\)",
         MemoryMeasured,
         fixed={"stage": "profile_run"},
         samples=(
@@ -258,11 +278,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "memory_profiled",
         "Memory profiling takes",
         r"Memory profiling takes (?P<seconds>[\d.]{1,12}) seconds"
-        rf"(?:\. Total non KV cache memory: {NUM} ?GiB; "
-        rf"torch peak memory increase: (?P<activation>{NUM}) ?GiB; "
-        rf"(?:non-torch forward increase memory: (?P<non_torch>{NUM}) ?GiB|"
-        rf"total consumed \(from mem_get_info\): (?P<consumed>{NUM}) ?GiB); "
-        rf"weights memory: (?P<weights>{NUM}) ?GiB)?",
+        rf"(?:\. Total non KV cache memory: {_NUM} ?GiB; "
+        rf"torch peak memory increase: (?P<activation>{_NUM}) ?GiB; "
+        rf"(?:non-torch forward increase memory: (?P<non_torch>{_NUM}) ?GiB|"
+        rf"total consumed \(from mem_get_info\): (?P<consumed>{_NUM}) ?GiB); "
+        rf"weights memory: (?P<weights>{_NUM}) ?GiB)?",
         build=_profiled,
         samples=(
             Sample(
@@ -281,8 +301,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_multimodal_reserve",
         "for frontend multimodal decoding",
-        rf"Reserving {NUM} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
-        rf"KV cache memory reduced to (?P<kv_cache>{NUM}) GiB",
+        rf"Reserving {_NUM} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
+        rf"KV cache memory reduced to (?P<kv_cache>{_NUM}) GiB",
         build=_reserved,
         samples=(
             Sample(
@@ -297,9 +317,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_cpu",
         "GiB for KV cache",
-        rf"(?:Auto|Explicitly) set \((?P<kv_cache>{NUM})/(?P<total>{NUM})\) GiB for KV "
-        rf"cache on node \d{{1,5}}(?:, with (?P<usable>{NUM}) GiB requested memory for "
-        rf"the worker\. (?P<consumed>{NUM}) GiB)?",
+        rf"(?:Auto|Explicitly) set \((?P<kv_cache>{_NUM})/(?P<total>{_NUM})\) GiB for KV "
+        rf"cache on node \d{{1,5}}(?:, with (?P<usable>{_NUM}) GiB requested memory for "
+        rf"the worker\. (?P<consumed>{_NUM}) GiB)?",
         build=_cpu,
         device="cpu",
         samples=(
@@ -324,8 +344,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_before",
         "Before memory profiling run",
-        rf"Before memory profiling run, total GPU memory: (?P<total>{NUM}) MB, model load "
-        rf"takes (?P<weights>{NUM}) MB",
+        rf"Before memory profiling run, total GPU memory: (?P<total>{_NUM}) MB, model load "
+        rf"takes (?P<weights>{_NUM}) MB",
         build=_xpu_before,
         device="xpu",
         samples=(
@@ -340,9 +360,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_after",
         "After memory profiling run",
-        rf"After memory profiling run, peak memory usage is (?P<peak>{NUM}) MB, ?torch mem "
-        rf"is (?P<torch>{NUM}) MB, non-torch mem is (?P<non_torch>{NUM}) MB, free gpu "
-        rf"memory is {NUM} MB",
+        rf"After memory profiling run, peak memory usage is (?P<peak>{_NUM}) MB, ?torch mem "
+        rf"is (?P<torch>{_NUM}) MB, non-torch mem is (?P<non_torch>{_NUM}) MB, free gpu "
+        rf"memory is {_NUM} MB",
         build=_xpu_after,
         device="xpu",
         samples=(
@@ -351,6 +371,64 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
                 "128.00 MB, free gpu memory is 30000.00 MB.",
                 {"non_torch_bytes": 128 * MIB, "activation_bytes": 472 * MIB},
+            ),
+        ),
+    ),
+    LineRule(
+        "v0_profiled_in_one",
+        "Memory profiling results: total_gpu_memory=",
+        # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
+        rf"Memory profiling results: total_gpu_memory=(?P<total>{_NUM})GiB initial_memory_"
+        rf"usage={_NUM}GiB peak_torch_memory={_NUM}GiB memory_usage_post_profile={_NUM}Gi[bB] "
+        rf"non_torch_memory=(?P<non_torch>{_NUM})GiB kv_cache_size=(?P<kv_cache>{_NUM})GiB "
+        rf"gpu_memory_utilization=(?P<util>{_NUM})",
+        build=_profiled_in_one,
+        samples=(
+            Sample(
+                "INFO 11-27 02:16:23 worker.py:232] Memory profiling results: "
+                "total_gpu_memory=139.72GiB initial_memory_usage=19.65GiB "
+                "peak_torch_memory=16.53GiB memory_usage_post_profile=22.18GiB "
+                "non_torch_memory=5.68GiB kv_cache_size=110.52GiB "
+                "gpu_memory_utilization=0.95",
+                {
+                    "total_bytes": round(139.72 * GIB),
+                    "non_torch_bytes": round(5.68 * GIB),
+                    "kv_cache_bytes": round(110.52 * GIB),
+                    "gpu_memory_utilization": 0.95,
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "v0_profiled_total",
+        "the current vLLM instance can use",
+        rf"the current vLLM instance can use total_gpu_memory \((?P<total>{_NUM})GiB\) x "
+        rf"gpu_memory_utilization \((?P<util>{_NUM})\) = (?P<usable>{_NUM})GiB",
+        build=_profiled_total,
+        device="cuda",
+        samples=(
+            Sample(
+                "INFO 03-21 20:15:45 [worker.py:267] the current vLLM instance can use "
+                "total_gpu_memory (79.19GiB) x gpu_memory_utilization (0.90) = 71.27GiB",
+                {"usable_bytes": round(71.27 * GIB), "gpu_memory_utilization": 0.9},
+            ),
+        ),
+    ),
+    LineRule(
+        "v0_profiled_parts",
+        "model weights take",
+        rf"model weights take (?P<weights>{_NUM})GiB; non_torch_memory takes "
+        rf"(?P<non_torch>{_NUM})GiB; PyTorch activation peak memory takes "
+        rf"(?P<activation>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
+        rf"(?P<kv_cache>{_NUM})GiB",
+        build=_profiled_parts,
+        device="cuda",
+        samples=(
+            Sample(
+                "INFO 03-21 20:15:45 [worker.py:267] model weights take 12.55GiB; "
+                "non_torch_memory takes 0.16GiB; PyTorch activation peak memory takes "
+                "2.38GiB; the rest of the memory reserved for KV Cache is 56.18GiB.",
+                {"kv_cache_bytes": round(56.18 * GIB)},
             ),
         ),
     ),

@@ -213,7 +213,8 @@ def _room_ways(
             "none for this engine",
         )
         return
-    yield from fewer_logits(facts, found, stage_of(facts, found))
+    logits = tuple(fewer_logits(facts, found, stage_of(facts, found)))
+    yield from logits
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     if is_fixed:
         yield Way(
@@ -230,8 +231,10 @@ def _room_ways(
             yield from _less_for_cache(facts, found, shortfall)
     if has_cache and _is_capturing(facts, found):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
+    elif found.bucket is not None:
+        yield from smaller_batch(facts, found)
     else:
-        yield from _less_at_once(facts, found, is_before=is_before)
+        yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
     yield from more_devices(facts)
 
 
@@ -259,22 +262,17 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
     )
 
 
-def _less_at_once(facts: RunFacts, found: Failed, *, is_before: bool) -> Iterator[Way]:
-    """Fewer requests or tokens in the step that ran out of memory."""
-    if found.bucket is not None:
-        yield from smaller_batch(facts, found)
-        return
-    if not _is_of_logits(facts, found):
+def _fewer_tokens(
+    facts: RunFacts, *, is_before: bool, is_of_logits: bool
+) -> Iterator[Way]:
+    """Fewer tokens in the step that ran out of memory; logits do not grow with them."""
+    if not is_of_logits:
         yield from shorter_steps(facts)
     if is_before:
         yield Way(
             "a lower --gpu-memory-utilization",
             "does not help: the KV cache was not allocated yet",
         )
-
-
-def _is_of_logits(facts: RunFacts, found: Failed) -> bool:
-    return any(fewer_logits(facts, found, stage_of(facts, found)))
 
 
 def _is_capturing(facts: RunFacts, found: Failed) -> bool:

@@ -198,7 +198,8 @@ class TimePlan:
     durations, `source` is whether they are per bucket or an average. `warmup_range_s` is
     where the warm-up lies if buckets scatter as they did in the run, those that did not run
     are off by as much as the fit is, the garbage collector is as quick or slow as in the
-    quickest or slowest stretch of it, and starts of the same settings differ by a tenth; None where single buckets have no time.
+    quickest or slowest stretch of it, and starts of the same settings differ by a tenth;
+    None where single buckets have no time.
     """
 
     warmup_s: float | None
