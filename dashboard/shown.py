@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.export.findings import number_text
-from warmup_insights.model.figures import BY_NAME, broken_laws, contradictory
+from warmup_insights.model.figures import BY_NAME, broken_laws
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time
@@ -108,16 +108,6 @@ def label(name: str) -> str:
     """The name of a figure above its number."""
     title = BY_NAME[name].title
     return LABELS.get(name) or f"{title[0].upper()}{title[1:]}"
-
-
-def text(summary: RunSummary, name: str) -> str:
-    """A figure in a sentence, with a mark when its evidence contradicts itself."""
-    return BY_NAME[name].text(summary) + mark(summary, name)
-
-
-def mark(summary: RunSummary, name: str) -> str:
-    """What to write behind a figure; empty unless its evidence contradicts itself."""
-    return f" ({MARK})" if name in contradictory(summary) else ""
 
 
 def doubt(summary: RunSummary, name: str) -> str | None:

@@ -16,6 +16,7 @@ from dashboard.widgets import Headline
 from warmup_insights.analysis.remaining import remaining
 from warmup_insights.analysis.sentences import progress_text, start_sentences
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.model.figures import text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import Progress
 from warmup_insights.runs import earlier_run
@@ -124,8 +125,8 @@ def _numbers(run: RunRecord, folded: Folded) -> None:
     phases = [
         phase for phase in summary.buckets or {} if summary.phase(phase).generated
     ]
-    counts = [f"{shown.text(summary, f'{p}_generated')} {p}" for p in phases]
-    total = shown.text(summary, "total_bytes")
+    counts = [f"{text_of(summary, f'{p}_generated')} {p}" for p in phases]
+    total = text_of(summary, "total_bytes")
     widgets.headline(
         [
             *widgets.figure(summary, "wall_s", title="So far"),

@@ -12,6 +12,7 @@ from dashboard.run_tabs import TABS
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import pod_text, start_sentences
+from warmup_insights.model.figures import text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -83,14 +84,14 @@ def _headline(summary: RunSummary) -> list[Headline]:
     for phase, part in (summary.buckets or {}).items():
         has_share = part.capture_percent is not None
         name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"
-        count = shown.text(summary, f"{phase}_captured") if has_share else ""
-        note = f"{count} of {shown.text(summary, f'{phase}_generated')}".strip()
+        count = text_of(summary, f"{phase}_captured") if has_share else ""
+        note = f"{count} of {text_of(summary, f'{phase}_generated')}".strip()
         figures += figure(summary, name, note=note)
     if not summary.buckets:
         figures += figure(summary, "graphs_captured")
     cache = None
     if summary.memory_or_none.kv_cache_bytes is not None:
-        cache = shown.text(summary, "kv_cache_bytes")
+        cache = text_of(summary, "kv_cache_bytes")
     figures += (
         figure(summary, "num_kv_blocks", note=cache)
         or figure(summary, "kv_cache_tokens", note=cache)
@@ -99,7 +100,7 @@ def _headline(summary: RunSummary) -> list[Headline]:
     figures += figure(summary, "max_concurrency")
     reserved = None
     if summary.memory_or_none.graph_reserved_bytes is not None:
-        reserved = f"of {shown.text(summary, 'graph_reserved_bytes')} reserved"
+        reserved = f"of {text_of(summary, 'graph_reserved_bytes')} reserved"
     figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
         summary, "warmup_allocated_bytes"
     )

@@ -22,7 +22,12 @@ from dashboard.charts.base import (
 from dashboard.charts.buckets import bucket_text
 from dashboard.palette import PART_MEANINGS, colour
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.model.figures import BY_NAME, format_figure
+from warmup_insights.model.figures import (
+    BY_NAME,
+    contradiction_mark,
+    format_figure,
+    text_of,
+)
 from warmup_insights.model.summary import (
     BucketRow,
     FailureFacts,
@@ -69,7 +74,7 @@ def budget_frame(summary: RunSummary) -> pd.DataFrame:
 def _level(summary: RunSummary, name: str, words: str) -> Iterator[_Step]:
     size = BY_NAME[name].read(summary)
     if size is not None:
-        yield words, "level", "total", int(size), 0, shown.text(summary, name)
+        yield words, "level", "total", int(size), 0, text_of(summary, name)
 
 
 def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
@@ -83,12 +88,12 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             figure = "graph_estimated_bytes"
         words = part.label[0].upper() + part.label[1:]
         meaning = PART_MEANINGS[part.name]
-        size = format_figure(part.bytes, "bytes") + shown.mark(summary, figure)
+        size = format_figure(part.bytes, "bytes") + contradiction_mark(summary, figure)
         yield words, "part", meaning, part.bytes, left, size
         used = BY_NAME["graph_memory_bytes"].read(summary)
         if part.name == "graphs" and used is not None and "out of" not in part.label:
             start = max(0, left + part.bytes - int(used))
-            text = shown.text(summary, "graph_memory_bytes")
+            text = text_of(summary, "graph_memory_bytes")
             yield "Taken by graphs", "inside", "captured", int(used), start, text
         if following == "margin":
             yield from _level(summary, "free_bytes", "Free after profiling")
@@ -104,7 +109,7 @@ def _stated(summary: RunSummary) -> Iterator[_Step]:
         meaning = next((PART_MEANINGS[p] for p, f in _PART_FIGURES.items() if f == name),
                        "captured" if name == "graph_memory_bytes" else "total")  # fmt: skip
         title = shown.label(name)
-        yield title, "stated", meaning, int(size), 0, shown.text(summary, name)
+        yield title, "stated", meaning, int(size), 0, text_of(summary, name)
 
 
 def failure_frame(summary: RunSummary) -> pd.DataFrame:
@@ -163,7 +168,7 @@ def graph_shares(summary: RunSummary) -> pd.DataFrame:
     ]
     rows = [
         (share, *(part for name in names
-                  for part in (BY_NAME[name].read(summary), shown.text(summary, name))))
+                  for part in (BY_NAME[name].read(summary), text_of(summary, name))))
         for share, *names in pairs
     ]  # fmt: skip
     columns = ["share", "reserved_bytes", "reserved_text", "used_bytes", "used_text"]

@@ -8,7 +8,6 @@ import msgspec
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard import shown
 from dashboard.charts.base import (
     Figure,
     add_rows,
@@ -24,6 +23,7 @@ from dashboard.charts.base import (
     time_unit,
 )
 from dashboard.palette import HEAT, colour
+from warmup_insights.model.figures import text_of
 from warmup_insights.model.summary import (
     GraphFacts,
     RunSummary,
@@ -48,9 +48,9 @@ def capture_frame(summary: RunSummary) -> pd.DataFrame:
                 continue
             if what == "captured_reported" and count == part.captured:
                 continue
-            words = f"{shown.text(summary, name)} of {part.generated}"
+            words = f"{text_of(summary, name)} of {part.generated}"
             if what == "captured":
-                words += f", {shown.text(summary, f'{phase}_capture_percent')}"
+                words += f", {text_of(summary, f'{phase}_capture_percent')}"
             rows.append((phase, what, count, part.generated, words))
     return pd.DataFrame(rows, columns=["phase", "what", "count", "generated", "text"])
 
@@ -184,7 +184,7 @@ def stages_frame(summary: RunSummary) -> pd.DataFrame:
     sections = (("sampler", "sampler", summary.sampler),
                 ("defragmenter", "defrag", summary.defrag))  # fmt: skip
     rows = [
-        (name, key, part.status, part.duration_s, shown.text(summary, f"{key}_s"))
+        (name, key, part.status, part.duration_s, text_of(summary, f"{key}_s"))
         for name, key, part in sections
         if part is not None
     ]

@@ -21,6 +21,7 @@ from dashboard.charts.base import (
 from dashboard.palette import phase_meaning
 from dashboard.text import figure_text
 from warmup_insights.analysis.sentences import phase_words
+from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     Gap,
@@ -49,7 +50,8 @@ def phases_frame(summary: RunSummary) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
     words = {name: phase_label(name) for name in frame["name"]}
     frame["label"] = [
-        words[name] + shown.mark(summary, f"phase:{name}") for name in frame["name"]
+        words[name] + contradiction_mark(summary, f"phase:{name}")
+        for name in frame["name"]
     ]
     frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
     return frame

@@ -23,7 +23,7 @@ from warmup_insights.analysis.sentences import (
     start_sentences,
 )
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.version import __version__
 
@@ -76,7 +76,7 @@ def run_title(summary: RunSummary) -> str:
 def _head(summary: RunSummary) -> dict[str, object]:
     """Name, badges, facts and headline figures of a run."""
     headline = [
-        (shown.label(name), shown.text(summary, name))
+        (shown.label(name), text_of(summary, name))
         for name in _HEADLINE
         if BY_NAME[name].read(summary) is not None
     ]

@@ -58,7 +58,7 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.figures import all_figures
+from warmup_insights.model.figures import all_figures, text_of
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -116,7 +116,7 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
     if wall is None:
         return
     phases = phases_frame(summary)
-    hint = f"{shown.text(summary, 'wall_s')} in all; unlogged time is hatched."
+    hint = f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched."
     section.chart("By phase", hint, phase_totals(phases), phase_bars)
     hint = "Phases from the first line to ready."
     section.chart("On the clock", hint, phases, timeline)
@@ -307,7 +307,7 @@ def _figures(run: RunWithLines) -> Section:
         if figure.read(summary) is not None:
             line = numbers.get(figure.name)
             text = visible(run.lines.get(line or 0, ""), 200)
-            value = figure.text(summary) + shown.mark(summary, figure.name)
+            value = figure.text(summary)
             rows.append((figure.title, value, str(line or ""), text))
     header = ("figure", "value", "line", "text of the line")
     section.table("Figures and their evidence", header, rows)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, shown, widgets
+from dashboard import data, widgets
 from dashboard.charts.buckets import (
     Axes,
     bucket_map,
@@ -24,7 +24,7 @@ from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
 from dashboard.text import visible
 from dashboard.widgets import View
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -169,7 +169,7 @@ def _totals(summary: RunSummary, phase: str) -> None:
     known = [name for name in names if BY_NAME[name].read(summary) is not None]
     if known:
         words = [BY_NAME[name].title.removeprefix(f"{phase} ") for name in known]
-        texts = [shown.text(summary, name) for name in known]
+        texts = [text_of(summary, name) for name in known]
         parts = [f"{word} {text}" for word, text in zip(words, texts, strict=True)]
         st.caption("  \u00b7  ".join(parts).capitalize())
 
@@ -291,8 +291,8 @@ def _recipes(view: View) -> None:
     )
     view.table(
         table, key="recipes", title="The slowest recipes",
-        hint=f"{shown.text(view.summary, 'recipes')} compiled before ready, "
-        f"{shown.text(view.summary, 'recipe_s')} of the compiler's time; "
+        hint=f"{text_of(view.summary, 'recipes')} compiled before ready, "
+        f"{text_of(view.summary, 'recipe_s')} of the compiler's time; "
         f"{recipes.outside:,} of them outside of buckets. Recipes may be compiled side by "
         "side.",
         columns={

@@ -6,7 +6,7 @@ import msgspec
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, shown, widgets
+from dashboard import data, widgets
 from dashboard.charts.buckets import bucket_text
 from dashboard.charts.memory import (
     BUDGET_HINTS,
@@ -27,7 +27,7 @@ from dashboard.charts.steps import (
 )
 from dashboard.text import markdown
 from dashboard.widgets import View, figure
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
 
 
@@ -82,7 +82,7 @@ def _verdict(summary: RunSummary) -> str:
     if unused is None:
         return hint
     more = "is unused" if unused >= 0 else "graphs took beyond it"
-    blocks = shown.text(summary, "graph_unused_blocks").removeprefix("-")
+    blocks = text_of(summary, "graph_unused_blocks").removeprefix("-")
     return f"{hint} What {more} would hold {blocks} KV blocks."
 
 
@@ -134,7 +134,7 @@ def explanation(summary: RunSummary, phase: str) -> str:
     captured, reported = part.captured, part.captured_reported
 
     def shows(key: str) -> str:
-        return shown.text(summary, f"{phase}_{key}")
+        return text_of(summary, f"{phase}_{key}")
 
     if captured is None and reported is None:
         return f"{shows('generated')} buckets; no line is about captured graphs."
@@ -186,8 +186,8 @@ def show_sizes(view: View) -> None:
         return
     estimate = None
     if graphs.estimated_bytes is not None:
-        estimate = f"{shown.text(summary, 'graph_estimated_bytes')} estimated"
-    lasted = shown.text(summary, "lazy_s") if graphs.lazy else None
+        estimate = f"{text_of(summary, 'graph_estimated_bytes')} estimated"
+    lasted = text_of(summary, "lazy_s") if graphs.lazy else None
     widgets.headline(
         [
             *figure(summary, "graphs_captured"),
@@ -217,8 +217,8 @@ def show_sizes(view: View) -> None:
 
 def _uses(view: View) -> None:
     uses = view.summary.serving_or_none.graph_uses
-    share = shown.text(view.summary, "graph_steps_percent")
-    padding = shown.text(view.summary, "graph_padding_percent")
+    share = text_of(view.summary, "graph_steps_percent")
+    padding = text_of(view.summary, "graph_padding_percent")
     view.table(
         pd.DataFrame([msgspec.to_builtins(use) for use in uses]),
         key="uses", title="Steps while serving",

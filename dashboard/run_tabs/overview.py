@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, shown, widgets
+from dashboard import data, widgets
 from dashboard.charts.base import bars_height
 from dashboard.charts.buckets import map_height, of_phase, phases_in_order
 from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
@@ -29,6 +29,7 @@ from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     serving_sentences,
 )
+from warmup_insights.model.figures import text_of
 
 
 def show(view: View) -> None:
@@ -86,7 +87,7 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
         yield bars_height(len(totals)), lambda: view.chart(
             phase_bars(totals, dark=dark), totals, key="phases",
             title="Where the time went",
-            hint=f"{shown.text(summary, 'wall_s')} in all; unlogged time is hatched.",
+            hint=f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched.",
         )  # fmt: skip
     stages = stages_frame(summary)
     if len(stages):

@@ -18,7 +18,7 @@ from dashboard.charts.time import (
 from dashboard.text import markdown, visible
 from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import cache_text
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
 
 COSTLIEST = 15
@@ -56,7 +56,7 @@ def _stated(summary: RunSummary) -> None:
     """What the engine states about its start, and the garbage collector."""
     share = None
     if summary.gc is not None and summary.gc.share is not None:
-        share = f"{shown.text(summary, 'gc_percent')} of the steps"
+        share = f"{text_of(summary, 'gc_percent')} of the steps"
     figures = [
         *figure(summary, "engine_init_s"),
         *figure(summary, "compile_s", note=_caches(summary)),
@@ -73,13 +73,11 @@ def _stated(summary: RunSummary) -> None:
 def _hint(summary: RunSummary) -> str:
     times = summary.time
     text = (
-        f"{shown.text(summary, 'wall_s')} from the first line to "
+        f"{text_of(summary, 'wall_s')} from the first line to "
         f"{'ready' if times.ready_at else 'the last line of the start-up'}"
     )
     if BY_NAME["unlogged_s"].read(summary):
-        text += (
-            f"; {shown.text(summary, 'unlogged_s')} of it is unlogged time and hatched"
-        )
+        text += f"; {text_of(summary, 'unlogged_s')} of it is unlogged time and hatched"
     text += ". Drag to zoom, double-click to reset."
     if not times.timezone:
         text += " The log names no time zone; its timestamps are read as UTC."

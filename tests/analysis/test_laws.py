@@ -32,7 +32,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.model.figures import BY_NAME, FIGURES, contradictory
+from warmup_insights.model.figures import BY_NAME, FIGURES, contradictory, phase_figure
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.units import GIB
 
@@ -310,6 +310,21 @@ def test_an_initialisation_longer_than_the_start_up_is_a_contradiction():
     ]  # fmt: skip
     (broken,) = folded(found).summary.contradictions
     assert broken.figures == ["engine_init_s", "wall_s"]
+
+
+def test_phases_longer_than_the_initialisation_are_a_contradiction_and_marked():
+    found = [
+        RunStarted(time=0.0), PhaseMarked(name="profile_run", edge="start", time=2.0),
+        PhaseMarked(name="profile_run", edge="end", time=12.0),
+        EngineInitialized(duration_s=1.23, time=13.0, line=4), ServerReady(time=30.0),
+    ]  # fmt: skip
+    made = folded(found).summary
+    (broken,) = made.contradictions
+    assert broken.figures == ["engine_init_s", "phase:profile_run"]
+    assert "(line 4)" in broken.evidence[0]
+    assert phase_figure("profile_run").text(made) == "10 s (contradictory)"
+    assert BY_NAME["engine_init_s"].text(made) == "1.23 s (contradictory)"
+    assert BY_NAME["wall_s"].text(made) == "30 s"
 
 
 def test_how_long_the_start_of_an_excerpt_took_is_unknown():

@@ -31,6 +31,7 @@ from warmup_insights.model.figures import (
     FIGURES,
     all_figures,
     contradictory,
+    text_of,
 )
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
@@ -120,9 +121,9 @@ def overview(app: AppTest, summary: RunSummary) -> None:
     memory = summary.memory_or_none
     names = ["total_bytes", *(["kv_cache_bytes"] if memory.kv_cache_bytes else [])]
     for name in names if memory.parts else []:
-        assert shown.text(summary, name) in drawn, name
+        assert text_of(summary, name) in drawn, name
     if summary.sampler is not None and summary.sampler.duration_s is not None:
-        assert shown.text(summary, "sampler_s") in drawn
+        assert text_of(summary, "sampler_s") in drawn
 
 
 def timeline(app: AppTest, summary: RunSummary) -> None:
@@ -137,7 +138,7 @@ def buckets(app: AppTest, summary: RunSummary) -> None:
     phase = "prompt" if summary.phase("prompt").steps_s is not None else None
     for name in ("steps_s", "gc_s", "compiled") if phase else ():
         if BY_NAME[f"{phase}_{name}"].read(summary) is not None:
-            assert shown.text(summary, f"{phase}_{name}") in texts(app)
+            assert text_of(summary, f"{phase}_{name}") in texts(app)
 
 
 def graph_memory(app: AppTest, summary: RunSummary) -> None:
@@ -147,14 +148,14 @@ def graph_memory(app: AppTest, summary: RunSummary) -> None:
               for key in ("budget", "used")]  # fmt: skip
     for name in names:
         if BY_NAME[name].read(summary) is not None:
-            assert shown.text(summary, name) in drawn, name
+            assert text_of(summary, name) in drawn, name
 
 
 def capture(app: AppTest, summary: RunSummary) -> None:
     written = [line.value for line in app.markdown]
     for phase, part in (summary.buckets or {}).items():
         if part.captured is not None and part.generated is not None:
-            share = shown.text(summary, f"{phase}_capture_percent")
+            share = text_of(summary, f"{phase}_capture_percent")
             assert any(share in line for line in written), phase
 
 
@@ -217,7 +218,7 @@ def test_the_comparison(monkeypatch, known):
     for row in cells.to_dict("records"):
         figure = titles[row["figure"]]
         for summary, column in zip(compared, cells.columns[1:], strict=True):
-            text = figure.text(summary) + shown.mark(summary, figure.name)
+            text = figure.text(summary)
             assert row[column].startswith(text), (figure.name, column)
             assert (shown.MARK in row[column]) == (shown.MARK in text)
             marked += shown.MARK in row[column]

@@ -32,7 +32,7 @@ from warmup_insights.export.runs import RunWithLines
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.figures import BY_NAME, all_figures
+from warmup_insights.model.figures import BY_NAME, all_figures, text_of
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
@@ -122,7 +122,7 @@ def check_report(fold):
     found = {row[0]: row[1] for row in rows if row}
     for figure in all_figures([summary]):
         if figure.read(summary) is not None:
-            value = figure.text(summary) + shown.mark(summary, figure.name)
+            value = figure.text(summary)
             assert found[figure.title] == value, summary.source.name
     page = text.split("<script>")[0]
     check_headline(page, summary)
@@ -139,7 +139,7 @@ def check_headline(page: str, summary: RunSummary) -> None:
     """Label and text of each, as `shown` has them for the pages."""
     for name in ("wall_s", "warmup_s", "prompt_capture_percent", "kv_cache_bytes"):
         if BY_NAME[name].read(summary) is not None:
-            value = html.escape(shown.text(summary, name))
+            value = html.escape(text_of(summary, name))
             assert f"{shown.label(name)}</span><strong>{value}</strong>" in page, name
 
 
@@ -156,7 +156,7 @@ def check_drawn(page: str, summary: RunSummary) -> None:
     names += ["kv_cache_bytes", "total_bytes"] if memory.parts else []
     for name in names:
         if BY_NAME[name].read(summary) is not None:
-            assert shown.text(summary, name) in written, name
+            assert text_of(summary, name) in written, name
 
 
 def test_a_comparison_has_the_figures_of_all(folds):

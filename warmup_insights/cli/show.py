@@ -21,7 +21,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.export.tables import TextTable, make_list, make_table, plain
 from warmup_insights.model.events import encode
-from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.figures import BY_NAME, contradiction_mark, text_of
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
@@ -66,12 +66,6 @@ _STATUS = {
     "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
     "interrupted": "red",
 }  # fmt: skip
-
-
-def figure(summary: RunSummary, name: str) -> str:
-    """A figure of the table as text, marked where its evidence contradicts itself."""
-    text = BY_NAME[name].text(summary)
-    return f"{text} (contradictory)" if name in contradictory(summary) else text
 
 
 def print_summary(summary: RunSummary) -> None:
@@ -146,38 +140,39 @@ def _time(summary: RunSummary) -> TextTable:
     if times.unlogged_s:
         phases.append(("unlogged time", times.unlogged_s))
     rows = [
-        (name.replace("_", " "), format_duration(seconds),
+        (name.replace("_", " "),
+         format_duration(seconds) + contradiction_mark(summary, f"phase:{name}"),
          format_percent(100 * seconds / wall), _bar(seconds, wall))
         for name, seconds in phases
     ]  # fmt: skip
-    title = f"Where the time went: {figure(summary, 'wall_s')} in all"
+    title = f"Where the time went: {text_of(summary, 'wall_s')} in all"
     note = "\n".join(_time_notes(summary, wall))
     return make_table(title, ("", "", "", ""), rows, right=(1, 2), note=note)
 
 
 def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     if summary.compile is not None and summary.compile.seconds is not None:
-        yield f"compilation {figure(summary, 'compile_s')}"
+        yield f"compilation {text_of(summary, 'compile_s')}"
     if summary.recipes is not None:
         yield (
-            f"{figure(summary, 'recipes')} recipes compiled before ready, "
-            f"{figure(summary, 'recipe_s')} of the compiler's time"
+            f"{text_of(summary, 'recipes')} recipes compiled before ready, "
+            f"{text_of(summary, 'recipe_s')} of the compiler's time"
         )
     caches = cache_text(summary)
     if caches is not None:
         yield f"from earlier starts: {caches}"
     if summary.time.engine_init_s is not None:
-        yield f"engine initialisation {figure(summary, 'engine_init_s')}"
+        yield f"engine initialisation {text_of(summary, 'engine_init_s')}"
     if summary.time.warmup_s is not None:
-        yield f"warm-up {figure(summary, 'warmup_s')}, as the engine states it"
+        yield f"warm-up {text_of(summary, 'warmup_s')}, as the engine states it"
     if summary.gc is not None:
         text = (
-            f"garbage collection {figure(summary, 'gc_s')} of "
+            f"garbage collection {text_of(summary, 'gc_s')} of "
             f"{format_duration(summary.gc.steps_s)} of bucket steps "
-            f"({figure(summary, 'gc_percent')})"
+            f"({text_of(summary, 'gc_percent')})"
         )
         if summary.gc.frozen:
-            text += f"; frozen before warm-up, in {figure(summary, 'gc_freeze_s')}"
+            text += f"; frozen before warm-up, in {text_of(summary, 'gc_freeze_s')}"
         yield text
     gaps = [gap for gap in summary.time.gaps if gap.unlogged_s >= 0.02 * wall]
     for gap in gaps[:5]:
@@ -200,12 +195,12 @@ def _memory(summary: RunSummary) -> TextTable:
         ]  # fmt: skip
     else:
         rows = [
-            (one.title, figure(summary, name), "", "")
+            (one.title, text_of(summary, name), "", "")
             for name, one in BY_NAME.items()
             if one.group == "memory" and one.read(summary) is not None
         ]
     facts = [
-        f"{figure(summary, name)} {words}"
+        f"{text_of(summary, name)} {words}"
         for name, words in (
             ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
             ("max_concurrency", "requests at full length"),
@@ -216,7 +211,7 @@ def _memory(summary: RunSummary) -> TextTable:
         facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
     if memory.graph_reserved_fraction is not None:
         facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
-    whole = f": {figure(summary, 'total_bytes')} on the device" if total else ""
+    whole = f": {text_of(summary, 'total_bytes')} on the device" if total else ""
     return make_table(
         f"Memory{whole}", ("", "", "", ""), rows, right=(1, 2), note="  ·  ".join(facts)
     )
@@ -242,7 +237,7 @@ def _buckets(summary: RunSummary) -> TextTable:
     ]
     rows = []
     for phase, part in phases.items():
-        cells = {name: figure(summary, f"{phase}_{name}") for name in shown}
+        cells = {name: text_of(summary, f"{phase}_{name}") for name in shown}
         if part.captured is None and part.captured_reported is not None:
             cells["captured"] = f"? (log: {part.captured_reported})"
         rows.append((phase, *cells.values()))
@@ -255,9 +250,9 @@ def _graphs(summary: RunSummary) -> TextTable:
     if graphs is not None:
         rows.append(
             (
-                f"{figure(summary, 'graphs_captured')} captured at start",
-                figure(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
-                f"{figure(summary, 'graph_estimated_bytes')} estimated",
+                f"{text_of(summary, 'graphs_captured')} captured at start",
+                text_of(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
+                f"{text_of(summary, 'graph_estimated_bytes')} estimated",
             )
         )  # fmt: skip
     if graphs is not None and graphs.lazy:
@@ -278,7 +273,7 @@ def _steps(summary: RunSummary) -> TextTable:
             f"{sampler.status}, batch sizes {sampler.batch_sizes or '?'}, "
             f"{format_count(sampler.configs)} configurations"
         )
-        rows.append(("sampler", figure(summary, "sampler_s"), text))
+        rows.append(("sampler", text_of(summary, "sampler_s"), text))
     if defrag is not None:
         text = f"{defrag.status or '?'}, thresholds {defrag.thresholds or '?'}"
         if defrag.reason:
@@ -286,7 +281,7 @@ def _steps(summary: RunSummary) -> TextTable:
         if defrag.runs:
             swapped = sum(row.swapped or 0 for row in defrag.runs)
             text += f"; ran {len(defrag.runs)} times while serving, {swapped} blocks swapped"
-        rows.append(("defragmenter", figure(summary, "defrag_s"), text))
+        rows.append(("defragmenter", text_of(summary, "defrag_s"), text))
     return make_table("Other warm-up", ("", "", ""), rows, right=[1])
 
 
@@ -297,7 +292,7 @@ def _misses(summary: RunSummary) -> TextTable:
          f"ran as {miss.fallback}" if miss.fallback else "")
         for miss in misses
     ]  # fmt: skip
-    title = f"Bucket misses: {figure(summary, 'misses')} distinct shapes"
+    title = f"Bucket misses: {text_of(summary, 'misses')} distinct shapes"
     return make_table(title, ("", "", "", ""), rows)
 
 
@@ -310,8 +305,8 @@ def _graph_uses(summary: RunSummary) -> TextTable:
         for use in found[:10]
     ]  # fmt: skip
     title = (
-        f"Steps while serving: {figure(summary, 'graph_steps_percent')} in CUDA graphs, "
-        f"{figure(summary, 'graph_padding_percent')} of their tokens padding"
+        f"Steps while serving: {text_of(summary, 'graph_steps_percent')} in CUDA graphs, "
+        f"{text_of(summary, 'graph_padding_percent')} of their tokens padding"
     )
     header = ("tokens", "ran as", "graph", "steps")
     return make_table(title, header, rows, right=(0, 1, 3))

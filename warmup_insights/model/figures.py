@@ -73,8 +73,9 @@ class Figure:
         return None if self.key in contradictory(summary) else self.read(summary)
 
     def text(self, summary: RunSummary) -> str:
-        """The value for people."""
-        return format_figure(self.read(summary), self.unit)
+        """The value for people, marked where its evidence contradicts itself."""
+        text = format_figure(self.read(summary), self.unit)
+        return text + contradiction_mark(summary, self.key)
 
 
 def contradictory(summary: RunSummary) -> frozenset[str]:
@@ -82,6 +83,11 @@ def contradictory(summary: RunSummary) -> frozenset[str]:
     return _with_made(
         name for broken in summary.contradictions for name in broken.figures
     )
+
+
+def contradiction_mark(summary: RunSummary, key: str) -> str:
+    """What stands behind the figure; empty unless its evidence contradicts itself."""
+    return " (contradictory)" if key in contradictory(summary) else ""
 
 
 def broken_laws(summary: RunSummary, figure: str) -> list[Contradiction]:
@@ -407,6 +413,11 @@ FIGURES: tuple[Figure, ...] = (
 """Every figure, in the order in which tables show them."""
 
 BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+
+def text_of(summary: RunSummary, name: str) -> str:
+    """A figure of the table as text."""
+    return BY_NAME[name].text(summary)
 
 
 def phase_figures(summaries: Sequence[RunSummary]) -> list[Figure]:

@@ -23,6 +23,12 @@ from warmup_insights.units import format_bytes, format_duration
 
 SHARE = 0.01
 """Of the larger side; a difference below it is rounding."""
+INITIALISATION = (
+    "profile_run", "graph_memory_profile", "kv_cache", "prompt_warmup",
+    "decode_warmup", "model_warmup", "graph_capture",
+)  # fmt: skip
+"""Phases between the beginning and the end of `init engine (profile, create kv cache,
+warmup model)`, vllm/v1/engine/core.py (_initialize_kv_caches)."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +230,25 @@ def stated_times_fit_the_clock(run: _Run) -> Iterator[Contradiction]:
             )  # fmt: skip
 
 
+def phases_fit_the_initialisation(run: _Run) -> Iterator[Contradiction]:
+    """What is part of `init engine ... took` does not take longer than it states."""
+    whole = run.summary.time.engine_init_s
+    seconds = run.summary.time.seconds_by_phase()
+    parts = {name: seconds[name] for name in INITIALISATION if name in seconds}
+    # A stretch between two lines of whole seconds is up to one too long.
+    if whole is None or not run.exceeds_s(sum(parts.values()), whole + 1.0):
+        return
+    took = [f"{_words(name)} {format_duration(s)}" for name, s in parts.items()]
+    yield Contradiction(
+        law="phases of the engine's initialisation are not longer than it",
+        figures=["engine_init_s", *(f"phase:{name}" for name in parts)],
+        evidence=[
+            f"engine init: {format_duration(whole)}{run.line('time.engine_init_s')}",
+            ", ".join(took),
+        ],
+    )
+
+
 def phases_add_up(run: _Run) -> Iterator[Contradiction]:
     """Phases and unlogged time are the start-up, exactly."""
     times = run.summary.time
@@ -276,8 +301,8 @@ def serving_follows_ready(run: _Run) -> Iterator[Contradiction]:
 LAWS: tuple[Law, ...] = (
     memory_fits_the_device, memory_levels_fall, cache_keeps_its_budget,
     blocks_fill_the_cache, counts_fall,
-    steps_fit_the_warmup, stated_times_fit_the_clock, phases_add_up, phases_nest,
-    serving_follows_ready,
+    steps_fit_the_warmup, stated_times_fit_the_clock, phases_fit_the_initialisation,
+    phases_add_up, phases_nest, serving_follows_ready,
 )  # fmt: skip
 """Every law, in the order in which contradictions are shown."""
 
