@@ -24,8 +24,9 @@ from dashboard.palette import PART_MEANINGS, colour
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.figures import (
     BY_NAME,
-    contradiction_mark,
+    PART_FIGURES,
     format_figure,
+    part_text,
     text_of,
 )
 from warmup_insights.model.summary import (
@@ -36,14 +37,6 @@ from warmup_insights.model.summary import (
     ServingEnd,
 )
 from warmup_insights.units import GIB, format_bytes, format_duration
-
-_PART_FIGURES = {
-    "weights": "weights_bytes", "profiling": "profile_bytes",
-    "non_torch": "non_torch_bytes", "margin": "margin_bytes",
-    "graphs": "graph_reserved_bytes", "kv_cache": "kv_cache_bytes",
-    "other": "other_bytes",
-}  # fmt: skip
-"""Part of the memory budget to the figure that holds it."""
 
 _STATED = (
     "total_bytes", "weights_bytes", "profile_bytes", "free_bytes", "usable_bytes",
@@ -83,12 +76,9 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
     names = [part.name for part in memory.parts]
     for part, following in zip(memory.parts, [*names[1:], ""], strict=True):
         left = 0 if part.name == "kv_cache" else left - part.bytes
-        figure = _PART_FIGURES[part.name]
-        if part.name == "graphs" and memory.graph_reserved_bytes is None:
-            figure = "graph_estimated_bytes"
         words = part.label[0].upper() + part.label[1:]
         meaning = PART_MEANINGS[part.name]
-        size = format_figure(part.bytes, "bytes") + contradiction_mark(summary, figure)
+        size = part_text(summary, part)
         yield words, "part", meaning, part.bytes, left, size
         used = BY_NAME["graph_memory_bytes"].read(summary)
         if part.name == "graphs" and used is not None and "out of" not in part.label:
@@ -106,7 +96,7 @@ def _stated(summary: RunSummary) -> Iterator[_Step]:
         size = BY_NAME[name].read(summary)
         if size is None:
             continue
-        meaning = next((PART_MEANINGS[p] for p, f in _PART_FIGURES.items() if f == name),
+        meaning = next((PART_MEANINGS[p] for p, f in PART_FIGURES.items() if f == name),
                        "captured" if name == "graph_memory_bytes" else "total")  # fmt: skip
         title = shown.label(name)
         yield title, "stated", meaning, int(size), 0, text_of(summary, name)

@@ -21,7 +21,12 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.export.tables import TextTable, make_list, make_table, plain
 from warmup_insights.model.events import encode
-from warmup_insights.model.figures import BY_NAME, contradiction_mark, text_of
+from warmup_insights.model.figures import (
+    BY_NAME,
+    contradiction_mark,
+    part_text,
+    text_of,
+)
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
@@ -189,7 +194,7 @@ def _memory(summary: RunSummary) -> TextTable:
     total = memory.total_bytes
     if memory.parts and total:
         rows = [
-            (part.label, format_bytes(part.bytes),
+            (part.label, part_text(summary, part),
              format_percent(100 * part.bytes / total), _bar(part.bytes, total))
             for part in memory.parts
         ]  # fmt: skip
@@ -199,11 +204,12 @@ def _memory(summary: RunSummary) -> TextTable:
             for name, one in BY_NAME.items()
             if one.group == "memory" and one.read(summary) is not None
         ]
+    is_many = memory.max_concurrency != 1
     facts = [
         f"{text_of(summary, name)} {words}"
         for name, words in (
             ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
-            ("max_concurrency", "requests at full length"),
+            ("max_concurrency", f"request{'s' * is_many} at full length"),
         )
         if BY_NAME[name].read(summary) is not None
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from warmup_insights.model.summary import Contradiction, RunSummary
+from warmup_insights.model.summary import Contradiction, MemoryPart, RunSummary
 from warmup_insights.units import (
     GIB,
     KIB,
@@ -413,6 +413,23 @@ FIGURES: tuple[Figure, ...] = (
 """Every figure, in the order in which tables show them."""
 
 BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+
+PART_FIGURES = {
+    "weights": "weights_bytes", "profiling": "profile_bytes",
+    "non_torch": "non_torch_bytes", "margin": "margin_bytes",
+    "graphs": "graph_reserved_bytes", "kv_cache": "kv_cache_bytes",
+    "other": "other_bytes",
+}  # fmt: skip
+"""Part of the memory budget to the figure that holds it."""
+
+
+def part_text(summary: RunSummary, part: MemoryPart) -> str:
+    """The size of a part of the memory budget, marked like its figure."""
+    name = PART_FIGURES[part.name]
+    if part.name == "graphs" and summary.memory_or_none.graph_reserved_bytes is None:
+        name = "graph_estimated_bytes"
+    return format_bytes(part.bytes) + contradiction_mark(summary, name)
 
 
 def text_of(summary: RunSummary, name: str) -> str:
