@@ -16,13 +16,13 @@ import make_trials
 
 from parsers.files import LogReader
 from warmup_insights.analysis.advice import RULES
-from warmup_insights.analysis.advice.setting_lives import LIVES
 from warmup_insights.analysis.check import SHORT_NAMES
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.export.findings import rule_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import RunRecord
+from warmup_insights.rules.setting_lives import LIVES
 from warmup_insights.units import format_bytes
 
 DOCS = Path(__file__).parent

@@ -112,6 +112,12 @@ def test_help_of_ingest_loads_neither_parsers_nor_analysis() -> None:
     assert "warmup_insights.analysis" not in loaded
 
 
+def test_a_log_is_shown_without_the_rules_of_advice_and_numpy(root) -> None:
+    log = root / "sample_logs" / "vllm-gaudi" / "made_tp2_defrag.log"
+    loaded = loaded_by("show", str(log))
+    assert loaded.isdisjoint({"numpy", "warmup_insights.analysis.advice"})
+
+
 def test_help_needs_no_extra() -> None:
     """`import warmup_insights` and every `--help` work with the core alone."""
     assert json.loads(run_python(HELP_WITHOUT, json.dumps(EXTRAS))) == {}

@@ -25,7 +25,6 @@ from tests.analysis.builders import (
 )
 from tests.analysis.room_cases import ROOM_CASES, graphs_took, idle, killed
 from warmup_insights.analysis.advice import RULES, Finding, RunFacts, advise
-from warmup_insights.analysis.advice.setting_lives import LIVES, read_version
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
@@ -39,6 +38,7 @@ from warmup_insights.model.events import (
     ServerReady,
     WarmupFinished,
 )
+from warmup_insights.rules.setting_lives import LIVES, read_version
 from warmup_insights.units import MIB
 
 MANY = [(1, 128 * n, 0) for n in range(1, 13)]

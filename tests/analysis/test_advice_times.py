@@ -56,7 +56,6 @@ from warmup_insights.analysis.advice import (
     rules_time,
     rules_weights,
 )
-from warmup_insights.analysis.advice.setting_lives import LIVES, knows
 from warmup_insights.analysis.advice.start import start_of
 from warmup_insights.analysis.advice.strategy import regenerated, reproduces
 from warmup_insights.model.events import (
@@ -70,6 +69,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     WarmupFinished,
 )
+from warmup_insights.rules.setting_lives import LIVES, knows
 
 OWN = {
     rule.name

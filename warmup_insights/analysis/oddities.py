@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     contradiction_sentence,
@@ -12,6 +11,7 @@ from warmup_insights.analysis.sentences import (
 )
 from warmup_insights.model.figures import graph_memory_bytes
 from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration, format_percent
 
 LIMIT = 12

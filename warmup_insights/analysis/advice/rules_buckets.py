@@ -15,7 +15,6 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     severity_of,
 )
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import LEAST_S
 from warmup_insights.analysis.advice.strategy import (
     integer,
@@ -27,6 +26,7 @@ from warmup_insights.analysis.advice.strategy import (
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, Miss, RunSummary
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"

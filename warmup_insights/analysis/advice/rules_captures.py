@@ -13,9 +13,9 @@ from warmup_insights.analysis.advice.finding import (
     Rule,
     severity_of,
 )
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import MIB, format_bytes, format_duration
 
 

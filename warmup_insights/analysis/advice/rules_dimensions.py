@@ -19,7 +19,6 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     severity_of,
 )
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import LEAST_S, LEAST_SHARE
 from warmup_insights.analysis.advice.strategy import (
     CONTEXT_MAX,
@@ -32,6 +31,7 @@ from warmup_insights.analysis.misses import DIMENSIONS, WORDS
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import PHASES, BucketRow
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_duration
 
 TIMED_SHARE = 0.6

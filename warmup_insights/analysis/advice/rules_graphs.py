@@ -17,9 +17,9 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     severity_of,
 )
-from warmup_insights.analysis.advice.setting_lives import knows, read_version
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.rules.setting_lives import knows, read_version
 from warmup_insights.units import format_bytes, format_duration
 
 LIMITS = (8, 32, 128)

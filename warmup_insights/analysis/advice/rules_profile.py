@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, severity_of
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     GAUDI,
     Start,
@@ -16,6 +15,7 @@ from warmup_insights.analysis.advice.start import (
 )
 from warmup_insights.analysis.advice.ways import allows_step
 from warmup_insights.analysis.summary.compilation import RECIPES
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration
 
 

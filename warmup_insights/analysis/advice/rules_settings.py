@@ -8,14 +8,6 @@ from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.analysis.advice.setting_lives import (
-    SettingLife,
-    Version,
-    dead_in,
-    knows,
-    read_version,
-    successor,
-)
 from warmup_insights.analysis.advice.start import is_whole
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
 from warmup_insights.analysis.plan.buckets import rules_version
@@ -25,6 +17,14 @@ from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.rules.setting_lives import (
+    SettingLife,
+    Version,
+    dead_in,
+    knows,
+    read_version,
+    successor,
+)
 
 
 def dead_settings(facts: RunFacts) -> Iterator[Finding]:

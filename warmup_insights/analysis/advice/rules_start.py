@@ -8,12 +8,12 @@ from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     GAUDI,
     phase_s,
     words_of,
 )
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_duration
 
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2

@@ -14,10 +14,10 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.strategy import reads_ranges
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import Miss, RunSummary
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_duration
 
 GC_GAIN = (0.9, 1.05)

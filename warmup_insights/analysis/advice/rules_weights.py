@@ -7,7 +7,6 @@ from statistics import median
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.advice.start import (
     Start,
     is_whole,
@@ -16,6 +15,7 @@ from warmup_insights.analysis.advice.start import (
     words_of,
 )
 from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration
 
 NETWORK = frozenset(

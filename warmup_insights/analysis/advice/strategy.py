@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmup_insights.analysis.advice.finding import Value
-from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.plan.buckets import rules_version
 from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.setting_lives import knows
 
 CONTEXT_MAX = "VLLM_PROMPT_CTX_BUCKET_MAX"
 DEFAULT_SEQS, DEFAULT_BLOCK = 256, 128
