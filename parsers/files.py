@@ -20,7 +20,7 @@ from parsers.engine.dispatch import (
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
-from parsers.engine.wrapping import unwrapped, width_of
+from parsers.engine.wrapping import indent_of, unindented, unwrapped, width_of
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
@@ -117,8 +117,10 @@ class LogReader:
         if not first:
             self.report.add_problem(f"{self._name} is empty")
             return
-        whole = chain([first], blocks)
+        whole: Iterator[bytes] = chain([first], blocks)
         text = first.decode("utf-8", "replace")
+        if indent := indent_of(text):
+            whole = unindented(whole, indent)
         self._clock.look_at(text)
         if looks_like_events(first):
             yield from self._profile(whole)

@@ -1,4 +1,4 @@
-"""Lines that a terminal cut at its width, in a copy of its screen.
+"""Copies of a log: lines that a terminal cut at its width, text indented as a whole.
 
 A terminal of N columns shows a longer line in several rows, and a copy of the screen has
 the rows: none is longer than N, and one of exactly N goes on in the next.
@@ -79,3 +79,21 @@ def _joined(lines: list[str], width: int) -> str:
         out += ["".join(pieces), *[""] * (rows - 1)]
         index += rows
     return "".join(f"{line}\n" for line in out)
+
+
+def indent_of(text: str) -> str:
+    """The space in front of every line of a text, as in a quotation; often empty."""
+    if not text[:1].isspace():
+        return ""
+    lines = [line for line in text.split("\n") if line.strip()]
+    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    shortest = min(indents, key=len, default="")
+    is_shared = all(indent.startswith(shortest) for indent in indents)
+    return shortest if is_shared else ""
+
+
+def unindented(blocks: Iterable[bytes], indent: str) -> Iterator[bytes]:
+    """The blocks without that space in front of their lines."""
+    pattern = re.compile(b"(?m)^" + indent.encode())
+    for block in blocks:
+        yield pattern.sub(b"", block)

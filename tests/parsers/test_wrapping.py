@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.engine.wrapping import unwrapped, width_of
+from parsers.engine.wrapping import indent_of, unwrapped, width_of
 from tests.helpers import of, read
 from warmup_insights.model.events import ConfigRecorded, Failure
 
@@ -68,3 +68,15 @@ def test_rows_are_joined_across_blocks(size):
     whole = b"".join(unwrapped(blocks, 100)).decode()
     assert [line for line in whole.splitlines() if line] == LOG.splitlines()
     assert whole.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("indent", ["    ", "\t", " "])
+def test_a_quotation_is_read_like_what_it_quotes(indent):
+    bare = read(LOG)[0]
+    quoted = "".join(f"{indent}{line}" for line in LOG.splitlines(keepends=True))
+    assert read(f"\n{quoted}\n\n")[0] != []
+    assert read(quoted)[0] == bare
+
+
+def test_a_log_whose_first_lines_alone_are_indented_stays_as_it_is():
+    assert indent_of("    at first\nINFO 06-07 13:18:43 then not\n") == ""
