@@ -1,12 +1,12 @@
-"""One piece of advice, and a rule that may give some."""
+"""One piece of advice, and the rules that may give some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 
 Severity = Literal["high", "medium", "low"]
 Value = float | int | str
@@ -45,14 +45,15 @@ class Way:
 class Finding:
     """One advice: what was found, what to change, and the expected effect.
 
-    `numbers` holds the figures that it rests on, by name, in bytes and seconds; it is
-    never empty. `details` are further lines: buckets, or YAML. `changes` is the
+    `numbers` holds the figures that it rests on, by name, in bytes and seconds; of a failure
+    that states none, the name of the rule. `details` are further lines: buckets, or YAML. `changes` is the
     suggestion as setting to value, by the engine's own names: no two findings of a run
     give one setting two values. `gain_s` is the least and the most that the next start
     saves, in seconds; `price` is what the change costs; `ways` are alternatives.
     """
 
-    rule: str
+    rule: str = field(default="", kw_only=True)
+    """The name of the rule that found it."""
     severity: Severity
     title: str
     numbers: Mapping[str, Value]
@@ -69,8 +70,8 @@ class Finding:
     part_s: float | None = None
     """Seconds of the start-up that it is about: the larger, the further up it is shown."""
 
-    def __post_init__(self) -> None:
-        assert self.numbers, f"{self.rule} gives advice without a number"
+
+Decide = Callable[[RunFacts], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,57 @@ class Rule:
     name: str
     applies_when: str
     needs: str
-    decide: Callable[[RunFacts], Iterable[Finding]]
+    decide: Decide
     formula: str = ""
     margin: str = ""
     source: str = ""
     example: str = ""
+
+
+def named_rule(
+    name: str, applies_when: str, needs: str, decide: Decide, **texts: str
+) -> Rule:
+    """A rule whose findings have its name."""
+
+    def findings(facts: RunFacts) -> Iterator[Finding]:
+        for finding in decide(facts):
+            yield replace(finding, rule=name, numbers=finding.numbers or {"rule": name})
+
+    return Rule(name, applies_when, needs, findings, **texts)
+
+
+def rule(applies_when: str, needs: str, **texts: str) -> Callable[[Decide], Rule]:
+    """The rule that a function decides, with the name of the function.
+
+    `texts` are the other fields of a `Rule`.
+    """
+    return lambda decide: named_rule(
+        decide.__name__, applies_when, needs, decide, **texts
+    )
+
+
+OfPhase = Callable[[RunFacts, Start, float], Iterable[Finding]]
+
+
+def phase_rule(
+    phase: str, engines: Sequence[str], applies_when: str, needs: str, **texts: str
+) -> Callable[[OfPhase], Rule]:
+    """A rule for a phase that took long in a start of one of these engines, of any
+    where none is named; the function gets the start and the seconds of the phase."""
+
+    def made(decide: OfPhase) -> Rule:
+        def of_facts(facts: RunFacts) -> Iterator[Finding]:
+            start = facts.start
+            seconds = start.worth(phase) if start is not None else None
+            is_meant = not engines or facts.summary.engine.name in engines
+            if start is None or seconds is None or not is_meant:
+                return
+            for finding in decide(facts, start, seconds):
+                yield replace(finding, phase=phase, part_s=seconds)
+
+        return named_rule(decide.__name__, applies_when, needs, of_facts, **texts)
+
+    return made
 
 
 def count_of(number: int, noun: str) -> str:

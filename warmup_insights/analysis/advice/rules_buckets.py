@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Rule,
     Value,
     Way,
     count_of,
+    rule,
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.start import LEAST_S
 from warmup_insights.analysis.advice.strategy import (
     integer,
     reads_ranges,
@@ -33,6 +32,14 @@ BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 MAX_LISTED = 20
 
 
+@rule(
+    "decode buckets ask for more KV blocks than exist, with contiguous PA",
+    "decode buckets of three dimensions, number of KV blocks, contiguous PA",
+    formula="time of these buckets",
+    margin="not without contiguous PA: shared prefixes count more than once",
+    source="vllm-gaudi extension/bucketing/linear.py get_decode_cfgs",
+    example="made up: buckets of up to 4,096 blocks, and a cache of 1,024",
+)
 def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     """Decode buckets need more KV blocks than the cache has."""
     blocks = facts.figure("num_kv_blocks")
@@ -55,7 +62,6 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     start = facts.start
     share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
-        "blocks_beyond_cache",
         severity_of(share),
         f"{len(beyond)} of {len(listed)} decode buckets ask for up to {largest:,} "
         f"blocks, and the cache has {int(blocks):,}.",
@@ -70,6 +76,14 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+@rule(
+    "a bucket ran in another shape than declared",
+    "executed shapes (recorded runs)",
+    formula="steps whose executed shape is not the bucket",
+    margin="only steps that state what they executed",
+    source="vllm-gaudi v1/worker/hpu_model_runner.py _prepare_dummy_scenario",
+    example="vllm-gaudi 0.26: prompt (1, 1024, 7) ran as (1, 1024, 0), and nine more of 59",
+)
 def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     """The shape that ran for a bucket is another one: the bucket was not compiled."""
     ran = [row for row in facts.rows if row.executed is not None]
@@ -84,7 +98,6 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     is_long = start is not None and seconds is not None and seconds >= LEAST_S
     share = start.share(seconds or 0.0) if start is not None and is_long else 0.0
     yield Finding(
-        "executed_differently",
         severity_of(share),
         f"{len(wrong)} of {len(ran)} buckets ran in another shape than declared, so "
         f"they were not compiled{spent}.",
@@ -130,6 +143,15 @@ def _range_name(summary: RunSummary, phase: str, dimension: str) -> str:
     return name
 
 
+@rule(
+    "shapes met no bucket while serving",
+    "misses, bucket lists or ranges as read",
+    formula="the upper end of each range that the shape is above: its bucket in that dimension",
+    margin="misses after ready only; names of range variables as the version reads them; a "
+    "bucket file instead, where wider ranges would more than double the buckets",
+    source="vllm-gaudi extension/bucketing/common.py",
+    example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
+)
 def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     """Shapes at run time that no bucket covered, by the dimension that was too small."""
     if facts.summary.status == "skipped":
@@ -169,7 +191,6 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     is_file = _multiplies(facts.summary, highest) and knows(facts.summary, BUCKET_FILE)
     way = _file_way(len(lines)) if is_file else wider
     yield Finding(
-        "missed_shapes",
         "medium",
         f"{count_of(len(needs), 'shape')} came that the bucket ranges do not cover, so a "
         f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
@@ -257,7 +278,6 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         if all(item.cause == "no_combination" for item in found):
             setting, change = _limit_of(phase, found)
     return Finding(
-        "missed_shapes",
         "medium",
         f"{count_of(len(found), f'{phase} shape')} met no bucket while serving, "
         f"{count_of(count, 'warning')} in all: {'; '.join(_causes(facts, found))}.",
@@ -312,6 +332,14 @@ def _compile_cost(facts: RunFacts, phase: str) -> str:
     return f", each about {format_duration(median(known))} as in warm-up"
 
 
+@rule(
+    "the traffic used half of the buckets or fewer",
+    "buckets used while serving, time of each bucket",
+    formula="0 to the time of the buckets that were not used",
+    margin="only the traffic seen",
+    source="`warmup-insights buckets fit`; vllm-gaudi VLLM_BUCKETING_FROM_FILE",
+    example="reference engine: 16 of 77 buckets were used, up to 3.36 s of warm-up",
+)
 def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     """Most buckets were never needed while serving."""
     used = len(facts.used)
@@ -334,7 +362,6 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     size = sum(row.memory_bytes or 0 for row in rows)
     start = facts.start
     yield Finding(
-        "unused_buckets",
         severity_of(start.share(seconds)) if start is not None else "medium",
         f"The traffic seen used {used} of {warmed} buckets.",
         {"num_used": used, "num_warmed": warmed, "unused_s": seconds},
@@ -349,45 +376,8 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
-        "blocks_beyond_cache",
-        "decode buckets ask for more KV blocks than exist, with contiguous PA",
-        "decode buckets of three dimensions, number of KV blocks, contiguous PA",
-        blocks_beyond_cache,
-        formula="time of these buckets",
-        margin="not without contiguous PA: shared prefixes count more than once",
-        source="vllm-gaudi extension/bucketing/linear.py get_decode_cfgs",
-        example="made up: buckets of up to 4,096 blocks, and a cache of 1,024",
-    ),
-    Rule(
-        "executed_differently",
-        "a bucket ran in another shape than declared",
-        "executed shapes (recorded runs)",
-        executed_differently,
-        formula="steps whose executed shape is not the bucket",
-        margin="only steps that state what they executed",
-        source="vllm-gaudi v1/worker/hpu_model_runner.py _prepare_dummy_scenario",
-        example="vllm-gaudi 0.26: prompt (1, 1024, 7) ran as (1, 1024, 0), and nine more of 59",
-    ),
-    Rule(
-        "missed_shapes",
-        "shapes met no bucket while serving",
-        "misses, bucket lists or ranges as read",
-        missed_shapes,
-        formula="the upper end of each range that the shape is above: its bucket in that dimension",
-        margin="misses after ready only; names of range variables as the version reads them; a "
-        "bucket file instead, where wider ranges would more than double the buckets",
-        source="vllm-gaudi extension/bucketing/common.py",
-        example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
-    ),
-    Rule(
-        "unused_buckets",
-        "the traffic used half of the buckets or fewer",
-        "buckets used while serving, time of each bucket",
-        unused_buckets,
-        formula="0 to the time of the buckets that were not used",
-        margin="only the traffic seen",
-        source="`warmup-insights buckets fit`; vllm-gaudi VLLM_BUCKETING_FROM_FILE",
-        example="reference engine: 16 of 77 buckets were used, up to 3.36 s of warm-up",
-    ),
+    blocks_beyond_cache,
+    executed_differently,
+    missed_shapes,
+    unused_buckets,
 )

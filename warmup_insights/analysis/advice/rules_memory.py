@@ -14,11 +14,11 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_UTILIZATION,
     Finding,
-    Rule,
     Severity,
     Value,
     Way,
     count_of,
+    rule,
     severity_of,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
@@ -60,6 +60,22 @@ class _Division:
     """What must stay free."""
 
 
+@rule(
+    "other shares of memory bring 2 % of the KV blocks or missing graphs, and the "
+    "number of blocks is not set",
+    "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
+    "engine's --kv-cache-memory, requests that fit and that may run",
+    formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
+    "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
+    "the log does not hold them, graphs by the tokens of their buckets",
+    margin="silent where the engine's statistics show a cache that was never full; what "
+    "stays free is at least what the profiling run took, 5 % of the device "
+    "and how much free memory varied between runs; utilisation at most 0.95, and one "
+    "step of 0.05 at a time",
+    source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
+    "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
+    example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
+)
 def memory_plan(facts: RunFacts) -> Iterator[Finding]:
     """Other shares of memory give the KV cache or the graphs more, and stay safe."""
     if facts.summary.setting("num_gpu_blocks_override") is not None:
@@ -219,7 +235,7 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         )
         return
     yield Finding(
-        "memory_plan", "low", title,
+        "low", title,
         {"missing_graphs": missing, "needed_bytes": round(everything),
          "graph_reserved_bytes": now.reserved},
         RESERVE, "leave them without a graph, or make fewer buckets",
@@ -262,7 +278,6 @@ def _finding(
         f"--max-graph-memory {reserved / MIB:.0f}MiB"
     )
     return Finding(
-        "memory_plan",
         severity,
         title,
         numbers,
@@ -306,7 +321,6 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
         return
     more = f", about {int(tokens * share):,} tokens" if tokens else ""
     yield Finding(
-        "memory_plan",
         severity_of(share),
         f"The KV cache has {format_bytes(cache)}, and the engine counts "
         f"{format_bytes(size)} within the utilisation; {concurrency:.3g} requests of full "
@@ -332,7 +346,6 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             continue
         count, total, each = int(captured), int(generated), used / captured
         finding = Finding(
-            "memory_plan",
             severity_of(1 - captured / generated),
             f"{total - count} of {total} {phase} buckets got no graph: "
             f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
@@ -378,23 +391,4 @@ def _fitting_batches(
     return replace(finding, effect=effect)
 
 
-RULES = (
-    Rule(
-        "memory_plan",
-        "other shares of memory bring 2 % of the KV blocks or missing graphs, and the "
-        "number of blocks is not set",
-        "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
-        "engine's --kv-cache-memory, requests that fit and that may run",
-        memory_plan,
-        formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
-        "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
-        "the log does not hold them, graphs by the tokens of their buckets",
-        margin="silent where the engine's statistics show a cache that was never full; what "
-        "stays free is at least what the profiling run took, 5 % of the device "
-        "and how much free memory varied between runs; utilisation at most 0.95, and one "
-        "step of 0.05 at a time",
-        source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
-        "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
-        example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
-    ),
-)
+RULES = (memory_plan,)

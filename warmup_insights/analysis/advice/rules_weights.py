@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
-from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.start import (
+from warmup_insights.analysis.advice.facts import (
+    RunFacts,
     Start,
     is_whole,
     phase_s,
     weights_bytes,
     words_of,
 )
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Way,
+    rule,
+    severity_of,
+)
+from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -28,6 +33,15 @@ MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
 
+@rule(
+    "downloading the weights took 10 s and 5 % of the start, or most of it",
+    "a log that holds the whole start: time of the download",
+    formula="the seconds of the download",
+    margin="where the directory is kept already, the next start saves it without a "
+    "change",
+    source="vLLM model_loader/weight_utils.py download_weights_from_hf",
+    example="vLLM 0.11.0 on an L4: 109 of 239 s",
+)
 def weights_download(facts: RunFacts) -> Iterator[Finding]:
     """The weights came over the network at this start."""
     start = facts.start
@@ -55,7 +69,6 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
         "HF_HOME on a volume that outlives the container, or the weights in the image"
     )
     yield Finding(
-        "weights_download",
         "low" if is_kept else severity_of(start.share(seconds)),
         f"Downloading the weights took {start.of_all(seconds)}{rate}.",
         {"download_s": seconds, "start_s": start.wall_s},
@@ -72,6 +85,17 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+@rule(
+    "reading the weights took 10 s and 5 % of the start, or most of it",
+    "a log that holds the whole start: time of reading; size of the files, host "
+    "memory and file system where stated",
+    formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
+    "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
+    margin="prefetch only where the files fit into 90 % of the available host memory",
+    source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
+    "(prefetch from 0.19)",
+    example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
+)
 def weights_read(facts: RunFacts) -> Iterator[Finding]:
     """Reading the weights took a large share of the start."""
     start = facts.start
@@ -102,7 +126,6 @@ def weights_read(facts: RunFacts) -> Iterator[Finding]:
     # Without a size nothing shows whether it was slow.
     is_open = gain is None
     yield Finding(
-        "weights_read",
         "low" if is_open else severity_of(start.share(seconds)),
         f"{title}.",
         numbers,
@@ -224,6 +247,15 @@ def _offers_prefetch(summary: RunSummary) -> bool:
     )
 
 
+@rule(
+    "ranks waited for the slowest one to load",
+    "a log that holds the whole start: the end of loading of each rank",
+    formula="0 to end of the last rank - median of the others",
+    margin="two ranks at least; no gain where most ranks are as late as the last: what "
+    "they share sets the pace then",
+    source="vLLM default_loader.py, each worker's line",
+    example="four ranks on GPFS: 168 of 696 s",
+)
 def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
     """One rank finished loading long after the others."""
     start, ranks = facts.start, facts.summary.time.ranks
@@ -271,7 +303,6 @@ def _late(
     if knows(facts.summary, streamer):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
     return Finding(
-        "slowest_rank",
         severity_of(start.share(behind)),
         title,
         {"waited_s": waited, "behind_s": behind, "num_ranks": num_ranks},
@@ -288,39 +319,7 @@ def _late(
 
 
 RULES = (
-    Rule(
-        "weights_download",
-        "downloading the weights took 10 s and 5 % of the start, or most of it",
-        "a log that holds the whole start: time of the download",
-        weights_download,
-        formula="the seconds of the download",
-        margin="where the directory is kept already, the next start saves it without a "
-        "change",
-        source="vLLM model_loader/weight_utils.py download_weights_from_hf",
-        example="vLLM 0.11.0 on an L4: 109 of 239 s",
-    ),
-    Rule(
-        "weights_read",
-        "reading the weights took 10 s and 5 % of the start, or most of it",
-        "a log that holds the whole start: time of reading; size of the files, host "
-        "memory and file system where stated",
-        weights_read,
-        formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
-        "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
-        margin="prefetch only where the files fit into 90 % of the available host memory",
-        source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
-        "(prefetch from 0.19)",
-        example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
-    ),
-    Rule(
-        "slowest_rank",
-        "ranks waited for the slowest one to load",
-        "a log that holds the whole start: the end of loading of each rank",
-        slowest_rank,
-        formula="0 to end of the last rank - median of the others",
-        margin="two ranks at least; no gain where most ranks are as late as the last: what "
-        "they share sets the pace then",
-        source="vLLM default_loader.py, each worker's line",
-        example="four ranks on GPFS: 168 of 696 s",
-    ),
+    weights_download,
+    weights_read,
+    slowest_rank,
 )

@@ -30,7 +30,6 @@ _DUMMIES = re.compile(
 
 
 def finding_of(
-    rule: str,
     title: str,
     numbers: dict[str, Value],
     ways: Sequence[Way],
@@ -41,7 +40,7 @@ def finding_of(
     first, *others = sorted(ways, key=lambda way: way.price.startswith(NO_HELP))
     setting = next(iter(first.changes), NO_SETTING)
     return Finding(
-        rule, "high", title, numbers or {"rule": rule}, setting, first.suggestion, effect, details,
+        "high", title, numbers, setting, first.suggestion, effect, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
 
