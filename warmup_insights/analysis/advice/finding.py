@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from warmup_insights.analysis.advice.facts import RunFacts, Start
+from warmup_insights.analysis.advice.facts import RunFacts
 
 Severity = Literal["high", "medium", "low"]
 Value = float | int | str
@@ -115,30 +115,15 @@ def rule(applies_when: str, needs: str, **texts: str) -> Callable[[Decide], Rule
     )
 
 
-OfPhase = Callable[[RunFacts, Start, float], Iterable[Finding]]
-
-
-def phase_rule(
-    phase: str, engines: Sequence[str], applies_when: str, needs: str, **texts: str
-) -> Callable[[OfPhase], Rule]:
-    """A rule for a phase that took long in a start of one of these engines, of any
-    where none is named; the function gets the start and the seconds of the phase."""
-
-    def made(decide: OfPhase) -> Rule:
-        def of_facts(facts: RunFacts) -> Iterator[Finding]:
-            start = facts.start
-            seconds = start.worth(phase) if start is not None else None
-            is_meant = not engines or facts.summary.engine.name in engines
-            if start is None or seconds is None or not is_meant:
-                return
-            for finding in decide(facts, start, seconds):
-                yield replace(finding, phase=phase, part_s=seconds)
-
-        return named_rule(decide.__name__, applies_when, needs, of_facts, **texts)
-
-    return made
-
-
 def count_of(number: int, noun: str) -> str:
     """A count with its noun: `1 shape`, `2 shapes`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+MAX_LISTED = 20
+
+
+def listed(lines: Sequence[str]) -> tuple[str, ...]:
+    """The first twenty lines, and how many more there are."""
+    more = len(lines) - MAX_LISTED
+    return (*lines[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
+    MAX_LISTED,
     Finding,
     Value,
     Way,
@@ -29,7 +30,6 @@ from warmup_insights.model.summary import PHASES, Miss, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
-MAX_LISTED = 20
 
 
 @rule(
@@ -56,9 +56,6 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     rows = [row for row in facts.rows if row.phase == "decode" and row.bucket in beyond]
     seconds = facts.seconds(rows)
     saved = f"; {format_duration(seconds)} of warm-up" if seconds is not None else ""
-    lines = [str(bucket) for bucket in beyond[:MAX_LISTED]]
-    if len(beyond) > MAX_LISTED:
-        lines.append(f"and {len(beyond) - MAX_LISTED} more")
     start = facts.start
     share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
@@ -69,7 +66,7 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
         "VLLM_DECODE_BLOCK_BUCKET_MAX",
         f"VLLM_DECODE_BLOCK_BUCKET_MAX={int(blocks)}",
         f"{len(beyond)} buckets fewer that no batch can fill{saved}",
-        tuple(lines),
+        listed([str(bucket) for bucket in beyond]),
         changes={"VLLM_DECODE_BLOCK_BUCKET_MAX": int(blocks)},
         gain_s=(0.5 * seconds, seconds) if seconds is not None else None,
         part_s=seconds,
@@ -176,10 +173,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     needs = [(miss, need) for miss, need in needs if need]
     if not needs or not reads_ranges(facts.summary):
         return
-    highest: dict[str, Value] = {}
-    for _, need in needs:
-        for name, value in (need or {}).items():
-            highest[name] = max(integer(highest.get(name)) or 0, value)
+    highest = _highest(need for _, need in needs)
     asked = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
@@ -206,6 +200,15 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         price=way.price,
         ways=(Way(wider.suggestion, wider.price),) if is_file else (),
     )
+
+
+def _highest(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+    """For each variable the highest value that any shape needs."""
+    highest: dict[str, int] = {}
+    for need in needs:
+        for name, value in (need or {}).items():
+            highest[name] = max(highest.get(name, 0), value)
+    return highest
 
 
 def _assignments(changes: Mapping[str, Value]) -> str:
@@ -254,11 +257,12 @@ def _more_buckets(summary: RunSummary, changes: Mapping[str, Value]) -> str:
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
-    needed: dict[str, Value] = {}
-    for item in found:
-        miss = Miss(phase=phase, shape=item.shape, fallback=item.fallback)
-        for name, value in (beyond_ranges(summary, miss) or {}).items():
-            needed[name] = max(integer(needed.get(name)) or 0, value)
+    needed = _highest(
+        beyond_ranges(
+            summary, Miss(phase=phase, shape=item.shape, fallback=item.fallback)
+        )
+        for item in found
+    )
     is_ranged = bool(needed) and reads_ranges(summary)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     has_file = knows(summary, BUCKET_FILE)

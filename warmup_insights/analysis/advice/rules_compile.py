@@ -163,8 +163,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
     saved = any(part.what == "aot" for part in compiled.parts)
     is_whole = compiled.saved_to is not None or saved
     is_cpu = facts.summary.device.kind == "cpu"
-    key = None if is_off else other_key(facts)
-    other = [] if is_off or key is not None else other_settings(facts)
+    key, other = (None, []) if is_off else other_key(facts)
     is_kept = is_kept or (bool(other) and is_root_kept(facts))
     if is_kept and not is_dominant and key is None and not other:
         return
@@ -487,23 +486,19 @@ def cache_folders(summary: RunSummary) -> list[str]:
     return list(dict.fromkeys(found))[:2]
 
 
-def other_key(facts: RunFacts) -> KeyChange | None:
-    """How the key of the cache differs from that of the latest run with equal settings."""
+def other_key(facts: RunFacts) -> tuple[KeyChange | None, list[SettingRow]]:
+    """How the key of the cache differs from that of the latest run: by itself where the
+    settings are equal, else the settings that differ."""
     latest = _latest(facts)
     change = key_change(latest, facts.summary) if latest is not None else None
     if latest is None or change is None or not all(change.hashes):
-        return None
-    names = {row.name for row in _differing(latest, facts.summary)}
-    return change if names <= {factor.variable for factor in change.factors} else None
-
-
-def other_settings(facts: RunFacts) -> list[SettingRow]:
-    """Settings that differ from those of the latest run, where its key was another one."""
-    latest = _latest(facts)
-    change = key_change(latest, facts.summary) if latest is not None else None
-    if latest is None or change is None or not all(change.hashes):
-        return []
-    return _differing(latest, facts.summary)
+        return None, []
+    rows, _ = compare_settings([latest, facts.summary])
+    differing = [row for row in rows if not _is_of_start(row.name)]
+    variables = {factor.variable for factor in change.factors}
+    if variables.issuperset(row.name for row in differing):
+        return change, []
+    return None, differing
 
 
 def _latest(facts: RunFacts) -> RunSummary | None:
@@ -514,11 +509,6 @@ def _latest(facts: RunFacts) -> RunSummary | None:
         if other.compile and (other.compile.hash or other.compile.aot_hash)
     ]
     return max(known, key=lambda run: run.time.started or 0.0, default=None)
-
-
-def _differing(one: RunSummary, other: RunSummary) -> list[SettingRow]:
-    differing, _ = compare_settings([one, other])
-    return [row for row in differing if not _is_of_start(row.name)]
 
 
 def is_root_kept(facts: RunFacts) -> bool:

@@ -21,6 +21,7 @@ from warmup_insights.analysis.advice.finding import (
     rule,
     severity_of,
 )
+from warmup_insights.analysis.advice.ways import MIN_MARGIN_SHARE, fits_with
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.recommend import (
     MemoryPair,
@@ -36,7 +37,7 @@ from warmup_insights.units import MIB, format_bytes
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
 HEADROOM = 1.2
 """Graphs get a fifth more than they took, where no budget ends their capture."""
-MAX_STEP, MIN_MARGIN_SHARE = 0.05, 0.05
+MAX_STEP = 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
 FULL_PERCENT, ENOUGH_LINES = 80.0, 12
@@ -138,7 +139,12 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         return
     highest = now.share if is_over else _highest(now.share)
     pair = _pair(facts, now, now.graphs, HEADROOM, highest)
-    if pair is None or not _is_safe(facts, now, pair):
+    if pair is None:
+        return
+    settings = PlanSettings(
+        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
+    )
+    if not fits_with(facts, settings, now.margin):
         return
     gained = pair.num_kv_blocks - now.num_blocks
     share = gained / now.num_blocks
@@ -188,20 +194,6 @@ def _pair(
         )  # fmt: skip
     except (InputError, SettingError):
         return None
-
-
-def _is_safe(facts: RunFacts, now: _Division, pair: MemoryPair) -> bool:
-    """Whether the planner, where the run has one, agrees: it replays the captures."""
-    if facts.planner is None:
-        return True
-    settings = PlanSettings(
-        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
-    )
-    try:
-        plan = facts.planner.plan(settings)
-    except (InputError, SettingError):
-        return False
-    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= now.margin
 
 
 def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:

@@ -24,14 +24,15 @@ from warmup_insights.analysis.advice.finding import (
     Value,
     Way,
     count_of,
+    listed,
     rule,
 )
-from warmup_insights.analysis.advice.rules_memory import MIN_MARGIN_SHARE
 from warmup_insights.analysis.advice.ways import (
     bytes_per_share,
     fewer_logits,
     fewer_weight_bits,
     finding_of,
+    fits_with,
     highest_share,
     monitor,
     more_devices,
@@ -43,7 +44,6 @@ from warmup_insights.analysis.advice.ways import (
     smaller_batch,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, RunSummary, StepCost
 from warmup_insights.units import GIB, format_bytes
@@ -389,7 +389,6 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
 
 
-MAX_LISTED = 20
 _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
 _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
@@ -489,12 +488,10 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     shortfall = _shortfall(found, trend, len(missing))
     if shortfall is not None:
         numbers["shortfall_bytes"] = shortfall
-    more = len(missing) - MAX_LISTED
-    listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
     ways = [*_room_ways(facts, found, shortfall)]
     yield finding_of(
         ", ".join(parts) + ".", numbers, ways,
-        _effect(ways, shortfall), listed,
+        _effect(ways, shortfall), listed(missing),
     )  # fmt: skip
 
 
@@ -668,7 +665,8 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
     least = math.ceil(100 * (reserve + 1.05 * shortfall / usable))
     shares = (percent / 100 for percent in range(least, 100))
     share = next(
-        (s for s in shares if _fits(facts, PlanSettings(graph_reserved_mem=s))), None
+        (s for s in shares if fits_with(facts, PlanSettings(graph_reserved_mem=s))),
+        None,
     )
     if share is not None:
         name = "VLLM_GRAPH_RESERVED_MEM"
@@ -696,7 +694,7 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
     most = math.floor(100 * (share - 1.05 * shortfall / total))
     shares = (percent / 100 for percent in range(most, 0, -1))
     lower = next(
-        (s for s in shares if _fits(facts, PlanSettings(gpu_memory_utilization=s))),
+        (s for s in shares if fits_with(facts, PlanSettings(gpu_memory_utilization=s))),
         None,
     )
     if lower is not None:
@@ -706,22 +704,6 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
             _lost(facts, (share - lower) * total * (1 - reserve)),
             {"gpu_memory_utilization": lower},
         )
-
-
-def _fits(facts: RunFacts, settings: PlanSettings) -> bool:
-    """Whether the plan with such settings fits with room; True where none can be made.
-
-    More for graphs lets more graphs be captured, so the shortfall of one start is not
-    always enough.
-    """
-    if facts.planner is None:
-        return True
-    try:
-        plan = facts.planner.plan(settings)
-    except (InputError, SettingError):
-        return False
-    room = MIN_MARGIN_SHARE * plan.free_bytes
-    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= room
 
 
 def _lost(facts: RunFacts, num_bytes: float) -> str:

@@ -372,12 +372,7 @@ def profile_run(facts: RunFacts) -> Iterator[Finding]:
         if (own := phase_s(other, "profile_run")) and own < seconds
     ]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
-    short = (
-        known is not None
-        and known.available_bytes is not None
-        and size is not None
-        and size > known.available_bytes
-    )
+    room = known.available_bytes if known is not None else None
     yield Finding(
         severity_of(start.share(seconds)),
         f"The first pass through the model took {start.of_all(seconds)}{after}.",
@@ -389,10 +384,8 @@ def profile_run(facts: RunFacts) -> Iterator[Finding]:
         if seen
         else "no figure without a second start: kernels that are compiled at first use "
         "are kept, swapping is not",
-        (f"{format_bytes(size)} of weights, {format_bytes(known.available_bytes)} of "
-         "host memory available before loading",)
-        if short and known is not None and size is not None and known.available_bytes
-        else (),
+        (f"{format_bytes(size)} of weights, {format_bytes(room)} of host memory available "
+         "before loading",) if size and room and size > room else (),
         gain_s=(seconds - min(seen), seconds - min(seen)) if seen else None,
         price="disk for the caches",
         phase="profile_run",
