@@ -25,8 +25,8 @@ from packaging.requirements import Requirement
 
 from tests.audit.__main__ import coverage, rows_of, wrong
 from warmup_insights import api
+from warmup_insights.analysis.causes import key_change
 from warmup_insights.analysis.check import check_run, parse_limit
-from warmup_insights.analysis.compare.causes import key_change
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.vllm_plugin.check import MISSING, check_source
 from warmup_insights.vllm_plugin.facts import version_of

@@ -123,7 +123,7 @@ def count_of(number: int, noun: str) -> str:
 MAX_LISTED = 20
 
 
-def listed(lines: Sequence[str]) -> tuple[str, ...]:
+def first_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """The first twenty lines, and how many more there are."""
     more = len(lines) - MAX_LISTED
     return (*lines[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))

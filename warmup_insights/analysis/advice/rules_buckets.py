@@ -13,6 +13,7 @@ from warmup_insights.analysis.advice.finding import (
     Value,
     Way,
     count_of,
+    first_lines,
     rule,
     severity_of,
 )
@@ -66,7 +67,7 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
         "VLLM_DECODE_BLOCK_BUCKET_MAX",
         f"VLLM_DECODE_BLOCK_BUCKET_MAX={int(blocks)}",
         f"{len(beyond)} buckets fewer that no batch can fill{saved}",
-        listed([str(bucket) for bucket in beyond]),
+        first_lines([str(bucket) for bucket in beyond]),
         changes={"VLLM_DECODE_BLOCK_BUCKET_MAX": int(blocks)},
         gain_s=(0.5 * seconds, seconds) if seconds is not None else None,
         part_s=seconds,

@@ -17,8 +17,8 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.ways import finding_of
-from warmup_insights.analysis.compare.causes import KeyChange, key_change
-from warmup_insights.analysis.compare.comparison import (
+from warmup_insights.analysis.causes import KeyChange, key_change
+from warmup_insights.analysis.compare import (
     SettingRow,
     compare_settings,
 )

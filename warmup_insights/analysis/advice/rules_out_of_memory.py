@@ -24,7 +24,7 @@ from warmup_insights.analysis.advice.finding import (
     Value,
     Way,
     count_of,
-    listed,
+    first_lines,
     rule,
 )
 from warmup_insights.analysis.advice.ways import (
@@ -491,7 +491,7 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     ways = [*_room_ways(facts, found, shortfall)]
     yield finding_of(
         ", ".join(parts) + ".", numbers, ways,
-        _effect(ways, shortfall), listed(missing),
+        _effect(ways, shortfall), first_lines(missing),
     )  # fmt: skip
 
 

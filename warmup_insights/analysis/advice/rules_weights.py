@@ -20,7 +20,7 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
 NETWORK = frozenset(
@@ -165,7 +165,7 @@ def _reading_gain(
         words = f"another start read the same files in {format_duration(best)}"
         return (seconds - best, seconds - best), words
     name = known.filesystem if known is not None else None
-    is_local = name is not None and name.upper() not in NETWORK
+    is_local = _is_local(known)
     rate = LOCAL_RATE if is_local else NETWORK_RATE
     most = seconds - size / rate
     of = "a network file system" if name is not None else "most storage"
@@ -193,13 +193,8 @@ def _reader(
     """
     summary = facts.summary
     known = summary.checkpoint
-    name = known.filesystem if known is not None else None
-    is_local = name is not None and name.upper() not in NETWORK
-    place = "a faster disk, such as NVMe" if is_local else "a local NVMe disk"
-    local = Way(
-        f"a copy of the files on {place}",
-        "disk for the files, and the copy",
-    )
+    place = "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
+    local = Way(f"a copy of the files on {place}", "disk for the files, and the copy")
     formats = [
         name
         for name in ("runai_streamer", "fastsafetensors")
@@ -213,11 +208,11 @@ def _reader(
         "a quantised build of the model", "other weights; check the quality"
     )
     is_plain = summary.config.get("load_format") in (None, "auto", "safetensors")
-    has_room = known is not None and known.available_bytes is not None
+    room = known.available_bytes if known is not None else None
     fits = (
         known is not None
-        and known.available_bytes is not None
-        and known.size_bytes <= MEMORY_SHARE * known.available_bytes
+        and room is not None
+        and known.size_bytes <= MEMORY_SHARE * room
     )
     if known is not None and is_plain and fits and _offers_prefetch(summary):
         return (
@@ -230,14 +225,19 @@ def _reader(
     if not formats or not is_plain:
         return "load_format", local.suggestion, {}, local.price, (quantised,)
     price = streamer.price
-    if not has_room:
+    if known is None or room is None:
         price += "; whether the disk or the reader is slow is not known here"
-    elif known is not None and not fits:
+    elif not fits:
         price += (
             f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
-            f"{format_bytes(known.available_bytes)} of host memory"
+            f"{format_bytes(room)} of host memory"
         )
     return "load_format", streamer.suggestion, {}, price, (local, quantised)
+
+
+def _is_local(known: CheckpointFacts | None) -> bool:
+    name = known.filesystem if known is not None else None
+    return name is not None and name.upper() not in NETWORK
 
 
 def _offers_prefetch(summary: RunSummary) -> bool:

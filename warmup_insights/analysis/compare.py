@@ -1,0 +1,648 @@
+"""Two or more runs side by side: what was set differently, and what came of it.
+
+The first run is the baseline; every other one is judged against it. A figure that is
+unknown for one of the two is `unknown`, one that cannot be judged between these runs is
+`not_comparable` with the reason, and a difference that the rounding of a log can hide is
+`same`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from warmup_insights.analysis.causes import (
+    GapRow,
+    gap_sentence,
+    key_change,
+    kv_sentence,
+    match_gaps,
+)
+from warmup_insights.errors import InputError
+from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import (
+    FIGURES,
+    Figure,
+    Unit,
+    all_figures,
+    contradictory,
+    num_misses,
+    phase_figures,
+    resolution,
+)
+from warmup_insights.model.summary import (
+    PHASES,
+    SCHEMA,
+    BucketRow,
+    MemoryPart,
+    RunSummary,
+    Setting,
+)
+
+START_GROUPS = ("time", "phases")
+"""Groups of figures that depend on what a start could build on."""
+CONTRADICTORY = "the evidence for it contradicts itself"
+
+
+class Comparability:
+    """Which figures of two runs can be judged against each other.
+
+    Times and sizes depend on the device as much as on the settings, so they are only
+    judged on one kind of device and between starts of one kind, and figures of one rank
+    only at one number of ranks.
+    Nothing is judged between two models or two kinds of device: `subject_reason` is how
+    those differ, `device_reason` how the devices do and `start_reason` the kinds of
+    start, None if they do not; `notes` are sentences for a person.
+    """
+
+    def __init__(self, old: RunSummary, new: RunSummary) -> None:
+        self.subject_reason = _model_reason(old, new) or _kind_reason(old, new)
+        self.device_reason = _device_reason(old, new)
+        self._rank_reason = _rank_reason(old, new)
+        self.start_reason = _start_reason(old, new)
+        self._log_reason = _engine_reason(old, new)
+        self.bucket_reasons = {
+            phase: _dimension_reason(old, new, phase) for phase in PHASES
+        }
+        self._contradictory = contradictory(old) | contradictory(new)
+        self.notes = tuple(self._sentences())
+
+    def allows(self, figure: Figure) -> bool:
+        """Whether a better or worse of this figure would mean something."""
+        return self.reason(figure) is None
+
+    def reason(self, figure: Figure) -> str | None:
+        """Why the figure cannot be judged; None when it can."""
+        if figure.key in self._contradictory:
+            return CONTRADICTORY
+        if self.subject_reason is not None:
+            return self.subject_reason
+        if figure.per_device and self.device_reason is not None:
+            return self.device_reason
+        if figure.per_rank and self._rank_reason is not None:
+            return self._rank_reason
+        if figure.group in START_GROUPS:
+            return self.start_reason
+        if figure.name.endswith("captured_reported"):
+            return self._log_reason
+        return None
+
+    @property
+    def times_are_comparable(self) -> bool:
+        """Whether durations were taken on one kind of device."""
+        return self.device_reason is None
+
+    def _sentences(self) -> Iterator[str]:
+        yield from _contradiction_note(self._contradictory)
+        if self.subject_reason is not None:
+            yield f"No figure is judged better or worse: {self.subject_reason}."
+        elif self.device_reason is not None:
+            yield f"Times and sizes are not judged: {self.device_reason}."
+        if self._rank_reason is not None:
+            yield f"Sizes per rank are not judged: {self._rank_reason}."
+        if self.start_reason is not None:
+            yield f"Times are not judged: {self.start_reason}."
+        if self._log_reason is not None:
+            yield f"Logged capture counts are not judged: {self._log_reason}."
+        for phase, reason in self.bucket_reasons.items():
+            if reason is not None:
+                yield f"The {phase} bucket lists are not compared: {reason}."
+
+
+def _model_reason(old: RunSummary, new: RunSummary) -> str | None:
+    """How the models differ; None where they do not or one is unknown. The folder or
+    the owner of a model is no difference."""
+    names = [(run.model or "").rstrip("/").rsplit("/", 1)[-1] for run in (old, new)]
+    if not all(names) or names[0].casefold() == names[1].casefold():
+        return None
+    return f"the models differ ({names[0]}, {names[1]})"
+
+
+def _kind_reason(old: RunSummary, new: RunSummary) -> str | None:
+    kinds = (old.device.kind, new.device.kind)
+    if not all(kinds) or kinds[0] == kinds[1]:
+        return None
+    if old.synthetic != new.synthetic and "simulated" in kinds:
+        return "one run is simulated and the other is not"
+    return f"the kinds of device differ ({kinds[0]}, {kinds[1]})"
+
+
+def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
+    if old.synthetic != new.synthetic:
+        return "one run is simulated and the other is not"
+    first, second = old.device, new.device
+    for one, other in ((first.kind, second.kind), (first.name, second.name)):
+        if one and other and one != other:
+            return f"the devices differ ({one}, {other})"
+    engines = (old.engine.name, new.engine.name)
+    if "reference" in engines and engines[0] != engines[1] and all(engines):
+        return f"the engines differ ({engines[0]}, {engines[1]})"
+    return None
+
+
+def _rank_reason(old: RunSummary, new: RunSummary) -> str | None:
+    if old.ranks == new.ranks:
+        return None
+    return f"the runs have {old.ranks} and {new.ranks} ranks"
+
+
+def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
+    first, second = old.start.words, new.start.words
+    if first and second and first != second:
+        return f"the starts are of different kinds ({first}; {second})"
+    return None
+
+
+def _engine_reason(old: RunSummary, new: RunSummary) -> str | None:
+    first, second = old.engine.name, new.engine.name
+    if first and second and first != second:
+        return f"{first} and {second} count different things as captured"
+    return None
+
+
+def _dimension_reason(old: RunSummary, new: RunSummary, phase: str) -> str | None:
+    first, second = old.phase(phase).buckets, new.phase(phase).buckets
+    if first and second and len(first[0]) != len(second[0]):
+        return f"one has {len(first[0])} dimensions and the other {len(second[0])}"
+    return None
+
+
+def _contradiction_note(names: frozenset[str]) -> Iterator[str]:
+    titles = [figure.title for figure in FIGURES if figure.key in names]
+    titles += sorted(n.partition(":")[2] for n in names if n.startswith("phase:"))
+    if titles:
+        yield f"Not judged, since {CONTRADICTORY}: {', '.join(titles)}."
+
+
+Run = tuple[RunSummary, Sequence[BucketRow]]
+
+NOTICEABLE = 0.10
+"""A cost that moved by less than this share is the same cost."""
+
+
+@dataclass(frozen=True)
+class CostChange:
+    """What one bucket took before and after: seconds and bytes, None if unknown."""
+
+    bucket: Bucket
+    duration_s: tuple[float | None, float | None]
+    memory_bytes: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class BucketChange:
+    """The buckets of one phase in the baseline and in one other run.
+
+    `added` and `removed` are None when a run does not list its buckets, or the lists
+    have different dimensions (`reason` names them). `captured` got a graph and
+    `uncaptured` lost it; they are None when the graphs of a run are unknown. `slower`,
+    `faster`, `larger` and `smaller` hold what has a graph in both runs or in neither,
+    and moved by more than a tenth and by more than the rounding.
+    """
+
+    run_id: str
+    phase: str
+    added: tuple[Bucket, ...] | None
+    removed: tuple[Bucket, ...] | None
+    num_common: int | None
+    captured: tuple[Bucket, ...] | None
+    uncaptured: tuple[Bucket, ...] | None
+    slower: tuple[CostChange, ...]
+    faster: tuple[CostChange, ...]
+    larger: tuple[CostChange, ...]
+    smaller: tuple[CostChange, ...]
+    added_cost_s: float | None
+    removed_cost_s: float | None
+    reason: str | None = None
+
+
+def compare_buckets(old: Run, new: Run, fit: Comparability) -> list[BucketChange]:
+    """One entry per phase that both or one of the runs mention."""
+    changes = []
+    for phase in PHASES:
+        lists = [_listed(summary, phase) for summary, _ in (old, new)]
+        if lists == [None, None]:
+            continue
+        changes.append(_change(phase, old, new, lists, fit))
+    return changes
+
+
+def _listed(summary: RunSummary, phase: str) -> frozenset[Bucket] | None:
+    """The generated buckets; None when the run does not list them."""
+    return frozenset(summary.phase(phase).buckets) or None
+
+
+def _change(
+    phase: str,
+    old: Run,
+    new: Run,
+    lists: list[frozenset[Bucket] | None],
+    fit: Comparability,
+) -> BucketChange:
+    run_id = new[0].run_id
+    before, after = lists
+    reason = fit.bucket_reasons[phase]
+    if reason is None and (before is None or after is None):
+        reason = "only one of the runs lists its buckets"
+    if before is None or after is None or reason is not None:
+        unknown = (None,) * 5
+        return BucketChange(run_id, phase, *unknown, (), (), (), (), None, None, reason)
+    costs = [_costs(rows, phase) for _, rows in (old, new)]
+    gained, lost = _graphs(old[0], new[0], phase)
+    common = sorted(before & after)
+    both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
+
+    def moved(index: int, unit: Unit, *, up: bool) -> tuple[CostChange, ...]:
+        if not fit.times_are_comparable:
+            return ()
+        return _moved(old[0], new[0], costs, both, index, unit, up=up)
+
+    added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
+    return BucketChange(
+        run_id,
+        phase,
+        added,
+        removed,
+        len(common),
+        gained,
+        lost,
+        moved(0, "s", up=True),
+        moved(0, "s", up=False),
+        moved(1, "bytes", up=True),
+        moved(1, "bytes", up=False),
+        _total(costs[1], added),
+        _total(costs[0], removed),
+    )
+
+
+def _graphs(
+    old: RunSummary, new: RunSummary, phase: str
+) -> tuple[tuple[Bucket, ...] | None, tuple[Bucket, ...] | None]:
+    """Buckets that got a graph, and those that lost it."""
+    before, after = (s.phase(phase).captured_buckets for s in (old, new))
+    if before is None or after is None:
+        return None, None
+    first, second = set(before), set(after)
+    return tuple(sorted(second - first)), tuple(sorted(first - second))
+
+
+_Cost = tuple[float | None, int | None]
+
+
+def _costs(rows: Sequence[BucketRow], phase: str) -> Mapping[Bucket, _Cost]:
+    return {
+        row.bucket: (row.duration_s, row.memory_bytes)
+        for row in rows
+        if row.phase == phase
+    }
+
+
+def _total(costs: Mapping[Bucket, _Cost], buckets: Sequence[Bucket]) -> float | None:
+    """Seconds of all the buckets; None unless each is known."""
+    seconds = [costs.get(bucket, (None, None))[0] for bucket in buckets]
+    known = [value for value in seconds if value is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def _moved(
+    old: RunSummary,
+    new: RunSummary,
+    costs: Sequence[Mapping[Bucket, _Cost]],
+    buckets: Sequence[Bucket],
+    index: int,
+    unit: Unit,
+    *,
+    up: bool,
+) -> tuple[CostChange, ...]:
+    """The buckets of which one of the costs is noticeably higher, or lower."""
+    found = []
+    for bucket in buckets:
+        first, second = (each.get(bucket, (None, None)) for each in costs)
+        before, after = first[index], second[index]
+        if before is None or after is None:
+            continue
+        difference = after - before
+        step = max(resolution(old, before, unit), resolution(new, after, unit))
+        is_noticeable = abs(difference) > max(step, NOTICEABLE * abs(before))
+        if is_noticeable and (difference > 0) is up:
+            pairs = (first[0], second[0]), (first[1], second[1])
+            found.append((abs(difference), CostChange(bucket, *pairs)))
+    found.sort(key=lambda item: (-item[0], item[1].bucket))
+    return tuple(change for _, change in found)
+
+
+_TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
+_FALSE = frozenset({"false", "0", "no", "off", "f", "n"})
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting and its value in each run; None where the run does not state it."""
+
+    name: str
+    values: tuple[Setting, ...]
+
+
+def compare_settings(
+    summaries: Sequence[RunSummary],
+) -> tuple[tuple[SettingRow, ...], tuple[SettingRow, ...]]:
+    """Settings that differ, and settings that only some runs state.
+
+    A setting differs when two runs state it and mean different values; `0.9` and
+    `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
+    count as settings.
+    """
+    facts = [_facts(summary) for summary in summaries]
+    names = list(dict.fromkeys(name for fact in facts for name in fact))
+    differing, partly = [], []
+    for name in names:
+        values = tuple(fact.get(name) for fact in facts)
+        stated = [value for value in values if value is not None]
+        if not stated:
+            continue
+        if any(not _means_same(stated[0], value) for value in stated[1:]):
+            differing.append(SettingRow(name, values))
+        elif len(stated) < len(values):
+            partly.append(SettingRow(name, values))
+    return tuple(differing), tuple(partly)
+
+
+def _facts(summary: RunSummary) -> dict[str, Setting]:
+    identity = {
+        "engine": summary.engine.name,
+        "engine version": summary.engine.version,
+        "model": summary.model,
+        "device": summary.device.kind,
+        "device name": summary.device.name,
+        "ranks": summary.ranks,
+        "kind of start": summary.start.words,
+        **{f"{name} cache": state for name, state in summary.start.caches.items()},
+    }
+    # What is stated twice, once by the identity and once by a setting, is shown once.
+    config = {k: v for k, v in summary.config.items() if k not in identity}
+    return {**config, **identity}
+
+
+def _means_same(first: Any, second: Any) -> bool:
+    if first == second:
+        return True
+    (kind, value), (other, another) = _meaning(first), _meaning(second)
+    if "boolean" in (kind, other) and "text" not in (kind, other):
+        return value in (0, 1) and another in (0, 1) and value == another
+    return (kind, value) == (other, another)
+
+
+def _meaning(value: Any) -> tuple[str, Any]:
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, int | float):
+        return ("number", float(value))
+    text = str(value).strip()
+    try:
+        return ("number", float(text))
+    except ValueError:
+        pass
+    lowered = text.lower()
+    if lowered in _TRUE or lowered in _FALSE:
+        return ("boolean", lowered in _TRUE)
+    return ("text", text)
+
+
+SAME_TIME = 0.0005
+"""Of a time: less is printed as 0.0 % and is no difference."""
+_ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
+
+
+@dataclass(frozen=True)
+class Change:
+    """From the baseline to one run.
+
+    `verdict` is `better`, `worse`, `changed` (no direction is better), `same`,
+    `unknown` or `not_comparable`.
+    """
+
+    absolute: float | None
+    percent: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of all runs; `changes` has one entry per run after the first."""
+
+    name: str
+    title: str
+    unit: Unit
+    group: str
+    better: str | None
+    values: tuple[float | None, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the row is worth showing where those that did not change are not."""
+        if any(change.verdict != "same" for change in self.changes):
+            return True
+        return self.name in _ALWAYS_TELLING
+
+
+@dataclass(frozen=True)
+class MissRow:
+    """A shape without a bucket, and how often each run met it; None is unknown."""
+
+    phase: str
+    shape: Bucket
+    counts: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """What names a run in a comparison."""
+
+    run_id: str
+    label: str | None
+    source: str | None
+    status: str | None
+    engine: str | None
+    version: str | None
+    model: str | None
+    device: str | None
+    synthetic: bool
+
+    @property
+    def title(self) -> str:
+        """The label, else the source, else the id."""
+        return self.label or self.source or self.run_id
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything about two or more runs; `as_dict` is what `--json` prints."""
+
+    runs: tuple[RunHead, ...]
+    notes: tuple[str, ...]
+    settings: tuple[SettingRow, ...]
+    partly_stated: tuple[SettingRow, ...]
+    figures: tuple[FigureRow, ...]
+    phases: tuple[FigureRow, ...]
+    memory: tuple[tuple[MemoryPart, ...], ...]
+    buckets: tuple[BucketChange, ...]
+    misses: tuple[MissRow, ...]
+    gaps: tuple[GapRow, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why runs differ: keys of the compile caches, parts of the KV caches, gaps."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"schema": SCHEMA, **msgspec.to_builtins(self)}
+
+
+def compare(
+    summaries: Sequence[RunSummary],
+    bucket_rows: Sequence[Sequence[BucketRow]] | None = None,
+) -> Comparison:
+    """Compare runs, the first of which is the baseline.
+
+    `bucket_rows` are the bucket summaries of the runs in the same order; without them
+    the cost of single buckets is unknown.
+
+    Raises:
+        InputError: fewer than two runs, or a run twice.
+    """
+    _check(summaries)
+    rows = bucket_rows if bucket_rows is not None else [()] * len(summaries)
+    fits = [Comparability(summaries[0], other) for other in summaries[1:]]
+    settings, partly = compare_settings(summaries)
+    figures = [_row(f, summaries, fits) for f in all_figures(summaries)]
+    return Comparison(
+        runs=tuple(_head(summary) for summary in summaries),
+        notes=tuple(dict.fromkeys(note for fit in fits for note in fit.notes)),
+        settings=settings,
+        partly_stated=partly,
+        figures=tuple(row for row in figures if set(row.values) != {None}),
+        phases=tuple(_row(f, summaries, fits) for f in phase_figures(summaries)),
+        memory=tuple(tuple(s.memory_or_none.parts) for s in summaries),
+        buckets=tuple(
+            change
+            for index, fit in enumerate(fits, start=1)
+            for change in compare_buckets(
+                (summaries[0], rows[0]), (summaries[index], rows[index]), fit
+            )
+        ),
+        misses=_misses(summaries),
+        gaps=match_gaps(summaries),
+        reasons=tuple(_reasons(summaries, fits)),
+    )
+
+
+def _reasons(
+    summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+) -> Iterator[str]:
+    """Sentences about each run and the first; with a name where there are several."""
+    for other, fit in zip(summaries[1:], fits, strict=True):
+        if fit.subject_reason is not None:
+            continue
+        pair = (summaries[0], other)
+        keys = key_change(*pair)
+        found = (
+            keys.sentence if keys else None,
+            kv_sentence(*pair),
+            gap_sentence(match_gaps(pair), pair),
+        )
+        several = f"{_head(other).title}: " if len(summaries) > 2 else ""
+        yield from (f"{several}{text}" for text in found if text is not None)
+
+
+def change(
+    figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
+) -> Change:
+    """What became of a figure from one run to another."""
+    before, after = figure.read(old), figure.read(new)
+    if before is None or after is None:
+        return Change(None, None, "unknown")
+    difference = after - before
+    percent = 100.0 * difference / abs(before) if before else None
+    return Change(difference, percent, _verdict(figure, old, new, fit))
+
+
+def _verdict(
+    figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
+) -> str:
+    before, after = figure.read(old) or 0.0, figure.read(new) or 0.0
+    if not fit.allows(figure):
+        return "not_comparable"
+    step = max(
+        resolution(old, before, figure.unit), resolution(new, after, figure.unit),
+        SAME_TIME * before if figure.unit == "s" else 0.0,
+    )  # fmt: skip
+    if abs(after - before) <= step:
+        return "same"
+    if figure.better is None:
+        return "changed"
+    return "better" if (after > before) == (figure.better == "higher") else "worse"
+
+
+def _row(
+    figure: Figure, summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+) -> FigureRow:
+    return FigureRow(
+        figure.name,
+        figure.title,
+        figure.unit,
+        figure.group,
+        figure.better,
+        tuple(figure.read(summary) for summary in summaries),
+        tuple(
+            change(figure, summaries[0], other, fit)
+            for other, fit in zip(summaries[1:], fits, strict=True)
+        ),
+    )
+
+
+def _misses(summaries: Sequence[RunSummary]) -> tuple[MissRow, ...]:
+    found = [
+        {(miss.phase, miss.shape): miss.count for miss in summary.misses}
+        for summary in summaries
+    ]
+    keys = dict.fromkeys(key for misses in found for key in misses)
+    return tuple(
+        MissRow(
+            phase,
+            shape,
+            tuple(
+                misses.get(
+                    (phase, shape), 0 if num_misses(summary) is not None else None
+                )
+                for misses, summary in zip(found, summaries, strict=True)
+            ),
+        )
+        for phase, shape in keys
+    )
+
+
+def _head(summary: RunSummary) -> RunHead:
+    return RunHead(
+        run_id=summary.run_id,
+        label=summary.label,
+        source=summary.source.name,
+        status=summary.status,
+        engine=summary.engine.name,
+        version=summary.engine.version,
+        model=summary.model,
+        device=summary.device.name or summary.device.kind,
+        synthetic=summary.synthetic,
+    )
+
+
+def _check(summaries: Sequence[RunSummary]) -> None:
+    if len(summaries) < 2:
+        raise InputError(
+            "One run cannot be compared; name two or more, the first is the baseline"
+        )
+    ids = [summary.run_id for summary in summaries]
+    twice = next((run for run in ids if ids.count(run) > 1), None)
+    if twice is not None:
+        raise InputError(f"Run {twice} is named twice; name different runs")
