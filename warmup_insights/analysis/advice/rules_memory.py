@@ -22,9 +22,9 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
 )
 from warmup_insights.analysis.advice.ways import MIN_MARGIN_SHARE, fits_with
-from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.analysis.plan.recommend import (
+from warmup_insights.analysis.plan.planning import (
     MemoryPair,
+    PlanSettings,
     Wanted,
     graph_bytes_of_all,
     memory_pair,

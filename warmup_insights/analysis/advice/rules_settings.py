@@ -18,7 +18,7 @@ from warmup_insights.analysis.advice.setting_lives import (
     successor,
 )
 from warmup_insights.analysis.advice.strategy import integer, reads_ranges
-from warmup_insights.analysis.plan.buckets import rules_version
+from warmup_insights.analysis.plan.planning import rules_version
 from warmup_insights.analysis.probe import startup_probe as probe_of
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.environment import settings_from_mapping

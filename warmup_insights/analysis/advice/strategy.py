@@ -8,7 +8,7 @@ from typing import Any
 
 from warmup_insights.analysis.advice.finding import Value
 from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.plan.buckets import rules_version
+from warmup_insights.analysis.plan.planning import rules_version
 from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
-from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts
-from warmup_insights.analysis.plan.linear_cost import LinearCost
+from warmup_insights.analysis.plan.costs import Evidence, LinearCost, PhaseCosts
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
