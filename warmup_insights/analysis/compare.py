@@ -61,11 +61,26 @@ class Comparability:
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
         self.subject_reason = _model_reason(old, new) or _kind_reason(old, new)
         self.device_reason = _device_reason(old, new)
-        self._rank_reason = _rank_reason(old, new)
-        self.start_reason = _start_reason(old, new)
-        self._log_reason = _engine_reason(old, new)
+        self._rank_reason = _if_other(
+            "the runs have {} and {} ranks", old.ranks, new.ranks
+        )
+        self.start_reason = _if_other(
+            "the starts are of different kinds ({}; {})",
+            old.start.words,
+            new.start.words,
+        )
+        self._log_reason = _if_other(
+            "{} and {} count different things as captured",
+            old.engine.name,
+            new.engine.name,
+        )
         self.bucket_reasons = {
-            phase: _dimension_reason(old, new, phase) for phase in PHASES
+            phase: _if_other(
+                "one has {} dimensions and the other {}",
+                _dimensions(old, phase),
+                _dimensions(new, phase),
+            )
+            for phase in PHASES
         }
         self._contradictory = contradictory(old) | contradictory(new)
         self.notes = tuple(self._sentences())
@@ -122,12 +137,11 @@ def _model_reason(old: RunSummary, new: RunSummary) -> str | None:
 
 
 def _kind_reason(old: RunSummary, new: RunSummary) -> str | None:
-    kinds = (old.device.kind, new.device.kind)
-    if not all(kinds) or kinds[0] == kinds[1]:
-        return None
-    if old.synthetic != new.synthetic and "simulated" in kinds:
-        return "one run is simulated and the other is not"
-    return f"the kinds of device differ ({kinds[0]}, {kinds[1]})"
+    one, other = old.device.kind, new.device.kind
+    text = "the kinds of device differ ({}, {})"
+    if old.synthetic != new.synthetic and "simulated" in (one, other):
+        text = "one run is simulated and the other is not"
+    return _if_other(text, one, other)
 
 
 def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
@@ -135,39 +149,22 @@ def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
         return "one run is simulated and the other is not"
     first, second = old.device, new.device
     for one, other in ((first.kind, second.kind), (first.name, second.name)):
-        if one and other and one != other:
-            return f"the devices differ ({one}, {other})"
+        if reason := _if_other("the devices differ ({}, {})", one, other):
+            return reason
     engines = (old.engine.name, new.engine.name)
-    if "reference" in engines and engines[0] != engines[1] and all(engines):
-        return f"the engines differ ({engines[0]}, {engines[1]})"
-    return None
-
-
-def _rank_reason(old: RunSummary, new: RunSummary) -> str | None:
-    if old.ranks == new.ranks:
+    if "reference" not in engines:
         return None
-    return f"the runs have {old.ranks} and {new.ranks} ranks"
+    return _if_other("the engines differ ({}, {})", *engines)
 
 
-def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
-    first, second = old.start.words, new.start.words
-    if first and second and first != second:
-        return f"the starts are of different kinds ({first}; {second})"
-    return None
+def _if_other(text: str, first: object, second: object) -> str | None:
+    """The text with both values, where both are known and one is not the other."""
+    return text.format(first, second) if first and second and first != second else None
 
 
-def _engine_reason(old: RunSummary, new: RunSummary) -> str | None:
-    first, second = old.engine.name, new.engine.name
-    if first and second and first != second:
-        return f"{first} and {second} count different things as captured"
-    return None
-
-
-def _dimension_reason(old: RunSummary, new: RunSummary, phase: str) -> str | None:
-    first, second = old.phase(phase).buckets, new.phase(phase).buckets
-    if first and second and len(first[0]) != len(second[0]):
-        return f"one has {len(first[0])} dimensions and the other {len(second[0])}"
-    return None
+def _dimensions(run: RunSummary, phase: str) -> int | None:
+    buckets = run.phase(phase).buckets
+    return len(buckets[0]) if buckets else None
 
 
 def _contradiction_note(names: frozenset[str]) -> Iterator[str]:

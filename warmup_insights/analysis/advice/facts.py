@@ -70,8 +70,12 @@ class Start:
     def worth(self, phase: str) -> float | None:
         """Seconds of a phase; None where it is too short to be a finding."""
         seconds = self.seconds.get(phase, 0.0)
-        is_long = seconds >= LEAST_S and self.share(seconds) >= LEAST_SHARE
-        return seconds if is_long or (phase == self.dominant and seconds > 0) else None
+        is_most = phase == self.dominant and seconds > 0
+        return seconds if is_most or self.is_long(seconds) else None
+
+    def is_long(self, seconds: float) -> bool:
+        """Whether these seconds are enough for a finding that is not of the largest part."""
+        return seconds >= LEAST_S and self.share(seconds) >= LEAST_SHARE
 
     def of_all(self, seconds: float) -> str:
         """These seconds, of how many, as a share."""

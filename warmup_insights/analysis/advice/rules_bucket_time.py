@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.facts import LEAST_S, LEAST_SHARE, RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -68,7 +68,8 @@ class Drop:
             own += sum(_without_spikes(out) if is_compiled else times_of(out))
         least = min(own, typical)
         if is_full:
-            least -= min(least, sum(_captures(self.rows)))
+            captures = (row.capture.duration_s for row in self.rows if row.capture)
+            least -= min(least, sum(seconds or 0.0 for seconds in captures))
         return least, max(own, typical)
 
 
@@ -83,10 +84,6 @@ def _without_spikes(rows: Iterable[BucketRow]) -> list[float]:
         for row in rows
         if row.duration_s is not None
     ]
-
-
-def _captures(rows: Iterable[BucketRow]) -> list[float]:
-    return [row.capture.duration_s or 0.0 for row in rows if row.capture is not None]
 
 
 def typical_of(times: Sequence[float]) -> float:
@@ -350,7 +347,7 @@ def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
     saved = sum(
         typical_of(spent[each]) * (len(spent[each]) - counts[each]) for each in PHASES
     )
-    if saved < LEAST_S or facts.start.share(saved) < LEAST_SHARE:
+    if not facts.start.is_long(saved):
         return
     yield Way(
         f"{name}={value}",

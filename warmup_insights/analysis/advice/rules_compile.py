@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import Failed, failure_rule, poisoned_by
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -26,8 +26,7 @@ from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
 
-LEAST_S = 10.0
-LEAST_SHARE = 0.15
+NOTABLE_SHARE = 0.15
 """Share of the start from which a cold compile cache is more than a low finding."""
 AOT_LEFT = 0.12
 """Of the time of torch.compile, what stays when a whole function is loaded (vLLM's AOT)."""
@@ -152,7 +151,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         return
     is_dominant = start.dominant == "compile"
     part = max(spent, start.seconds.get("compile", 0.0))
-    if not is_dominant and (spent < LEAST_S or start.share(spent) < 0.05):
+    if not is_dominant and not start.is_long(spent):
         return
     where = compiled.saved_to or compiled.directory or ""
     is_off = _is_off(facts.summary)
@@ -172,7 +171,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         setting, change = key_advice(key)
     yield Finding(
         severity_of(start.share(part))
-        if start.share(part) >= LEAST_SHARE and not is_kept
+        if start.share(part) >= NOTABLE_SHARE and not is_kept
         else "low",
         f"Compilation took {start.of_all(part)}, {format_duration(spent)} of it as "
         "torch.compile states; nothing came from its cache.",
@@ -361,7 +360,7 @@ def xla_cache(facts: RunFacts) -> Iterator[Finding]:
         return
     made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
     seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)
-    if not made or seconds < LEAST_S or start.share(seconds) < 0.05:
+    if not made or not start.is_long(seconds):
         return
     # Calls after it compile what could not be compiled ahead, and run every shape.
     calls = start.seconds.get("model_warmup", 0.0)

@@ -45,7 +45,7 @@ from warmup_insights.analysis.advice.ways import (
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES, RunSummary, StepCost
+from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import GIB, format_bytes
 
 LENGTH_SHARE = 0.98
@@ -273,7 +273,9 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     cache = facts.figure("kv_cache_bytes")
     found = explained(facts, "no_room_for_cache")
     is_negative = cache is not None and cache <= 0
-    is_going_on = failed(facts.summary) is None and not _is_ready(facts)
+    # An engine that started got its KV cache, whatever was left for it.
+    is_ready = facts.summary.status in ("finished", "skipped")
+    is_going_on = failed(facts.summary) is None and not is_ready
     if found is None and not (is_negative and is_going_on):
         return
     missing = -cache if cache is not None and is_negative else None
@@ -295,11 +297,6 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         f"{title}{where}.", numbers, ways,
         "the first KV block fits; how many more is in the line of the next start",
     )  # fmt: skip
-
-
-def _is_ready(facts: RunFacts) -> bool:
-    """Whether the engine started: then it got its KV cache, whatever was left for it."""
-    return facts.summary.status in ("finished", "skipped")
 
 
 def _memory_of_host(facts: RunFacts) -> Iterator[Way]:
@@ -330,15 +327,12 @@ def _one_after_another(
 
 def _beside(facts: RunFacts) -> str:
     """Which engines ran at the same time, and what they held as far as it is known."""
-    held = [size for other in facts.beside if (size := _held(other))]
+    weights = BY_NAME["weights_bytes"]
+    held = [size for other in facts.beside if (size := weights.trusted(other))]
     words = (
         f"by this log, {count_of(len(facts.beside), 'other engine')} ran at that time"
     )
     return f"{words}, with {format_bytes(sum(held))} of weights" if held else words
-
-
-def _held(summary: RunSummary) -> float | None:
-    return BY_NAME["weights_bytes"].trusted(summary)
 
 
 def _share_above(
@@ -711,7 +705,7 @@ def _lost(facts: RunFacts, num_bytes: float) -> str:
     return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
 
 
-LEAST_SHARE = 0.03
+LEAST_ROOM_SHARE = 0.03
 """Of the device: less than this is soon gone again."""
 
 
@@ -759,7 +753,7 @@ def _less_cache(
             "requests that fit at once; the log does not hold the device, so not how much",
         )
     wanted = margin or 0.0 if found.needed is None else 1.5 * found.needed
-    more = max(wanted, LEAST_SHARE * total)
+    more = max(wanted, LEAST_ROOM_SHARE * total)
     blocks = facts.blocks_in(more)
     if fixed is not None:
         value = int(fixed) - blocks if blocks and blocks < fixed else None
