@@ -47,8 +47,8 @@ from warmup_insights.analysis.advice import (
     advise,
 )
 from warmup_insights.analysis.advice.facts import start_of
+from warmup_insights.analysis.advice.rules_buckets import regenerated, reproduces
 from warmup_insights.analysis.advice.setting_lives import LIVES, knows
-from warmup_insights.analysis.advice.strategy import regenerated, reproduces
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,

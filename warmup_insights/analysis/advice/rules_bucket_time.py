@@ -16,15 +16,16 @@ from warmup_insights.analysis.advice.finding import (
     rule,
     severity_of,
 )
-from warmup_insights.analysis.advice.rules_buckets import BUCKET_FILE, beyond_ranges
-from warmup_insights.analysis.advice.setting_lives import knows
-from warmup_insights.analysis.advice.strategy import (
+from warmup_insights.analysis.advice.rules_buckets import (
+    BUCKET_FILE,
     CONTEXT_MAX,
+    beyond_ranges,
     context_max_leaves_zero,
     integer,
     other_strategy,
     reads_ranges,
 )
+from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError

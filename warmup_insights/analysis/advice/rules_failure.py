@@ -11,8 +11,8 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_errors import known_error
 from warmup_insights.analysis.advice.known_texts import AS_STATED
+from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of
-from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -128,7 +128,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         "the log does not hold the cause; a recorder would not either: nothing runs after "
         "the signal",
     )
-    probe = None if found.is_serving else startup_probe(facts.history)
+    probe = None if found.is_serving else probe_of(facts.history)
     allowed = [] if probe is None else [
         Way(
             f"a startupProbe that allows {probe.allowed_s} s",

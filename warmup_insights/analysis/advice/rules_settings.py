@@ -1,14 +1,17 @@
-"""Advice on settings that this engine version ignores or overrules, and on probes."""
+"""Advice on settings that this engine version ignores or overrules, on probes and on sleep."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts, is_whole
 from warmup_insights.analysis.advice.finding import Finding, Value, count_of, rule
+from warmup_insights.analysis.advice.rules_buckets import integer, reads_ranges
 from warmup_insights.analysis.advice.setting_lives import (
     SettingLife,
     Version,
@@ -17,15 +20,79 @@ from warmup_insights.analysis.advice.setting_lives import (
     read_version,
     successor,
 )
-from warmup_insights.analysis.advice.strategy import integer, reads_ranges
 from warmup_insights.analysis.plan.planning import rules_version
-from warmup_insights.analysis.probe import startup_probe as probe_of
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
+
+PERIOD_S = 10
+SAFETY = 1.5
+LEAST_PROBE_S, LEAST_GAUDI_PROBE_S = 600, 1800
+"""Patience for a first start: weights may have to come, and every recipe be compiled."""
+
+
+@dataclass(frozen=True)
+class StartupProbe:
+    """Values for a `startupProbe`, in seconds, and the starts that they rest on."""
+
+    num_runs: int
+    median_s: float
+    longest_s: float
+    period_s: int
+    failure_threshold: int
+
+    @property
+    def allowed_s(self) -> int:
+        """How long a container may take before it is restarted."""
+        return self.period_s * self.failure_threshold
+
+    def yaml(self) -> str:
+        """The part of a container's specification."""
+        return (
+            f"# starts seen: {self.num_runs}, median {self.median_s:.0f} s, longest "
+            f"{self.longest_s:.0f} s; times {SAFETY:g} and {LEAST_PROBE_S} s at least, image pull "
+            "not counted\n"
+            "startupProbe:\n"
+            "  httpGet:\n"
+            "    path: /health\n"
+            "    port: 8000\n"
+            f"  periodSeconds: {self.period_s}\n"
+            f"  failureThreshold: {self.failure_threshold}\n"
+        )
+
+
+def probe_of(
+    summaries: Iterable[RunSummary], *, is_gaudi: bool = False
+) -> StartupProbe | None:
+    """A probe that lets the longest start pass, half as long again; None without any.
+
+    Runs that never became ready do not count; where the pod is known, its time from the
+    start of the container counts. It waits 10 minutes at least, and half an
+    hour on Gaudi, where a first start compiles every bucket.
+    """
+    known = map(_container_s, summaries)
+    seconds = [value for value in known if value is not None and value > 0]
+    if not seconds:
+        return None
+    longest = max(seconds)
+    allowed = max(longest * SAFETY, LEAST_GAUDI_PROBE_S if is_gaudi else LEAST_PROBE_S)
+    threshold = math.ceil(allowed / PERIOD_S)
+    return StartupProbe(len(seconds), median(seconds), longest, PERIOD_S, threshold)
+
+
+def _container_s(summary: RunSummary) -> float | None:
+    """From the start of the container, as far as that is known, to ready."""
+    ready, before, whole = (
+        BY_NAME[name].trusted(summary)
+        for name in ("ready_s", "before_first_line_s", "pod_ready_s")
+    )
+    if ready is None:
+        return whole
+    return max(ready + (before or 0.0), whole or 0.0)
 
 
 @rule(
