@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.analysis.advice_cases import TIME_CASES, phased
@@ -24,8 +22,7 @@ from tests.analysis.builders import (
     summary_of,
 )
 from tests.analysis.room_cases import ROOM_CASES, graphs_took, idle, killed
-from warmup_insights.analysis.advice import RULES, Finding, RunFacts, advise
-from warmup_insights.analysis.advice.finding import named_rule
+from warmup_insights.analysis.advice import RULES, Finding, Rule, RunFacts, advise
 from warmup_insights.analysis.advice.setting_lives import LIVES, read_version
 from warmup_insights.model.events import (
     BucketMiss,
@@ -241,14 +238,17 @@ def test_nothing_is_advised_on_nothing():
 
 def test_advice_without_a_number_has_the_name_of_its_rule():
     made = Finding("low", "t", {}, "s", "c", "e")
-    (finding,) = named_rule("x", "", "", lambda _: [made]).decide(facts_of([]))
+    (finding,) = advise(facts_of([]), [Rule("x", "", "", lambda _: [made])])
     assert (finding.rule, finding.numbers) == ("x", {"rule": "x"})
 
 
 def test_the_most_important_comes_first():
     rules = [
-        SimpleNamespace(
-            decide=lambda _, s=severity: [Finding(s, "t", {"n": 1}, "s", "c", "e")]
+        Rule(
+            "x",
+            "",
+            "",
+            lambda _, s=severity: [Finding(s, "t", {"n": 1}, "s", "c", "e")],
         )
         for severity in ("low", "high", "medium")
     ]

@@ -55,7 +55,11 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     """All findings about a run, the most important first."""
     if facts.summary.status == "failed":
         rules = [rule for rule in rules if rule not in TUNING_RULES]
-    found = [finding for rule in rules for finding in rule.decide(facts)]
+    found = [
+        replace(made, rule=rule.name, numbers=made.numbers or {"rule": rule.name})
+        for rule in rules
+        for made in rule.decide(facts)
+    ]
     largest = facts.start.dominant if facts.start is not None else None
     treated = {finding.phase for finding in found if finding.rule != "largest_part"}
     if largest in treated:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, named_rule
+from warmup_insights.analysis.advice.finding import Finding, Rule
 from warmup_insights.analysis.advice.known_errors import known_error
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
@@ -87,7 +87,7 @@ def failure_rule(
             found = explained(facts, own)
             return () if found is None else decide(facts, found)
 
-        return named_rule(own, applies_when, needs, of_facts, **texts)
+        return Rule(own, applies_when, needs, of_facts, **texts)
 
     return made
 

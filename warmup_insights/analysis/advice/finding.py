@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from warmup_insights.analysis.advice.facts import RunFacts
@@ -46,14 +46,15 @@ class Finding:
     """One advice: what was found, what to change, and the expected effect.
 
     `numbers` holds the figures that it rests on, by name, in bytes and seconds; of a failure
-    that states none, the name of the rule. `details` are further lines: buckets, or YAML. `changes` is the
-    suggestion as setting to value, by the engine's own names: no two findings of a run
-    give one setting two values. `gain_s` is the least and the most that the next start
-    saves, in seconds; `price` is what the change costs; `ways` are alternatives.
+    that states none, the name of the rule. `details` are further lines: buckets, or YAML.
+    `changes` is the suggestion as setting to value, by the engine's own names: no two
+    findings of a run give one setting two values. `gain_s` is the least and the most that
+    the next start saves, in seconds; `price` is what the change costs; `ways` are
+    alternatives.
     """
 
     rule: str = field(default="", kw_only=True)
-    """The name of the rule that found it."""
+    """The name of the rule that found it; `advise` puts it there."""
     severity: Severity
     title: str
     numbers: Mapping[str, Value]
@@ -93,26 +94,12 @@ class Rule:
     example: str = ""
 
 
-def named_rule(
-    name: str, applies_when: str, needs: str, decide: Decide, **texts: str
-) -> Rule:
-    """A rule whose findings have its name."""
-
-    def findings(facts: RunFacts) -> Iterator[Finding]:
-        for finding in decide(facts):
-            yield replace(finding, rule=name, numbers=finding.numbers or {"rule": name})
-
-    return Rule(name, applies_when, needs, findings, **texts)
-
-
 def rule(applies_when: str, needs: str, **texts: str) -> Callable[[Decide], Rule]:
     """The rule that a function decides, with the name of the function.
 
     `texts` are the other fields of a `Rule`.
     """
-    return lambda decide: named_rule(
-        decide.__name__, applies_when, needs, decide, **texts
-    )
+    return lambda decide: Rule(decide.__name__, applies_when, needs, decide, **texts)
 
 
 def count_of(number: int, noun: str) -> str:
