@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 
 Severity = Literal["high", "medium", "low"]
 Value = float | int | str
@@ -100,6 +100,25 @@ def rule(applies_when: str, needs: str, **texts: str) -> Callable[[Decide], Rule
     `texts` are the other fields of a `Rule`.
     """
     return lambda decide: Rule(decide.__name__, applies_when, needs, decide, **texts)
+
+
+OfStart = Callable[[RunFacts, Start], Iterable[Finding]]
+
+
+def start_rule(
+    applies_when: str, needs: str, **texts: str
+) -> Callable[[OfStart], Rule]:
+    """A rule about parts of the start-up, for runs that hold all of it; `needs` is what
+    else has to be known."""
+
+    def made(decide: OfStart) -> Rule:
+        def of_facts(facts: RunFacts) -> Iterable[Finding]:
+            return () if facts.start is None else decide(facts, facts.start)
+
+        needed = f"a log that holds the whole start: {needs}"
+        return Rule(decide.__name__, applies_when, needed, of_facts, **texts)
+
+    return made
 
 
 def count_of(number: int, noun: str) -> str:

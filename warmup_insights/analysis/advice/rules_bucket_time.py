@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.analysis.advice.rules_buckets import (
     BUCKET_FILE,
@@ -104,25 +105,23 @@ MANY_SIZES = 4
 """Batch sizes from which fewer requests at once leave out a good part of the buckets."""
 
 
-@rule(
+@start_rule(
     "the prompt buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
-    "a log that holds the whole start: time of each bucket; prefix caching and "
-    "limits for the change",
+    "time of each bucket; prefix caching and limits for the change",
     formula="buckets with a context x the median of those that share the value",
     margin="only where prefix caching is off after all overrides, one step takes "
     "max_model_len tokens, and no context was seen",
     source="vllm-gaudi extension/bucketing/linear.py get_prompt_cfgs",
     example="32 of 48 prompt buckets with a context: 99 of 490 s",
 )
-def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
+def prompt_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Prompt buckets took a large share of the start."""
-    yield from _bucket_time(facts, "prompt")
+    yield from _bucket_time(facts, start, "prompt")
 
 
-@rule(
+@start_rule(
     "the decode buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
-    "a log that holds the whole start: time of each bucket; ranges as read for "
-    "the change",
+    "time of each bucket; ranges as read for the change",
     formula="buckets left out x the median of those that share their value; each change "
     "on what the one before left; at the most with the time between them and the sampler's "
     "warm-up of the batch sizes left out (by number or rows), at the least without captures where graphs found no room",
@@ -132,15 +131,12 @@ def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
     source="vllm-gaudi extension/bucketing/linear.py warmup_range",
     example="18 batch sizes in steps of 4: a step of 16 leaves 8, 122 of 490 s less",
 )
-def decode_buckets(facts: RunFacts) -> Iterator[Finding]:
+def decode_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Decode buckets took a large share of the start."""
-    yield from _bucket_time(facts, "decode")
+    yield from _bucket_time(facts, start, "decode")
 
 
-def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
-    start = facts.start
-    if start is None:
-        return
+def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]:
     names = (f"{phase}_warmup", f"{phase}_graphs")
     seconds = sum(start.seconds.get(name, 0.0) for name in names)
     if not any(start.worth(name) for name in names):
@@ -463,20 +459,20 @@ def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "sampler warm-up took 10 s and 5 % of the start, or most of it (Gaudi)",
-    "a log that holds the whole start: phase sampler_warmup, its batch sizes",
+    "phase sampler_warmup, its batch sizes",
     formula="seconds / batch sizes, for each that is left out",
     margin="the batch sizes 0 and 1 stay",
     source="vllm-gaudi v1/worker/hpu_model_runner.py warmup_sampler, documentation of "
     "sampler warm-up",
     example="made up: 30 of 100 s for 20 decode batch sizes",
 )
-def sampler_warmup(facts: RunFacts) -> Iterator[Finding]:
+def sampler_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The sampler was warmed up for each decode batch size, and that took long (Gaudi)."""
-    start, sampler = facts.start, facts.summary.sampler
-    seconds = start.worth("sampler_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name != "vllm-gaudi":
+    sampler = facts.summary.sampler
+    seconds = start.worth("sampler_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm-gaudi":
         return
     sizes = {
         row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket

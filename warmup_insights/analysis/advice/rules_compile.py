@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import Failed, failure_rule, poisoned_by
-from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
+from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.causes import KeyChange, key_change
@@ -127,10 +128,10 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
     return max(0.0, warmup_s - captures)
 
 
-@rule(
+@start_rule(
     "torch.compile took 10 s and 5 % of the start or most of it, and loaded "
     "nothing from its cache",
-    "a log that holds the whole start: compile times of vLLM, cache directory",
+    "compile times of vLLM, cache directory",
     formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
     "longest graph of each model",
     margin="silent where the directory lies under a home directory or another run loaded "
@@ -139,11 +140,11 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
     source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
     example="tensor parallel 4 in vLLM 0.23: 60 of 696 s, saved as a whole",
 )
-def compile_cache(facts: RunFacts) -> Iterator[Finding]:
+def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """torch.compile took nothing from its cache, or the cache is what is kept."""
-    start, compiled = facts.start, facts.summary.compile
+    compiled = facts.summary.compile
     spent = facts.figure("compile_s")
-    if start is None or compiled is None or spent is None:
+    if compiled is None or spent is None:
         return
     if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
         return
@@ -285,19 +286,19 @@ def _stays(parts: Sequence[CompilePart], *, is_whole: bool) -> str:
     return f"the next start with the same versions and settings loads the graphs{stays}"
 
 
-@rule(
+@start_rule(
     "single sizes are compiled beside the range that holds them, for 10 s and 5 % "
     "of the start",
-    "a log that holds the whole start: ranges and times of the graphs compiled",
+    "ranges and times of the graphs compiled",
     formula="the longest single size - the longest range: they are compiled side by side",
     margin="speculative decoding picks the sizes by itself",
     source="vLLM compilation/backends.py",
     example="draft of 3 tokens: sizes 4, 8, 12, 16",
 )
-def compile_sizes(facts: RunFacts) -> Iterator[Finding]:
+def compile_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Single sizes are compiled besides the range that holds them."""
-    start, compiled = facts.start, facts.summary.compile
-    if start is None or compiled is None or facts.summary.engine.name != "vllm":
+    compiled = facts.summary.compile
+    if compiled is None or facts.summary.engine.name != "vllm":
         return
     single, ranges = _by_range(compiled.parts)
     if not single or not ranges:
@@ -343,20 +344,18 @@ def _num_compiled(parts: Sequence[CompilePart]) -> int:
     return sum(part.what == "graph" and not part.from_cache for part in parts)
 
 
-@rule(
+@start_rule(
     "XLA compiled shapes for 10 s and 5 % of the start or more (TPU)",
-    "a log that holds the whole start: precompilation times",
+    "precompilation times",
     formula="0 to the sum of compile times",
     margin="only shapes that the log states as compiled",
     source="tpu-inference runner/compilation_manager.py",
     example="Qwen3-32B on v6e-8: 419 of 536 s",
 )
-def xla_cache(facts: RunFacts) -> Iterator[Finding]:
+def xla_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """XLA compiled every shape at this start (TPU)."""
-    start, compiled = facts.start, facts.summary.compile
-    if start is None or compiled is None:
-        return
-    if facts.summary.engine.name != "tpu-inference":
+    compiled = facts.summary.compile
+    if compiled is None or facts.summary.engine.name != "tpu-inference":
         return
     made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
     seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)

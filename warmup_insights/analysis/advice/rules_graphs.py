@@ -10,13 +10,14 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.cause import failed
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
     Way,
     rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.analysis.advice.setting_lives import knows, read_version
 from warmup_insights.model.figures import BY_NAME
@@ -31,10 +32,9 @@ LEAST_DROPPED = 0.1
 """Share of the sizes that have to go before a change is worth it."""
 
 
-@rule(
+@start_rule(
     "capturing CUDA graphs took 10 s and 5 % of the start, or most of it",
-    "a log that holds the whole start: capture times; sizes, KV cache concurrency "
-    "and max_num_seqs for the change",
+    "capture times; sizes, KV cache concurrency and max_num_seqs for the change",
     formula="time on the bar until the sizes above min(max_num_seqs, max(2 x concurrency, "
     "KV tokens / 512)) x (1 + draft tokens) were captured; at least their number x "
     "the median of a graph",
@@ -45,11 +45,11 @@ LEAST_DROPPED = 0.1
     "max_num_seqs and at most 512; gpu_model_runner.py captures the largest first",
     example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
 )
-def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
+def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """CUDA graphs are captured at more sizes than batches can have."""
-    start, graphs = facts.start, facts.summary.graphs
-    seconds = start.worth("graph_capture") if start is not None else None
-    if start is None or seconds is None or graphs is None:
+    graphs = facts.summary.graphs
+    seconds = start.worth("graph_capture")
+    if seconds is None or graphs is None:
         return
     sizes = capture_list(facts.summary)
     numbers: dict[str, Value] = {"capture_s": seconds, "start_s": start.wall_s}

@@ -19,6 +19,7 @@ from warmup_insights.analysis.advice.finding import (
     Value,
     rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.setting_lives import knows
@@ -52,9 +53,9 @@ _RECORDED = frozenset({
 })  # fmt: skip
 
 
-@rule(
+@start_rule(
     "no other rule treats the phase that took longest",
-    "a log that holds the whole start: its phases",
+    "its phases",
     formula="the seconds of the phase, as a share of the time from the first line to "
     "ready",
     margin="silent where the first line is not the first of a start, or half of the time "
@@ -62,11 +63,8 @@ _RECORDED = frozenset({
     source="the engine's own lines at the beginning and the end of each phase",
     example="hpu_plugin start of Qwen3-MoE: initialising the device 88 of 116 s",
 )
-def largest_part(facts: RunFacts) -> Iterator[Finding]:
+def largest_part(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The phase that took longest, where no other rule treats it."""
-    start = facts.start
-    if start is None:
-        return
     phase = start.dominant
     seconds = start.seconds[phase]
     setting, shown = _RECORDER if phase in _RECORDED else _SHOWN_BY.get(phase, _DEBUG)
@@ -137,20 +135,17 @@ _IMPORTING = ("import", "configure", "start_engine", "start_workers")
 """Phases that are mostly imports: each new process does them again."""
 
 
-@rule(
+@start_rule(
     "importing and starting processes took 20 s and a fifth of the start or more",
-    "a log that holds the whole start: phases before the engine loads anything",
+    "phases before the engine loads anything",
     formula="seconds less the median of other starts of the same model, version and "
     "device",
     margin="no gain without two other starts",
     source="vLLM entrypoints; CPython -X importtime",
     example="tensor parallel start on a simulated device: 39 of 55 s",
 )
-def slow_imports(facts: RunFacts) -> Iterator[Finding]:
+def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Python imports, in each process, before the engine does anything."""
-    start = facts.start
-    if start is None:
-        return
     # On TPU the engine's process makes its devices known before it names a stage.
     left_out = {"start_engine"} if facts.summary.device.kind == "tpu" else set()
     if any(note.topic == "ray_wait" for note in facts.summary.notes):
@@ -218,19 +213,19 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "FlashInfer tuned kernels at this start and found none of an earlier one",
-    "a log that holds the whole start: phase kernel_warmup; configurations saved",
+    "phase kernel_warmup; configurations saved",
     formula="the seconds of the phase; a fifth of them may stay",
     margin="only where the log states that configurations were saved, and none was known",
     source="vLLM model_executor/warmup/flashinfer_autotune_cache.py",
     example="vLLM 0.25.1: 84 configurations, 102 of 1,478 s",
 )
-def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
+def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Kernels were tuned at this start, and nothing came from an earlier one."""
-    start, tuned = facts.start, facts.summary.autotune
-    seconds = start.worth("kernel_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name != "vllm":
+    tuned = facts.summary.autotune
+    seconds = start.worth("kernel_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm":
         return
     if tuned is None or tuned.previous or not tuned.new:
         return
@@ -249,19 +244,19 @@ def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
-    "a log that holds the whole start: phase kernel_warmup",
+    "phase kernel_warmup",
     formula="the seconds of the phase, without a gain",
     margin="no gain without another start: what is compiled at first use is kept, what "
     "only runs is not",
     source="vLLM model_executor/warmup/kernel_warmup.py; FlashInfer jit",
     example="vLLM 0.25.1: 2 min 23 s of 5 min 25 s between two lines of FlashInfer",
 )
-def kernels_built(facts: RunFacts) -> Iterator[Finding]:
+def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Kernels that are compiled at first use took most of the start, and none was tuned."""
-    start, tuned = facts.start, facts.summary.autotune
-    if start is None or start.dominant != "kernel_warmup":
+    tuned = facts.summary.autotune
+    if start.dominant != "kernel_warmup":
         return
     if facts.summary.engine.name != "vllm" or (tuned is not None and tuned.new):
         return
@@ -281,19 +276,18 @@ def kernels_built(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM)",
-    "a log that holds the whole start: phase multimodal_warmup",
+    "phase multimodal_warmup",
     formula="0 to the seconds of the phase",
     margin="only for kinds of input that are not sent",
     source="vLLM renderers/base.py",
     example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
 )
-def multimodal_warmup(facts: RunFacts) -> Iterator[Finding]:
+def multimodal_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Warming up the preprocessing of images, video and audio took long (vLLM)."""
-    start = facts.start
-    seconds = start.worth("multimodal_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name != "vllm":
+    seconds = start.worth("multimodal_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm":
         return
     yield Finding(
         severity_of(start.share(seconds)),
@@ -310,20 +304,20 @@ def multimodal_warmup(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "multi-modal warm-up took 10 s and 5 % of the start or more (Gaudi)",
-    "a log that holds the whole start: phase multimodal_warmup, number of buckets",
+    "phase multimodal_warmup, number of buckets",
     formula="0 to the seconds of the phase",
     margin="images of other sizes compile when they come",
     source="vllm-gaudi extension/bucketing/vision.py; VLLM_MULTIMODAL_BUCKETS from "
     "0.11.2",
     example="vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 buckets, 28 s",
 )
-def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
+def multimodal_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Buckets of images took a large share of the start."""
-    start, own = facts.start, facts.summary.multimodal
-    seconds = start.worth("multimodal_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name not in GAUDI:
+    own = facts.summary.multimodal
+    seconds = start.worth("multimodal_warmup")
+    if seconds is None or facts.summary.engine.name not in GAUDI:
         return
     count = (own.warmed or own.generated) if own is not None else None
     is_known = knows(facts.summary, "VLLM_MULTIMODAL_BUCKETS")
@@ -345,10 +339,10 @@ def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule(
+@start_rule(
     "the first pass through the model took 10 s and 5 % of the start or more "
     "(CUDA, ROCm, XPU)",
-    "a log that holds the whole start: phase profile_run; another start for the gain",
+    "phase profile_run; another start for the gain",
     formula="seconds less the shortest of other starts of the same model, version and "
     "device",
     margin="no gain without another start: kernels compiled at first use are kept, "
@@ -356,11 +350,10 @@ def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
     source="vLLM v1/worker/gpu_worker.py determine_available_memory",
     example="vLLM 0.25.1 with 93 GiB of weights and 19 GiB of host memory: 630 of 1,478 s",
 )
-def profile_run(facts: RunFacts) -> Iterator[Finding]:
+def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The profile run that measures memory took long (vLLM)."""
-    start, engine = facts.start, facts.summary.engine.name
-    seconds = start.worth("profile_run") if start is not None else None
-    if start is None or seconds is None or engine != "vllm":
+    seconds = start.worth("profile_run")
+    if seconds is None or facts.summary.engine.name != "vllm":
         return
     if facts.summary.device.kind not in ("cuda", "rocm", "xpu"):
         return
@@ -393,22 +386,21 @@ def profile_run(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule(
+@start_rule(
     "measuring memory took 5 s and 5 % of the start, in a version that can keep "
     "the result",
-    "a log that holds the whole start: phases profile_run and "
-    "graph_memory_profile; version",
+    "phases profile_run and graph_memory_profile; version",
     formula="the estimate of graph memory for certain, the profile run at most",
     margin="the engine checks a fingerprint and free memory itself, and measures again "
     "where they differ",
     source="vLLM v1/worker/startup_plan.py (from 0.26)",
     example="vLLM 0.27.1 and a model of 51.75 GiB: 102 of 533 s, of which the estimate of graph memory 6 s",
 )
-def startup_plan(facts: RunFacts) -> Iterator[Finding]:
+def startup_plan(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """This version can keep the result of memory profiling for the next start."""
-    start, summary = facts.start, facts.summary
+    summary = facts.summary
     name = "VLLM_ENABLE_STARTUP_PLAN"
-    if start is None or not knows(summary, name) or name in summary.config:
+    if not knows(summary, name) or name in summary.config:
         return
     if summary.engine.name != "vllm" or any(
         n.topic == "startup_plan" for n in summary.notes
@@ -434,22 +426,21 @@ def startup_plan(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "the profile run took 10 s and 5 % of the start, or most of it (Gaudi)",
-    "a log that holds the whole start: phase profile_run; its shape, or the limits that "
-    "it follows from",
+    "phase profile_run; its shape, or the limits that it follows from",
     formula="0 to seconds x (1 - (longest bucket / tokens)^2), where a line names its shape",
     margin="never below the longest prompt bucket, nor below a prompt that came; no gain "
     "where the shape is not named",
     source="vllm-gaudi v1/worker/hpu_model_runner.py profile_run",
     example="prompt of 32,768 tokens: 38 of 63 s",
 )
-def profile_shape(facts: RunFacts) -> Iterator[Finding]:
+def profile_shape(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The profile run compiled a shape that no bucket has."""
-    start, summary = facts.start, facts.summary
+    summary = facts.summary
     shape = summary.profile_shape
-    seconds = start.worth("profile_run") if start is not None else None
-    if start is None or seconds is None or summary.engine.name not in GAUDI:
+    seconds = start.worth("profile_run")
+    if seconds is None or summary.engine.name not in GAUDI:
         return
     if shape is None or len(shape) < 2:
         yield _unnamed_shape(facts, start, seconds)

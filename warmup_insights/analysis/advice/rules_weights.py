@@ -16,8 +16,8 @@ from warmup_insights.analysis.advice.facts import (
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Way,
-    rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.analysis.advice.setting_lives import knows
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
@@ -33,20 +33,19 @@ MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
 
-@rule(
+@start_rule(
     "downloading the weights took 10 s and 5 % of the start, or most of it",
-    "a log that holds the whole start: time of the download",
+    "time of the download",
     formula="the seconds of the download",
     margin="where the directory is kept already, the next start saves it without a "
     "change",
     source="vLLM model_loader/weight_utils.py download_weights_from_hf",
     example="vLLM 0.11.0 on an L4: 109 of 239 s",
 )
-def weights_download(facts: RunFacts) -> Iterator[Finding]:
+def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The weights came over the network at this start."""
-    start = facts.start
-    seconds = start.worth("download") if start is not None else None
-    if start is None or seconds is None:
+    seconds = start.worth("download")
+    if seconds is None:
         return
     is_kept = any(
         phase_s(other, "load_weights") and not phase_s(other, "download")
@@ -85,10 +84,9 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule(
+@start_rule(
     "reading the weights took 10 s and 5 % of the start, or most of it",
-    "a log that holds the whole start: time of reading; size of the files, host "
-    "memory and file system where stated",
+    "time of reading; size of the files, host memory and file system where stated",
     formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
     "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
     margin="prefetch only where the files fit into 90 % of the available host memory",
@@ -96,11 +94,10 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     "(prefetch from 0.19)",
     example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
 )
-def weights_read(facts: RunFacts) -> Iterator[Finding]:
+def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Reading the weights took a large share of the start."""
-    start = facts.start
-    seconds = start.worth("load_weights") if start is not None else None
-    if start is None or seconds is None:
+    seconds = start.worth("load_weights")
+    if seconds is None:
         return
     summary = facts.summary
     size = weights_bytes(summary)
@@ -247,19 +244,19 @@ def _offers_prefetch(summary: RunSummary) -> bool:
     )
 
 
-@rule(
+@start_rule(
     "ranks waited for the slowest one to load",
-    "a log that holds the whole start: the end of loading of each rank",
+    "the end of loading of each rank",
     formula="0 to end of the last rank - median of the others",
     margin="two ranks at least; no gain where most ranks are as late as the last: what "
     "they share sets the pace then",
     source="vLLM default_loader.py, each worker's line",
     example="four ranks on GPFS: 168 of 696 s",
 )
-def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
+def slowest_rank(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """One rank finished loading long after the others."""
-    start, ranks = facts.start, facts.summary.time.ranks
-    if start is None or len(ranks) < 2:
+    ranks = facts.summary.time.ranks
+    if len(ranks) < 2:
         return
     for phase in ("load_weights", "load_model"):
         waited = start.worth(phase + OF_OTHER_RANK)
