@@ -306,9 +306,8 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         if name in facts.summary.config
     )
     count = sum(miss.count for miss, _ in needs)
-    wider = Way(_assignments(highest), _more_buckets(facts.summary, highest), highest)
+    wider, is_file = _wider(facts.summary, highest)
     lines = dict.fromkeys(str(miss.fallback or miss.shape) for miss, _ in needs)
-    is_file = _multiplies(facts.summary, highest) and knows(facts.summary, BUCKET_FILE)
     way = _file_way(len(lines)) if is_file else wider
     yield Finding(
         "medium",
@@ -337,10 +336,6 @@ def _highest(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
     return highest
 
 
-def _assignments(changes: Mapping[str, Value]) -> str:
-    return " ".join(f"{name}={value}" for name, value in changes.items())
-
-
 def _file_way(count: int) -> Way:
     """The shapes that came as the only buckets: with warm-up off, there were none."""
     return Way(
@@ -350,34 +345,27 @@ def _file_way(count: int) -> Way:
     )
 
 
-def _widened(
-    summary: RunSummary, changes: Mapping[str, Value]
-) -> dict[str, list[Bucket]] | None:
-    """The buckets of wider ranges, where the rules give the run's own."""
+def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool]:
+    """Wider ranges with what they cost, and whether a bucket file comes first: where the
+    version reads one, and they make more than twice as many buckets.
+
+    How many that are is known where the rules give the run's own buckets.
+    """
     strategy = strategy_of(summary)
-    if strategy is None or not reproduces(summary):
-        return None
-    return regenerated(summary, strategy, changes)
-
-
-def _multiplies(summary: RunSummary, changes: Mapping[str, Value]) -> bool:
-    """Whether wider ranges make more than twice as many buckets."""
-    made = _widened(summary, changes)
-    before = sum(len(summary.phase(phase).buckets) for phase in PHASES)
-    return made is not None and sum(map(len, made.values())) > 2 * before
-
-
-def _more_buckets(summary: RunSummary, changes: Mapping[str, Value]) -> str:
-    """What wider ranges cost: how many buckets they make, where the rules give those."""
-    made = _widened(summary, changes)
-    if made is None:
-        return "more buckets to warm up, unless the steps grow with the ranges"
-    counts = [
-        f"{len(made[phase])} {phase} buckets instead of "
-        f"{len(summary.phase(phase).buckets)}"
-        for phase in PHASES
-    ]
-    return f"{' and '.join(counts)}, unless the steps grow with the ranges"
+    made, price = None, "more buckets to warm up"
+    if strategy is not None and reproduces(summary):
+        made = regenerated(summary, strategy, highest)
+    is_many = False
+    if made is not None:
+        own = {phase: len(summary.phase(phase).buckets) for phase in PHASES}
+        price = " and ".join(
+            f"{len(made[phase])} {phase} buckets instead of {count}"
+            for phase, count in own.items()
+        )
+        is_many = sum(map(len, made.values())) > 2 * sum(own.values())
+    suggestion = " ".join(f"{name}={value}" for name, value in highest.items())
+    way = Way(suggestion, f"{price}, unless the steps grow with the ranges", highest)
+    return way, is_many and knows(summary, BUCKET_FILE)
 
 
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
@@ -389,24 +377,24 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         )
         for item in found
     )
-    is_ranged = bool(needed) and reads_ranges(summary)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
-    has_file = knows(summary, BUCKET_FILE)
-    price = _more_buckets(summary, needed) if is_ranged else "more buckets to warm up"
-    ways: tuple[Way, ...] = ()
-    if is_ranged and has_file and _multiplies(summary, needed):
-        ways, is_ranged = (Way(_assignments(needed), price),), False
-        price = (
-            "the file holds all buckets: those of this run too, as the run lists them"
-        )
-    if is_ranged:
-        setting, change = next(iter(needed)), _assignments(needed)
-    elif has_file:
+    setting, change = "bucket ranges", "ranges that hold the shapes below"
+    if knows(summary, BUCKET_FILE):
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
-    else:
-        setting, change = "bucket ranges", "ranges that hold the shapes below"
-        if all(item.cause == "no_combination" for item in found):
-            setting, change = _limit_of(phase, found)
+    elif all(item.cause == "no_combination" for item in found):
+        setting, change = _limit_of(phase, found)
+    price = "more buckets to warm up"
+    ways: tuple[Way, ...] = ()
+    changes: Mapping[str, Value] = {}
+    if needed and reads_ranges(summary):
+        wider, is_file = _wider(summary, needed)
+        price = wider.price
+        if is_file:
+            ways = (Way(wider.suggestion, wider.price),)
+            price = "the file holds all buckets: those of this run too, as the run lists them"
+        else:
+            setting, change = next(iter(needed)), wider.suggestion
+            changes = needed
     return Finding(
         "medium",
         f"{count_of(len(found), f'{phase} shape')} met no bucket while serving, "
@@ -417,7 +405,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
         tuple(lines)[:MAX_LISTED] or tuple(str(item.wanted) for item in found),
-        changes=needed if is_ranged else {},
+        changes=changes,
         price=price,
         ways=ways,
     )
