@@ -74,9 +74,9 @@ def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
         phase="graph_capture",
         part_s=seconds,
     )
-    bounded = _bounded(facts.summary, finding, sizes)
-    is_known = bool(sizes) and _most_tokens(facts.summary) is not None
-    if bounded is not None or not is_known or start.dominant == "graph_capture":
+    batch = _largest_batch(facts.summary)
+    bounded = batch and _bounded(facts.summary, finding, sizes, *batch)
+    if bounded or not sizes or batch is None or start.dominant == "graph_capture":
         yield bounded or finding
 
 
@@ -97,15 +97,15 @@ def _share_above(sizes: Sequence[int]) -> float:
 
 
 def _bounded(
-    summary: RunSummary, finding: Finding, sizes: Sequence[int]
+    summary: RunSummary, finding: Finding, sizes: Sequence[int], most: int, why: str
 ) -> Finding | None:
-    """The finding with the sizes that batches can have; None where all may be used."""
-    bound = _most_tokens(summary)
-    kept = [size for size in sizes if size <= _next_size(sizes, bound)]
+    """The finding with the sizes that batches of at most so many tokens are padded to; None
+    where all may be used."""
+    kept = sizes[: sum(size < most for size in sizes) + 1]
     dropped = len(sizes) - len(kept)
-    if bound is None or dropped <= LEAST_DROPPED * len(sizes):
+    if dropped <= LEAST_DROPPED * len(sizes):
         return None
-    limit = max(kept)
+    limit = kept[-1]
     effect = f"{dropped} of {len(sizes)} sizes less"
     if summary.graphs is not None and summary.graphs.memory_bytes:
         memory = summary.graphs.memory_bytes * dropped / len(sizes)
@@ -113,7 +113,7 @@ def _bounded(
     setting, change, changes = _limit_of(summary, kept, limit)
     return replace(
         finding,
-        title=f"{finding.title.removesuffix('.')}, for {_most_requests(summary)}.",
+        title=f"{finding.title.removesuffix('.')}, for {why}.",
         numbers={**finding.numbers, "largest_useful": limit, "num_dropped": dropped},
         setting=setting,
         suggestion=change,
@@ -167,48 +167,29 @@ def capture_list(summary: RunSummary) -> list[int]:
     return sorted({int(part) for part in match[1].split(",")}) if match else []
 
 
-def _most_tokens(summary: RunSummary) -> int | None:
-    """Tokens of the largest decode batch that the limits and the KV cache allow.
+def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
+    """Tokens of the largest decode batch that the limits and the KV cache allow, and which
+    of them does; None where neither is known.
 
     Requests are rarely of full length: the cache counts for twice as many as it holds at
     full length, and for as many short ones as it has room for.
     """
-    seqs = summary.setting("max_num_seqs")
+    seqs, length = summary.setting("max_num_seqs"), summary.setting("max_model_len")
     fits = BY_NAME["max_concurrency"].trusted(summary)
     tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
-    bounds = []
-    if fits and tokens:
-        bounds.append(math.ceil(max(2 * fits, tokens / SHORT_REQUEST)))
-    bounds += [int(seqs)] if seqs else []
-    if not bounds:
+    cached = max(2 * fits, tokens / SHORT_REQUEST) if fits and tokens else math.inf
+    if not seqs and cached == math.inf:
         return None
+    most, why = int(seqs or 0), f"max_num_seqs={int(seqs or 0)}"
+    if fits and tokens and (not seqs or cached < seqs):
+        of = f" of {int(length):,}" if length else ""
+        most = math.ceil(cached)
+        why = f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
     speculated = re.search(
         r"num_spec(?:ulative)?_tokens['\"]?[=:] ?(\d{1,3})",
         str(summary.config.get("speculative_config") or ""),
     )
-    return min(bounds) * (1 + (int(speculated[1]) if speculated else 0))
-
-
-def _next_size(sizes: Sequence[int], bound: int | None) -> int:
-    """The smallest size that a batch of `bound` tokens is padded to."""
-    larger = [size for size in sizes if bound is not None and size >= bound]
-    return min(larger) if larger else max(sizes, default=0)
-
-
-def _most_requests(summary: RunSummary) -> str:
-    """What bounds the batch, in words."""
-    seqs, length = (
-        summary.setting(
-            "max_num_seqs",
-        ),
-        summary.setting("max_model_len"),
-    )
-    fits = BY_NAME["max_concurrency"].trusted(summary)
-    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
-    if fits and tokens and (not seqs or max(2 * fits, tokens / SHORT_REQUEST) < seqs):
-        of = f" of {int(length):,}" if length else ""
-        return f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
-    return f"max_num_seqs={int(seqs or 0)}"
+    return most * (1 + (int(speculated[1]) if speculated else 0)), why
 
 
 def _dropped_s(
