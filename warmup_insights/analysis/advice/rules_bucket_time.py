@@ -143,26 +143,13 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         return
     rows = [r for r in facts.rows if r.phase == phase and r.warmed and r.bucket]
     timed = [row for row in rows if row.duration_s is not None]
-    is_timed = (
-        bool(timed)
-        and len(timed) >= TIMED_SHARE * len(rows)
-        and facts.seconds(timed) is not None
-    )
-    drops: list[Drop] = []
-    gain = None
-    if is_timed:
-        drops, gain = _drops(facts, phase, timed)
-    changes: dict[str, Value] = {}
-    for drop in drops:
-        changes |= drop.changes
+    if len(timed) < TIMED_SHARE * len(rows) or facts.seconds(timed) is None:
+        timed = []
+    drops, gain = _drops(facts, phase, timed) if timed else ([], None)
     count = len(rows) or facts.count(f"{phase}_warmed")
-    each = (
-        typical_of(times_of(timed))
-        if is_timed
-        else (seconds / count if count else None)
-    )
     title = f"The {phase} buckets took {start.of_all(seconds)}"
-    if count and each is not None:
+    if count:
+        each = typical_of(times_of(timed)) if timed else seconds / count
         title += f": {count:,} of them, {format_duration(each)} each"
     yield Finding(
         severity_of(start.share(seconds)),
@@ -172,14 +159,14 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         if drops
         else _range_name(facts, phase),
         " ".join(drop.change for drop in drops)
-        or _no_change(facts, phase, is_timed=is_timed),
+        or _no_change(facts, phase, is_timed=bool(timed)),
         "; ".join(drop.words for drop in drops)
         or "no figure: no dimension has a step to widen or values without a use",
-        tuple(_by_dimension(rows, timed if is_timed else [])),
-        changes=changes,
+        tuple(_by_dimension(rows, timed)),
+        changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,
         price="; ".join(drop.price for drop in drops),
-        ways=tuple(_ways(facts, phase, timed)) if is_timed else (),
+        ways=tuple(_ways(facts, phase, timed)) if timed else (),
         phase=max(names, key=lambda name: start.seconds.get(name, 0.0)),
         part_s=seconds,
     )

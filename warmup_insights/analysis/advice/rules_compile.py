@@ -179,7 +179,9 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
         {
             "part_s": part,
             "compile_s": spent,
-            "num_compilations": _num_compiled(compiled.parts),
+            "num_compilations": sum(
+                part.what == "graph" and not part.from_cache for part in compiled.parts
+            ),
         },
         setting,
         change,
@@ -337,11 +339,6 @@ def _by_range(
         into = single if low == high else ranges
         into[high] = into.get(high, 0.0) + part.duration_s
     return single, ranges
-
-
-def _num_compiled(parts: Sequence[CompilePart]) -> int:
-    """Graphs that were compiled: not Dynamo, not what the engine sums up."""
-    return sum(part.what == "graph" and not part.from_cache for part in parts)
 
 
 @start_rule(

@@ -459,15 +459,18 @@ def profile_shape(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
     price = f"prompts above {longest:,} tokens run in chunks, which have a context"
     if is_needed:
-        why = "without chunked prefill a step takes the longest prompt"
-        change, price = "nothing: prompts of that length come", ""
-        change = f"nothing: {why}" if is_whole else change
+        why = "prompts of that length come"
+        if is_whole:
+            why = "without chunked prefill a step takes the longest prompt"
+        change, price = f"nothing: {why}", ""
         effect = "no figure: what this run compiled is kept by a recipe cache on disk"
-    if is_needed and recipes is not None:
-        changes, name = {RECIPES: recipes}, RECIPES
-        change, price = f"{RECIPES}={recipes}", "local disk, a directory for each rank"
-        why = why if is_whole else "prompts of that length come"
-        effect = f"{why}, so the shape stays; a second start loads it"
+        if recipes is not None:
+            changes, name = {RECIPES: recipes}, RECIPES
+            change, price = (
+                f"{RECIPES}={recipes}",
+                "local disk, a directory for each rank",
+            )
+            effect = f"{why}, so the shape stays; a second start loads it"
     yield Finding(
         severity_of(start.share(seconds)),
         f"The profile run took {start.of_all(seconds)}: it compiles {shape}, which is no "
@@ -490,20 +493,19 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
     vllm-gaudi runs one prompt of max_model_len, or of max_num_batched_tokens where that is
     smaller; vllm-fork the largest prompt bucket (`profile_run` of each model runner).
     """
-    length = facts.summary.setting("max_model_len")
-    tokens = facts.summary.setting("max_num_batched_tokens")
-    name, value, what = "max_model_len", length, "the longest request that comes"
-    if (
-        facts.summary.engine.name == "vllm-gaudi"
-        and tokens
-        and length
-        and tokens <= length
-    ):
+    summary = facts.summary
+    value = summary.setting("max_model_len")
+    tokens = summary.setting("max_num_batched_tokens")
+    name, what = "max_model_len", "the longest request that comes"
+    price = "longer requests are refused"
+    is_chunked = summary.engine.name == "vllm-gaudi"
+    if is_chunked and tokens and value and tokens <= value:
         name, value, what = (
             "max_num_batched_tokens",
             tokens,
             "the longest prompt bucket",
         )
+        price = "longer prompts run in chunks, which have a context"
     option = f"--{name.replace('_', '-')}"
     now = f" (now {value:,.0f})" if value else ""
     numbers: dict[str, Value] = {"profile_s": seconds, "start_s": start.wall_s}
@@ -516,9 +518,7 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
         f"{option}{now} with {what}",
         "no figure: how the time grows with the length is not known; what was compiled is "
         "kept by a recipe cache on disk",
-        price="longer requests are refused"
-        if name == "max_model_len"
-        else "longer prompts run in chunks, which have a context",
+        price=price,
         phase="profile_run",
         part_s=seconds,
     )
