@@ -96,7 +96,7 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
         yield from _other_shares(facts, division)
 
 
-def _is_idle(facts: RunFacts) -> bool:
+def _is_never_full(facts: RunFacts) -> bool:
     """Whether the engine's own statistics show a cache that the traffic never filled."""
     usage = facts.summary.usage
     return (
@@ -146,28 +146,25 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
     )
     if not fits_with(facts, settings, now.margin):
         return
-    gained = pair.num_kv_blocks - now.num_blocks
-    share = gained / now.num_blocks
+    share = (pair.num_kv_blocks - now.num_blocks) / now.num_blocks
     took = f"Graphs took {format_bytes(now.graphs)}"
     title = (
         f"{took} of {format_bytes(now.reserved)} reserved for them, and "
-        f"{format_bytes(_idle(now, facts))} of {format_bytes(now.total)} stay free."
+        f"{format_bytes(_left_free(now, facts))} of {format_bytes(now.total)} stay free."
     )
     if is_over:
         title = (
             f"{took}, and {format_bytes(now.reserved)} are reserved for them: "
             f"{format_bytes(overrun)} came out of the margin."
         )
-        yield _finding(
-            facts, now, pair, title, gained, severity_of(overrun / now.total)
-        )
+        yield _finding(facts, now, pair, title, severity_of(overrun / now.total))
     elif share >= MIN_GAIN:
-        yield _finding(facts, now, pair, title, gained, severity_of(share))
+        yield _finding(facts, now, pair, title, severity_of(share))
 
 
 def _is_enough(facts: RunFacts) -> bool:
     """Whether as many requests of full length fit already as run at once, or as came."""
-    if _is_idle(facts):
+    if _is_never_full(facts):
         return True
     most = facts.summary.setting("max_num_seqs")
     concurrency = facts.figure("max_concurrency")
@@ -179,7 +176,7 @@ def _highest(share: float) -> float:
     return max(share, min(MAX_UTILIZATION, round(share + MAX_STEP, 4)))
 
 
-def _idle(now: _Division, facts: RunFacts) -> float:
+def _left_free(now: _Division, facts: RunFacts) -> float:
     cache = facts.figure("kv_cache_allocated_bytes") or facts.figure("kv_cache_bytes")
     return now.free - (cache or 0) - now.graphs
 
@@ -220,10 +217,9 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         pair = _pair(facts, now, graphs, 1.0, _highest(now.share))
         if pair is None or pair.num_kv_blocks < KEPT * now.num_blocks:
             continue
-        gained = pair.num_kv_blocks - now.num_blocks
         batches = None if limit == max(bucket[0] for bucket in prompts) else limit
         yield _finding(
-            facts, now, pair, title, gained, severity, batches=batches, graphs=graphs
+            facts, now, pair, title, severity, batches=batches, graphs=graphs
         )
         return
     yield Finding(
@@ -240,7 +236,6 @@ def _finding(
     now: _Division,
     pair: MemoryPair,
     title: str,
-    gained: float,
     severity: Severity,
     *,
     batches: int | None = None,
@@ -262,6 +257,7 @@ def _finding(
         "margin_bytes": round(now.margin), "left_bytes": round(pair.left_bytes),
         "num_kv_blocks": int(now.num_blocks), "planned_kv_blocks": pair.num_kv_blocks,
     }  # fmt: skip
+    gained = pair.num_kv_blocks - now.num_blocks
     word = "more" if gained >= 0 else "fewer"
     rest = f"; {format_bytes(graphs)} for all graphs that remain" if graphs else ""
     reserved = pair.reserve * pair.utilization * now.free
@@ -309,7 +305,7 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
     if not size or not cache or most is None or concurrency is None:
         return
     share = size / cache - 1
-    if concurrency >= most or share < MIN_GAIN or _is_idle(facts):
+    if share < MIN_GAIN or _is_enough(facts):
         return
     more = f", about {int(tokens * share):,} tokens" if tokens else ""
     yield Finding(
