@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
@@ -411,7 +410,7 @@ def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     times = f", as {len(again)} other starts that loaded it" if len(again) > 1 else ""
     times = ", as another start that loaded it" if len(again) == 1 else times
     message = " ".join(found.message.split())[:160].rstrip(".")
-    finding = finding_of(
+    yield finding_of(
         f"The start failed in what it had loaded from the compile cache{times}{found.where}: "
         f"{message}.",
         {"num_starts": 1 + len(again), **({"line": found.line} if found.line else {})},
@@ -423,8 +422,8 @@ def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         ],
         "every restart loads the same files and fails in the same place until they are gone",
         tuple(folders),
+        severity="high" if again else "medium",
     )
-    yield dataclasses.replace(finding, severity="high" if again else "medium")
 
 
 @rule(
@@ -458,14 +457,14 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
         "out; torch's own cache of graphs stays",
         "compare the times of two starts: what it saves depends on the model",
     )
-    finding = finding_of(
+    yield finding_of(
         "A compiled function that an earlier start saved was not loaded"
         f"{times}, and the model was compiled again: {reason[:160].rstrip('.')}.",
         numbers,
         [off, once] if again else [once, off],
         "a start that loads the function does not compile",
+        severity="medium" if again else "low",
     )
-    yield dataclasses.replace(finding, severity="medium" if again else "low")
 
 
 def cache_folders(summary: RunSummary) -> list[str]:

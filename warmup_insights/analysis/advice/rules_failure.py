@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -241,15 +240,15 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
-    finding = finding_of(
+    yield finding_of(
         f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
         "ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
         [end],
         "tells a killed process from a log that was cut",
         tuple(host[-2:]),
+        severity="high" if is_short else "low",
     )
-    yield finding if is_short else dataclasses.replace(finding, severity="low")
 
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:

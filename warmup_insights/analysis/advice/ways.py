@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_UTILIZATION,
     Finding,
+    Severity,
     Value,
     Way,
     count_of,
@@ -39,12 +40,13 @@ def finding_of(
     ways: Sequence[Way],
     effect: str,
     details: tuple[str, ...] = (),
+    severity: Severity = "high",
 ) -> Finding:
     """A finding about a failure: the first way that helps is its suggestion."""
     first, *others = sorted(ways, key=lambda way: way.price.startswith(NO_HELP))
     setting = next(iter(first.changes), NO_SETTING)
     return Finding(
-        "high", title, numbers, setting, first.suggestion, effect, details,
+        severity, title, numbers, setting, first.suggestion, effect, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
 
