@@ -218,45 +218,28 @@ class BucketChange:
 
 def compare_buckets(old: Run, new: Run, fit: Comparability) -> list[BucketChange]:
     """One entry per phase that both or one of the runs mention."""
-    changes = []
-    for phase in PHASES:
-        lists = [_listed(summary, phase) for summary, _ in (old, new)]
-        if lists == [None, None]:
-            continue
-        changes.append(_change(phase, old, new, lists, fit))
-    return changes
+    return [
+        _change(phase, old, new, fit)
+        for phase in PHASES
+        if old[0].phase(phase).buckets or new[0].phase(phase).buckets
+    ]
 
 
-def _listed(summary: RunSummary, phase: str) -> frozenset[Bucket] | None:
-    """The generated buckets; None when the run does not list them."""
-    return frozenset(summary.phase(phase).buckets) or None
-
-
-def _change(
-    phase: str,
-    old: Run,
-    new: Run,
-    lists: list[frozenset[Bucket] | None],
-    fit: Comparability,
-) -> BucketChange:
+def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
     run_id = new[0].run_id
-    before, after = lists
+    before, after = (set(run.phase(phase).buckets) for run, _ in (old, new))
     reason = fit.bucket_reasons[phase]
-    if reason is None and (before is None or after is None):
+    if reason is None and not (before and after):
         reason = "only one of the runs lists its buckets"
-    if before is None or after is None or reason is not None:
+    if reason is not None:
         unknown = (None,) * 5
         return BucketChange(run_id, phase, *unknown, (), (), (), (), None, None, reason)
     costs = [_costs(rows, phase) for _, rows in (old, new)]
     gained, lost = _graphs(old[0], new[0], phase)
     common = sorted(before & after)
     both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
-
-    def moved(index: int, unit: Unit, *, up: bool) -> tuple[CostChange, ...]:
-        if not fit.times_are_comparable:
-            return ()
-        return _moved(old[0], new[0], costs, both, index, unit, up=up)
-
+    if not fit.times_are_comparable:
+        both = []
     added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
     return BucketChange(
         run_id,
@@ -266,10 +249,8 @@ def _change(
         len(common),
         gained,
         lost,
-        moved(0, "s", up=True),
-        moved(0, "s", up=False),
-        moved(1, "bytes", up=True),
-        moved(1, "bytes", up=False),
+        *_moved(old[0], new[0], costs, both, 0, "s"),
+        *_moved(old[0], new[0], costs, both, 1, "bytes"),
         _total(costs[1], added),
         _total(costs[0], removed),
     )
@@ -311,10 +292,8 @@ def _moved(
     buckets: Sequence[Bucket],
     index: int,
     unit: Unit,
-    *,
-    up: bool,
-) -> tuple[CostChange, ...]:
-    """The buckets of which one of the costs is noticeably higher, or lower."""
+) -> tuple[tuple[CostChange, ...], tuple[CostChange, ...]]:
+    """The buckets of which one of the costs is noticeably higher, and those where lower."""
     found = []
     for bucket in buckets:
         first, second = (each.get(bucket, (None, None)) for each in costs)
@@ -323,12 +302,14 @@ def _moved(
             continue
         difference = after - before
         step = max(resolution(old, before, unit), resolution(new, after, unit))
-        is_noticeable = abs(difference) > max(step, NOTICEABLE * abs(before))
-        if is_noticeable and (difference > 0) is up:
+        if abs(difference) > max(step, NOTICEABLE * abs(before)):
             pairs = (first[0], second[0]), (first[1], second[1])
-            found.append((abs(difference), CostChange(bucket, *pairs)))
-    found.sort(key=lambda item: (-item[0], item[1].bucket))
-    return tuple(change for _, change in found)
+            found.append((difference, CostChange(bucket, *pairs)))
+    found.sort(key=lambda item: (-abs(item[0]), item[1].bucket))
+    return (
+        tuple(change for difference, change in found if difference > 0),
+        tuple(change for difference, change in found if difference < 0),
+    )
 
 
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
