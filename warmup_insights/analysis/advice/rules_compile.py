@@ -18,10 +18,7 @@ from warmup_insights.analysis.advice.finding import (
 )
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.causes import KeyChange, key_change
-from warmup_insights.analysis.compare import (
-    SettingRow,
-    compare_settings,
-)
+from warmup_insights.analysis.compare import SettingRow, compare_settings
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
