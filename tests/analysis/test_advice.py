@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.analysis.advice_cases import TIME_CASES, phased
@@ -24,7 +22,7 @@ from tests.analysis.builders import (
     summary_of,
 )
 from tests.analysis.room_cases import ROOM_CASES, graphs_took, idle, killed
-from warmup_insights.analysis.advice import RULES, Finding, RunFacts, advise
+from warmup_insights.analysis.advice import RULES, Finding, Rule, RunFacts, advise
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
@@ -238,15 +236,19 @@ def test_nothing_is_advised_on_nothing():
     assert advise(facts_of([RunStarted()])) == []
 
 
-def test_advice_without_a_number_cannot_be_made():
-    with pytest.raises(AssertionError, match="without a number"):
-        Finding("x", "low", "t", {}, "s", "c", "e")
+def test_advice_without_a_number_has_the_name_of_its_rule():
+    made = Finding("low", "t", {}, "s", "c", "e")
+    (finding,) = advise(facts_of([]), [Rule("x", "", "", lambda _: [made])])
+    assert (finding.rule, finding.numbers) == ("x", {"rule": "x"})
 
 
 def test_the_most_important_comes_first():
     rules = [
-        SimpleNamespace(
-            decide=lambda _, s=severity: [Finding(s, s, "t", {"n": 1}, "s", "c", "e")]
+        Rule(
+            "x",
+            "",
+            "",
+            lambda _, s=severity: [Finding(s, "t", {"n": 1}, "s", "c", "e")],
         )
         for severity in ("low", "high", "medium")
     ]

@@ -41,23 +41,13 @@ from tests.analysis.builders import (
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import (
     FAILURE_RULES,
+    TUNING_RULES,
     Finding,
     RunFacts,
     advise,
-    rules_buckets,
-    rules_captures,
-    rules_compile,
-    rules_dimensions,
-    rules_graphs,
-    rules_largest,
-    rules_profile,
-    rules_settings,
-    rules_start,
-    rules_time,
-    rules_weights,
 )
-from warmup_insights.analysis.advice.start import start_of
-from warmup_insights.analysis.advice.strategy import regenerated, reproduces
+from warmup_insights.analysis.advice.facts import start_of
+from warmup_insights.analysis.advice.rules_buckets import regenerated, reproduces
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
@@ -71,11 +61,8 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.rules.setting_lives import LIVES, knows
 
-OWN = {
-    rule.name
-    for module in (rules_buckets, rules_captures, rules_compile, rules_dimensions, rules_graphs,
-                   rules_largest, rules_profile, rules_settings, rules_start, rules_time, rules_weights)
-    for rule in module.RULES
+OWN = {rule.name for rule in TUNING_RULES} - {
+    "memory_plan", "saved_not_loaded", "sleep_mode",
 }  # fmt: skip
 FAILURES = {rule.name for rule in FAILURE_RULES}
 TABLE = Path(__file__).parent / "advice_times.json"

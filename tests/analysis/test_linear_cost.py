@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warmup_insights.analysis.plan.linear_cost import LinearCost, Observation
+from warmup_insights.analysis.plan.costs import LinearCost, Observation
 
 SETS = (
     lambda b: (1.0, float(b[0] * b[1])),

@@ -26,14 +26,13 @@ from tests.analysis.builders import (
 )
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
-from warmup_insights.analysis.plan.buckets import (
-    planned_buckets,
-    rules_version,
-)
-from warmup_insights.analysis.plan.planning import Planner, PlanSettings
-from warmup_insights.analysis.plan.recommend import (
+from warmup_insights.analysis.plan.planning import (
+    Planner,
+    PlanSettings,
     captures,
+    planned_buckets,
     recommend,
+    rules_version,
     smallest_reserve,
     utilization_for,
 )

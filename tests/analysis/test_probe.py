@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.builders import changed, start_up, started, summary_of
-from warmup_insights.analysis.probe import startup_probe
+from warmup_insights.analysis.advice.rules_settings import probe_of
 
 
 def runs(*seconds):
@@ -14,15 +14,15 @@ def runs(*seconds):
 
 def test_the_longest_start_and_half_of_it_are_allowed():
     """From the first line to ready is 21 s more than the warm-up in these runs."""
-    probe = startup_probe(runs(79.0, 679.0, 179.0))
+    probe = probe_of(runs(79.0, 679.0, 179.0))
     assert (probe.num_runs, probe.median_s, probe.longest_s) == (3, 200.0, 700.0)
     assert (probe.period_s, probe.failure_threshold, probe.allowed_s) == (10, 105, 1050)
     assert "failureThreshold: 105" in probe.yaml()
 
 
 def test_runs_that_never_became_ready_do_not_count():
-    assert startup_probe([summary_of([started()])]) is None
-    assert startup_probe([]) is None
+    assert probe_of([summary_of([started()])]) is None
+    assert probe_of([]) is None
 
 
 @pytest.mark.parametrize("seconds", [0.5, 3.0, 6.6])
@@ -32,6 +32,6 @@ def test_a_first_start_gets_patience(seconds, is_gaudi, least):
         "ready_at": "1970-01-12T13:46:40Z",
         "started_at": f"1970-01-12T13:46:{40 - seconds:09.6f}Z",
     }
-    probe = startup_probe([changed(runs(10.0)[0], time=times)], is_gaudi=is_gaudi)
+    probe = probe_of([changed(runs(10.0)[0], time=times)], is_gaudi=is_gaudi)
     assert probe.longest_s == pytest.approx(seconds)
     assert (probe.period_s, probe.allowed_s) == (10, least)

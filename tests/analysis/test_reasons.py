@@ -8,8 +8,8 @@ import pytest
 
 from tests.analysis.builders import changed
 from tests.helpers import REAL_LOGS, folded, read
+from warmup_insights.analysis.causes import key_change, kv_sentence
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.compare.causes import key_change, kv_sentence
 
 HEAD = (
     "(APIServer pid=1) INFO {day} 10:00:00 [api_utils.py:339] vLLM API server version "

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import REAL_LOGS, events, folded, read
 from tests.parsers.test_bars import bar_of
-from warmup_insights.analysis.plan.linear_cost import LinearCost, Observation
+from warmup_insights.analysis.plan.costs import LinearCost, Observation
 from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,

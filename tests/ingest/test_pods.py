@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import warmup_insights as wi
-from warmup_insights.analysis.probe import startup_probe
+from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.cli import cli as main
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.pods import place_of, read_pods
@@ -241,7 +241,7 @@ def test_a_log_that_is_read_later_takes_the_place_of_its_pod(tmp_path):
 
 def test_a_probe_counts_from_the_start_of_the_container(tmp_path):
     summary = read(tmp_path, pod())
-    probe = startup_probe([summary])
+    probe = probe_of([summary])
     assert probe.longest_s == 90.0
 
 

@@ -19,8 +19,11 @@ from warmup_insights.analysis.fit.traffic import (
     parse_trace,
     traffic_of_run,
 )
-from warmup_insights.analysis.plan.buckets import bucketing_inputs
-from warmup_insights.analysis.plan.planning import Planner, PlanSettings
+from warmup_insights.analysis.plan.planning import (
+    Planner,
+    PlanSettings,
+    bucketing_inputs,
+)
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.versions import version_of_run

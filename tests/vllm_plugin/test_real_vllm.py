@@ -21,8 +21,8 @@ from packaging.requirements import Requirement
 
 from tests.vllm_plugin.environments import BUILD, new_environment, run
 from warmup_insights import api
+from warmup_insights.analysis.causes import key_change
 from warmup_insights.analysis.check import check_run, parse_limit
-from warmup_insights.analysis.compare.causes import key_change
 from warmup_insights.model.figures import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from warmup_insights.analysis.compare.comparability import START_GROUPS
+from warmup_insights.analysis.compare import START_GROUPS
 from warmup_insights.analysis.plan.planning import Plan
 from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.model.summary import RunSummary

@@ -16,11 +16,7 @@ from warmup_insights.model.summary import (
     Serving,
     ServingEnd,
 )
-from warmup_insights.units import (
-    format_bytes,
-    format_count,
-    format_duration,
-)
+from warmup_insights.units import format_bytes, format_count, format_duration
 
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
 _ANNOUNCED = re.compile(

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from warmup_insights.analysis.fit import traffic as shapes
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
-from warmup_insights.analysis.plan.buckets import bucketing_inputs, rules_version
+from warmup_insights.analysis.plan.planning import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name

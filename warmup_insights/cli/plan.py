@@ -19,8 +19,13 @@ from warmup_insights.analysis.plan.cache import (
     KV_CACHE_DTYPES,
     CachePlanner,
 )
-from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
-from warmup_insights.analysis.plan.recommend import Recommendation, recommend
+from warmup_insights.analysis.plan.planning import (
+    Plan,
+    Planner,
+    PlanSettings,
+    Recommendation,
+    recommend,
+)
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name

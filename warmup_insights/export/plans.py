@@ -16,8 +16,7 @@ from warmup_insights.analysis.pareto import (
     settings_text,
 )
 from warmup_insights.analysis.plan.cache import CachePlan
-from warmup_insights.analysis.plan.planning import Plan
-from warmup_insights.analysis.plan.recommend import Recommendation
+from warmup_insights.analysis.plan.planning import Plan, Recommendation
 from warmup_insights.analysis.sweep import Experiment, Point
 from warmup_insights.export.tables import TextTable, make_list, make_table
 from warmup_insights.model.figures import BY_NAME, format_figure

@@ -12,56 +12,38 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from warmup_insights.analysis.advice import (
+    rules_bucket_time,
     rules_buckets,
-    rules_cache,
-    rules_captures,
     rules_compile,
-    rules_dimensions,
     rules_failure,
     rules_graphs,
-    rules_known,
-    rules_largest,
     rules_memory,
     rules_out_of_memory,
-    rules_profile,
-    rules_room,
-    rules_serving,
     rules_settings,
     rules_start,
-    rules_time,
     rules_weights,
 )
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.start import Start
 from warmup_insights.model.summary import SCHEMA
 
 __all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
 
 FAILURE_RULES: tuple[Rule, ...] = (
-    *rules_room.RULES,
     *rules_out_of_memory.RULES,
-    *rules_serving.RULES,
-    *rules_cache.FAILURE_RULES,
-    *rules_known.RULES,
+    *rules_compile.FAILURE_RULES,
     *rules_failure.RULES,
 )
 """The only rules for a start that failed: none tunes what does not run."""
 TUNING_RULES: tuple[Rule, ...] = (
     *rules_weights.RULES,
-    *rules_largest.RULES,
     *rules_start.RULES,
-    *rules_profile.RULES,
     *rules_compile.RULES,
-    *rules_cache.CACHE_RULES,
     *rules_graphs.RULES,
-    *rules_captures.RULES,
-    *rules_dimensions.RULES,
-    *rules_time.RULES,
+    *rules_bucket_time.RULES,
     *rules_memory.RULES,
     *rules_buckets.RULES,
     *rules_settings.RULES,
-    *rules_serving.TUNING_RULES,
 )
 RULES: tuple[Rule, ...] = (*FAILURE_RULES, *TUNING_RULES)
 """Every rule, in the order in which findings of equal weight are shown."""
@@ -73,7 +55,11 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     """All findings about a run, the most important first."""
     if facts.summary.status == "failed":
         rules = [rule for rule in rules if rule not in TUNING_RULES]
-    found = [finding for rule in rules for finding in rule.decide(facts)]
+    found = [
+        replace(made, rule=rule.name, numbers=made.numbers or {"rule": rule.name})
+        for rule in rules
+        for made in rule.decide(facts)
+    ]
     largest = facts.start.dominant if facts.start is not None else None
     treated = {finding.phase for finding in found if finding.rule != "largest_part"}
     if largest in treated:

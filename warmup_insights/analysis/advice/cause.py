@@ -7,9 +7,11 @@ taken from what is merely likely.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.finding import Finding, Rule
 from warmup_insights.analysis.advice.known_errors import known_error
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
@@ -67,6 +69,27 @@ def failed(summary: RunSummary) -> Failed | None:
         end.kind, end.message, end.line, end.free_bytes, end.needed_bytes, end.stated,
         is_serving=True,
     )  # fmt: skip
+
+
+OfFailure = Callable[[RunFacts, Failed], Iterable[Finding]]
+
+
+def failure_rule(
+    applies_when: str, needs: str, *, name: str = "", **texts: str
+) -> Callable[[OfFailure], Rule]:
+    """The rule for one cause of failures, named as the function where no name is given;
+    the function gets the failure."""
+
+    def made(decide: OfFailure) -> Rule:
+        own = name or decide.__name__
+
+        def of_facts(facts: RunFacts) -> Iterable[Finding]:
+            found = explained(facts, own)
+            return () if found is None else decide(facts, found)
+
+        return Rule(own, applies_when, needs, of_facts, **texts)
+
+    return made
 
 
 def explained(facts: RunFacts, rule: str) -> Failed | None:

@@ -1,4 +1,4 @@
-"""Everything that advice may be based on: one run, and the runs like it."""
+"""Everything that advice may be based on: one run, the runs like it, the parts of its start."""
 
 from __future__ import annotations
 
@@ -6,12 +6,157 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from warmup_insights.analysis.advice.start import Start, start_of
 from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory
-from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
+from warmup_insights.model.summary import OF_OTHER_RANK, BucketRow, RunSummary, StepCost
+from warmup_insights.units import format_duration
+
+LEAST_S, LEAST_SHARE = 10.0, 0.05
+"""What is shorter, or a smaller share, is a finding only as the largest part."""
+MOST_UNLOGGED = 0.5
+"""Share of a start in no line from which nothing is said of its parts."""
+GAUDI = ("vllm-gaudi", "vllm-fork")
+"""Engines for HPU devices."""
+_FIRST = frozenset({
+    "import", "configure", "start_engine", "start_workers", "distributed_init",
+    "init_worker", "load_model", "load_weights", "download",
+})  # fmt: skip
+"""Phases that a log can begin with that holds the whole start."""
+_WORDS = {
+    "import": "Importing the engine",
+    "configure": "Imports and configuration of the server",
+    "start_engine": "Starting the engine process",
+    "start_workers": "Starting the worker processes",
+    "distributed_init": "Connecting the ranks",
+    "init_worker": "Initialising the device",
+    "download": "Downloading the weights",
+    "load_weights": "Reading the weights",
+    "load_model": "Loading the model",
+    "compile": "Compilation",
+    "profile_run": "The profile run",
+    "graph_memory_profile": "Estimating graph memory",
+    "kv_cache": "Allocating the KV cache",
+    "kernel_warmup": "Kernel warm-up",
+    "graph_capture": "Graph capture",
+    "prompt_warmup": "Running the prompt buckets",
+    "prompt_graphs": "Capturing prompt graphs",
+    "decode_warmup": "Running the decode buckets",
+    "decode_graphs": "Capturing decode graphs",
+    "multimodal_warmup": "Multi-modal warm-up",
+    "sampler_warmup": "Sampler warm-up",
+    "defrag_warmup": "Defragmenter warm-up",
+    "model_warmup": "Warming up the model",
+    "server_start": "Starting the server",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """A whole start-up: seconds of each phase, and from the first line to ready."""
+
+    seconds: dict[str, float]
+    wall_s: float
+    dominant: str
+    """The phase that took longest."""
+    of: str = ""
+    """What the seconds are of, where the run holds no whole start-up."""
+
+    def share(self, seconds: float) -> float:
+        """These seconds as a share of the start, 0 to 1."""
+        return seconds / self.wall_s
+
+    def worth(self, phase: str) -> float | None:
+        """Seconds of a phase; None where it is too short to be a finding."""
+        seconds = self.seconds.get(phase, 0.0)
+        is_most = phase == self.dominant and seconds > 0
+        return seconds if is_most or self.is_long(seconds) else None
+
+    def is_long(self, seconds: float) -> bool:
+        """Whether these seconds are enough for a finding that is not of the largest part."""
+        return seconds >= LEAST_S and self.share(seconds) >= LEAST_SHARE
+
+    def of_all(self, seconds: float) -> str:
+        """These seconds, of how many, as a share."""
+        whole = format_duration(self.wall_s)
+        share = 100 * self.share(seconds)
+        return f"{format_duration(seconds)} of {whole}{self.of} ({share:.0f} %)"
+
+
+def is_whole(summary: RunSummary) -> bool:
+    """Whether the run holds a start-up from its first line until it was ready.
+
+    A log that begins in the middle of a start has no line with the engine's version, or
+    begins with a phase that others come before.
+    """
+    times = summary.time
+    if summary.status not in ("finished", "skipped"):
+        return False
+    is_ready = times.ready_at is not None or times.engine_init_s is not None
+    if summary.status == "skipped" and not is_ready:
+        return False
+    if any(phase.name == "lines_cut_out" for phase in times.phases):
+        return False
+    if not summary.is_log:
+        return True
+    has_first = bool(times.phases) and times.phases[0].name in _FIRST
+    return has_first and summary.engine.version is not None
+
+
+def start_of(summary: RunSummary) -> Start | None:
+    """The parts of a start-up that the run holds as a whole.
+
+    Of one that it does not hold, graph capture where that is most of the engine's
+    initialisation. None as well where half of it or more is in no line, and where its evidence
+    contradicts itself.
+    """
+    times = summary.time
+    seconds = times.seconds_by_phase()
+    if not is_whole(summary) or not times.wall_s or not seconds:
+        return _initialisation(summary)
+    if (times.unlogged_s or 0.0) > MOST_UNLOGGED * times.wall_s:
+        return None
+    broken = contradictory(summary)
+    if broken & {"wall_s", "ready_s", *(f"phase:{name}" for name in seconds)}:
+        return None
+    dominant = max(seconds, key=lambda name: seconds[name])
+    return Start(seconds, times.wall_s, dominant)
+
+
+def _initialisation(summary: RunSummary) -> Start | None:
+    """Graph capture as a part of `init engine ... took`, where both are stated.
+
+    A log that holds only the end of a start-up still states these two.
+    """
+    whole = BY_NAME["engine_init_s"].trusted(summary)
+    seconds = BY_NAME["graph_capture_s"].trusted(summary)
+    if not whole or not seconds or not 0.5 * whole < seconds <= whole:
+        return None
+    own = {"graph_capture": seconds}
+    return Start(own, whole, "graph_capture", " of engine initialisation")
+
+
+def words_of(phase: str) -> str:
+    """The phase in words, as the beginning of a sentence."""
+    own = phase.removesuffix(OF_OTHER_RANK)
+    words = _WORDS.get(own, own.replace("_", " ").capitalize())
+    return words if own == phase else f"{words} on a slower rank"
+
+
+def phase_s(summary: RunSummary, phase: str) -> float:
+    """Seconds of a phase of any run; 0 where it has none."""
+    return summary.time.seconds_by_phase().get(phase, 0.0)
+
+
+def weights_bytes(summary: RunSummary) -> float | None:
+    """Size of the files of the weights, or else of the weights on all devices."""
+    if summary.checkpoint is not None:
+        return summary.checkpoint.size_bytes
+    each = BY_NAME["weights_bytes"].trusted(summary)
+    if summary.device.kind == "tpu":
+        return None  # one process has many devices, and each holds a part
+    return each * summary.ranks if each else None
 
 
 @dataclass(frozen=True)

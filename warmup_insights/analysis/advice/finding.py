@@ -1,12 +1,12 @@
-"""One piece of advice, and a rule that may give some."""
+"""One piece of advice, and the rules that may give some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 
 Severity = Literal["high", "medium", "low"]
 Value = float | int | str
@@ -45,14 +45,16 @@ class Way:
 class Finding:
     """One advice: what was found, what to change, and the expected effect.
 
-    `numbers` holds the figures that it rests on, by name, in bytes and seconds; it is
-    never empty. `details` are further lines: buckets, or YAML. `changes` is the
-    suggestion as setting to value, by the engine's own names: no two findings of a run
-    give one setting two values. `gain_s` is the least and the most that the next start
-    saves, in seconds; `price` is what the change costs; `ways` are alternatives.
+    `numbers` holds the figures that it rests on, by name, in bytes and seconds; of a failure
+    that states none, the name of the rule. `details` are further lines: buckets, or YAML.
+    `changes` is the suggestion as setting to value, by the engine's own names: no two
+    findings of a run give one setting two values. `gain_s` is the least and the most that
+    the next start saves, in seconds; `price` is what the change costs; `ways` are
+    alternatives.
     """
 
-    rule: str
+    rule: str = field(default="", kw_only=True)
+    """The name of the rule that found it; `advise` puts it there."""
     severity: Severity
     title: str
     numbers: Mapping[str, Value]
@@ -69,8 +71,8 @@ class Finding:
     part_s: float | None = None
     """Seconds of the start-up that it is about: the larger, the further up it is shown."""
 
-    def __post_init__(self) -> None:
-        assert self.numbers, f"{self.rule} gives advice without a number"
+
+Decide = Callable[[RunFacts], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,49 @@ class Rule:
     name: str
     applies_when: str
     needs: str
-    decide: Callable[[RunFacts], Iterable[Finding]]
+    decide: Decide
     formula: str = ""
     margin: str = ""
     source: str = ""
     example: str = ""
 
 
+def rule(applies_when: str, needs: str, **texts: str) -> Callable[[Decide], Rule]:
+    """The rule that a function decides, with the name of the function.
+
+    `texts` are the other fields of a `Rule`.
+    """
+    return lambda decide: Rule(decide.__name__, applies_when, needs, decide, **texts)
+
+
+OfStart = Callable[[RunFacts, Start], Iterable[Finding]]
+
+
+def start_rule(
+    applies_when: str, needs: str, **texts: str
+) -> Callable[[OfStart], Rule]:
+    """A rule about parts of the start-up, for runs that hold all of it; `needs` is what
+    else has to be known."""
+
+    def made(decide: OfStart) -> Rule:
+        def of_facts(facts: RunFacts) -> Iterable[Finding]:
+            return () if facts.start is None else decide(facts, facts.start)
+
+        needed = f"a log that holds the whole start: {needs}"
+        return Rule(decide.__name__, applies_when, needed, of_facts, **texts)
+
+    return made
+
+
 def count_of(number: int, noun: str) -> str:
     """A count with its noun: `1 shape`, `2 shapes`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+MAX_LISTED = 20
+
+
+def first_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """The first twenty lines, and how many more there are."""
+    more = len(lines) - MAX_LISTED
+    return (*lines[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))

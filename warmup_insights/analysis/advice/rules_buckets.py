@@ -1,38 +1,171 @@
-"""Advice on buckets: impossible, never compiled, missed and unused ones."""
+"""Advice on buckets: impossible, never compiled, missed and unused ones; which strategy makes them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
+from typing import Any
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
+    MAX_LISTED,
     Finding,
-    Rule,
     Value,
     Way,
     count_of,
+    first_lines,
+    rule,
     severity_of,
 )
-from warmup_insights.analysis.advice.start import LEAST_S
-from warmup_insights.analysis.advice.strategy import (
-    integer,
-    reads_ranges,
-    regenerated,
-    reproduces,
-    strategy_of,
-)
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
+from warmup_insights.analysis.plan.planning import rules_version
+from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, Miss, RunSummary
 from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration
 
+CONTEXT_MAX = "VLLM_PROMPT_CTX_BUCKET_MAX"
+DEFAULT_SEQS, DEFAULT_BLOCK = 256, 128
+"""Of vLLM and of vllm-gaudi, where the run states none."""
+_FEATURES = {
+    "VLLM_CONTIGUOUS_PA": "use_contiguous_pa",
+    "VLLM_PREFIX_CACHING": "prefix_caching",
+}
+"""Variables to the names under which the runtime prints them."""
+_RANGE = re.compile(
+    r"VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_\w{1,20}"
+).fullmatch
+
+
+def strategy_of(summary: RunSummary) -> str | None:
+    """`exp`, `lin` or `pad`; None where nothing shows it.
+
+    What the engine printed counts before what was asked for.
+    """
+    printed = [summary.phase(phase).strategy or "" for phase in PHASES]
+    for text in (*printed, str(summary.config.get("bucketing_strategy") or "")):
+        for name in ("exp", "lin", "pad"):
+            if text.lower().startswith(name):
+                return name
+    old = summary.config.get("VLLM_EXPONENTIAL_BUCKETING")
+    if old is not None:
+        return "exp" if read_boolean(str(old)) else "lin"
+    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
+        asked = str(summary.config.get("VLLM_BUCKETING_STRATEGY", "")).lower()
+        return asked if asked in ("exp", "lin", "pad") else None
+    return None
+
+
+def reads_ranges(summary: RunSummary) -> bool:
+    """Whether range variables take effect: shown by the strategy, or printed as read.
+
+    Only the linear strategies print each range with its default.
+    """
+    return bool(summary.defaults) or strategy_of(summary) in ("lin", "pad")
+
+
+def regenerated(
+    summary: RunSummary, strategy: str, changes: Mapping[str, Value] | None = None
+) -> dict[str, list[Bucket]] | None:
+    """Buckets by phase with a strategy and some changed ranges, as this version makes them.
+
+    None where the run lacks a limit that they follow from. Its own lists come out again
+    where nothing else had an influence; see `reproduces`.
+    """
+    config, memory = summary.config, summary.memory_or_none
+    env = {
+        name: str(value)
+        for name, value in config.items()
+        if _RANGE(name) and (strategy == "lin" or name not in summary.defaults)
+    }
+    env |= {name: str(value) for name, value in (changes or {}).items()}
+    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
+        env["VLLM_BUCKETING_STRATEGY"] = strategy
+    else:
+        env["VLLM_EXPONENTIAL_BUCKETING"] = str(strategy == "exp")
+    for name, key in _FEATURES.items():
+        if key in config:
+            env[name] = str(config[key])
+    limits = {
+        "max_num_seqs": integer(config.get("max_num_seqs")) or DEFAULT_SEQS,
+        "block_size": memory.block_size or DEFAULT_BLOCK,
+        "max_num_batched_tokens": integer(config.get("max_num_batched_tokens")),
+        "max_model_len": integer(config.get("max_model_len")),
+        "num_kv_blocks": memory.num_kv_blocks,
+    }
+    version = rules_version(summary)
+    try:
+        made = generate(settings_from_mapping(limits, env, engine_version=version))
+    except (InputError, ValueError):
+        return None
+    return {"prompt": list(made.prompt), "decode": list(made.decode)}
+
+
+def reproduces(summary: RunSummary) -> bool:
+    """Whether the rules make the very buckets that the run lists."""
+    own = strategy_of(summary)
+    made = regenerated(summary, own) if own is not None else None
+    return made is not None and all(
+        sorted(made[phase]) == sorted(summary.phase(phase).buckets) for phase in PHASES
+    )
+
+
+def context_max_leaves_zero(summary: RunSummary) -> bool:
+    """Whether prompts get no context with VLLM_PROMPT_CTX_BUCKET_MAX=0 in this version.
+
+    Some versions add the longest context of each query length, whatever the range says,
+    so the buckets are generated to find out.
+    """
+    if strategy_of(summary) != "lin" or not knows(summary, CONTEXT_MAX):
+        return False
+    changes: dict[str, Value] = {"VLLM_PROMPT_CTX_BUCKET_MIN": 0, CONTEXT_MAX: 0}
+    made = regenerated(summary, "lin", changes)
+    prompts = made["prompt"] if made is not None else []
+    return bool(prompts) and all(bucket[2] == 0 for bucket in prompts)
+
+
+def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | None:
+    """Variable and value of the other strategy, and how many buckets a phase has then.
+
+    None unless the run's own buckets come out of the rules exactly.
+    """
+    own = strategy_of(summary)
+    if own not in ("lin", "exp") or not reproduces(summary):
+        return None
+    other = "exp" if own == "lin" else "lin"
+    made = regenerated(summary, other)
+    if made is None:
+        return None
+    counts = {phase: len(buckets) for phase, buckets in made.items()}
+    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
+        return "VLLM_BUCKETING_STRATEGY", other, counts
+    return "VLLM_EXPONENTIAL_BUCKETING", "true" if other == "exp" else "false", counts
+
+
+def integer(value: Any) -> int | None:
+    """A setting as a whole number; None when it is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
-MAX_LISTED = 20
 
 
+@rule(
+    "decode buckets ask for more KV blocks than exist, with contiguous PA",
+    "decode buckets of three dimensions, number of KV blocks, contiguous PA",
+    formula="time of these buckets",
+    margin="not without contiguous PA: shared prefixes count more than once",
+    source="vllm-gaudi extension/bucketing/linear.py get_decode_cfgs",
+    example="made up: buckets of up to 4,096 blocks, and a cache of 1,024",
+)
 def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     """Decode buckets need more KV blocks than the cache has."""
     blocks = facts.figure("num_kv_blocks")
@@ -49,13 +182,9 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     rows = [row for row in facts.rows if row.phase == "decode" and row.bucket in beyond]
     seconds = facts.seconds(rows)
     saved = f"; {format_duration(seconds)} of warm-up" if seconds is not None else ""
-    lines = [str(bucket) for bucket in beyond[:MAX_LISTED]]
-    if len(beyond) > MAX_LISTED:
-        lines.append(f"and {len(beyond) - MAX_LISTED} more")
     start = facts.start
     share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
-        "blocks_beyond_cache",
         severity_of(share),
         f"{len(beyond)} of {len(listed)} decode buckets ask for up to {largest:,} "
         f"blocks, and the cache has {int(blocks):,}.",
@@ -63,13 +192,21 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
         "VLLM_DECODE_BLOCK_BUCKET_MAX",
         f"VLLM_DECODE_BLOCK_BUCKET_MAX={int(blocks)}",
         f"{len(beyond)} buckets fewer that no batch can fill{saved}",
-        tuple(lines),
+        first_lines([str(bucket) for bucket in beyond]),
         changes={"VLLM_DECODE_BLOCK_BUCKET_MAX": int(blocks)},
         gain_s=(0.5 * seconds, seconds) if seconds is not None else None,
         part_s=seconds,
     )
 
 
+@rule(
+    "a bucket ran in another shape than declared",
+    "executed shapes (recorded runs)",
+    formula="steps whose executed shape is not the bucket",
+    margin="only steps that state what they executed",
+    source="vllm-gaudi v1/worker/hpu_model_runner.py _prepare_dummy_scenario",
+    example="vllm-gaudi 0.26: prompt (1, 1024, 7) ran as (1, 1024, 0), and nine more of 59",
+)
 def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     """The shape that ran for a bucket is another one: the bucket was not compiled."""
     ran = [row for row in facts.rows if row.executed is not None]
@@ -84,7 +221,6 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     is_long = start is not None and seconds is not None and seconds >= LEAST_S
     share = start.share(seconds or 0.0) if start is not None and is_long else 0.0
     yield Finding(
-        "executed_differently",
         severity_of(share),
         f"{len(wrong)} of {len(ran)} buckets ran in another shape than declared, so "
         f"they were not compiled{spent}.",
@@ -130,6 +266,15 @@ def _range_name(summary: RunSummary, phase: str, dimension: str) -> str:
     return name
 
 
+@rule(
+    "shapes met no bucket while serving",
+    "misses, bucket lists or ranges as read",
+    formula="the upper end of each range that the shape is above: its bucket in that dimension",
+    margin="misses after ready only; names of range variables as the version reads them; a "
+    "bucket file instead, where wider ranges would more than double the buckets",
+    source="vllm-gaudi extension/bucketing/common.py",
+    example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
+)
 def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     """Shapes at run time that no bucket covered, by the dimension that was too small."""
     if facts.summary.status == "skipped":
@@ -154,22 +299,17 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     needs = [(miss, need) for miss, need in needs if need]
     if not needs or not reads_ranges(facts.summary):
         return
-    highest: dict[str, Value] = {}
-    for _, need in needs:
-        for name, value in (need or {}).items():
-            highest[name] = max(integer(highest.get(name)) or 0, value)
+    highest = _highest(need for _, need in needs)
     asked = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
         if name in facts.summary.config
     )
     count = sum(miss.count for miss, _ in needs)
-    wider = Way(_assignments(highest), _more_buckets(facts.summary, highest), highest)
+    wider, is_file = _wider(facts.summary, highest)
     lines = dict.fromkeys(str(miss.fallback or miss.shape) for miss, _ in needs)
-    is_file = _multiplies(facts.summary, highest) and knows(facts.summary, BUCKET_FILE)
     way = _file_way(len(lines)) if is_file else wider
     yield Finding(
-        "missed_shapes",
         "medium",
         f"{count_of(len(needs), 'shape')} came that the bucket ranges do not cover, so a "
         f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
@@ -187,8 +327,13 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _assignments(changes: Mapping[str, Value]) -> str:
-    return " ".join(f"{name}={value}" for name, value in changes.items())
+def _highest(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+    """For each variable the highest value that any shape needs."""
+    highest: dict[str, int] = {}
+    for need in needs:
+        for name, value in (need or {}).items():
+            highest[name] = max(highest.get(name, 0), value)
+    return highest
 
 
 def _file_way(count: int) -> Way:
@@ -200,64 +345,57 @@ def _file_way(count: int) -> Way:
     )
 
 
-def _widened(
-    summary: RunSummary, changes: Mapping[str, Value]
-) -> dict[str, list[Bucket]] | None:
-    """The buckets of wider ranges, where the rules give the run's own."""
+def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool]:
+    """Wider ranges with what they cost, and whether a bucket file comes first: where the
+    version reads one, and they make more than twice as many buckets.
+
+    How many that are is known where the rules give the run's own buckets.
+    """
     strategy = strategy_of(summary)
-    if strategy is None or not reproduces(summary):
-        return None
-    return regenerated(summary, strategy, changes)
-
-
-def _multiplies(summary: RunSummary, changes: Mapping[str, Value]) -> bool:
-    """Whether wider ranges make more than twice as many buckets."""
-    made = _widened(summary, changes)
-    before = sum(len(summary.phase(phase).buckets) for phase in PHASES)
-    return made is not None and sum(map(len, made.values())) > 2 * before
-
-
-def _more_buckets(summary: RunSummary, changes: Mapping[str, Value]) -> str:
-    """What wider ranges cost: how many buckets they make, where the rules give those."""
-    made = _widened(summary, changes)
-    if made is None:
-        return "more buckets to warm up, unless the steps grow with the ranges"
-    counts = [
-        f"{len(made[phase])} {phase} buckets instead of "
-        f"{len(summary.phase(phase).buckets)}"
-        for phase in PHASES
-    ]
-    return f"{' and '.join(counts)}, unless the steps grow with the ranges"
+    made, price = None, "more buckets to warm up"
+    if strategy is not None and reproduces(summary):
+        made = regenerated(summary, strategy, highest)
+    is_many = False
+    if made is not None:
+        own = {phase: len(summary.phase(phase).buckets) for phase in PHASES}
+        price = " and ".join(
+            f"{len(made[phase])} {phase} buckets instead of {count}"
+            for phase, count in own.items()
+        )
+        is_many = sum(map(len, made.values())) > 2 * sum(own.values())
+    suggestion = " ".join(f"{name}={value}" for name, value in highest.items())
+    way = Way(suggestion, f"{price}, unless the steps grow with the ranges", highest)
+    return way, is_many and knows(summary, BUCKET_FILE)
 
 
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
-    needed: dict[str, Value] = {}
-    for item in found:
-        miss = Miss(phase=phase, shape=item.shape, fallback=item.fallback)
-        for name, value in (beyond_ranges(summary, miss) or {}).items():
-            needed[name] = max(integer(needed.get(name)) or 0, value)
-    is_ranged = bool(needed) and reads_ranges(summary)
-    lines = dict.fromkeys(item.file_line for item in found if item.file_line)
-    has_file = knows(summary, BUCKET_FILE)
-    price = _more_buckets(summary, needed) if is_ranged else "more buckets to warm up"
-    ways: tuple[Way, ...] = ()
-    if is_ranged and has_file and _multiplies(summary, needed):
-        ways, is_ranged = (Way(_assignments(needed), price),), False
-        price = (
-            "the file holds all buckets: those of this run too, as the run lists them"
+    needed = _highest(
+        beyond_ranges(
+            summary, Miss(phase=phase, shape=item.shape, fallback=item.fallback)
         )
-    if is_ranged:
-        setting, change = next(iter(needed)), _assignments(needed)
-    elif has_file:
+        for item in found
+    )
+    lines = dict.fromkeys(item.file_line for item in found if item.file_line)
+    setting, change = "bucket ranges", "ranges that hold the shapes below"
+    if knows(summary, BUCKET_FILE):
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
-    else:
-        setting, change = "bucket ranges", "ranges that hold the shapes below"
-        if all(item.cause == "no_combination" for item in found):
-            setting, change = _limit_of(phase, found)
+    elif all(item.cause == "no_combination" for item in found):
+        setting, change = _limit_of(phase, found)
+    price = "more buckets to warm up"
+    ways: tuple[Way, ...] = ()
+    changes: Mapping[str, Value] = {}
+    if needed and reads_ranges(summary):
+        wider, is_file = _wider(summary, needed)
+        price = wider.price
+        if is_file:
+            ways = (Way(wider.suggestion, wider.price),)
+            price = "the file holds all buckets: those of this run too, as the run lists them"
+        else:
+            setting, change = next(iter(needed)), wider.suggestion
+            changes = needed
     return Finding(
-        "missed_shapes",
         "medium",
         f"{count_of(len(found), f'{phase} shape')} met no bucket while serving, "
         f"{count_of(count, 'warning')} in all: {'; '.join(_causes(facts, found))}.",
@@ -267,7 +405,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
         tuple(lines)[:MAX_LISTED] or tuple(str(item.wanted) for item in found),
-        changes=needed if is_ranged else {},
+        changes=changes,
         price=price,
         ways=ways,
     )
@@ -312,6 +450,14 @@ def _compile_cost(facts: RunFacts, phase: str) -> str:
     return f", each about {format_duration(median(known))} as in warm-up"
 
 
+@rule(
+    "the traffic used half of the buckets or fewer",
+    "buckets used while serving, time of each bucket",
+    formula="0 to the time of the buckets that were not used",
+    margin="only the traffic seen",
+    source="`warmup-insights buckets fit`; vllm-gaudi VLLM_BUCKETING_FROM_FILE",
+    example="reference engine: 16 of 77 buckets were used, up to 3.36 s of warm-up",
+)
 def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     """Most buckets were never needed while serving."""
     used = len(facts.used)
@@ -334,7 +480,6 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     size = sum(row.memory_bytes or 0 for row in rows)
     start = facts.start
     yield Finding(
-        "unused_buckets",
         severity_of(start.share(seconds)) if start is not None else "medium",
         f"The traffic seen used {used} of {warmed} buckets.",
         {"num_used": used, "num_warmed": warmed, "unused_s": seconds},
@@ -349,45 +494,8 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
-        "blocks_beyond_cache",
-        "decode buckets ask for more KV blocks than exist, with contiguous PA",
-        "decode buckets of three dimensions, number of KV blocks, contiguous PA",
-        blocks_beyond_cache,
-        formula="time of these buckets",
-        margin="not without contiguous PA: shared prefixes count more than once",
-        source="vllm-gaudi extension/bucketing/linear.py get_decode_cfgs",
-        example="made up: buckets of up to 4,096 blocks, and a cache of 1,024",
-    ),
-    Rule(
-        "executed_differently",
-        "a bucket ran in another shape than declared",
-        "executed shapes (recorded runs)",
-        executed_differently,
-        formula="steps whose executed shape is not the bucket",
-        margin="only steps that state what they executed",
-        source="vllm-gaudi v1/worker/hpu_model_runner.py _prepare_dummy_scenario",
-        example="vllm-gaudi 0.26: prompt (1, 1024, 7) ran as (1, 1024, 0), and nine more of 59",
-    ),
-    Rule(
-        "missed_shapes",
-        "shapes met no bucket while serving",
-        "misses, bucket lists or ranges as read",
-        missed_shapes,
-        formula="the upper end of each range that the shape is above: its bucket in that dimension",
-        margin="misses after ready only; names of range variables as the version reads them; a "
-        "bucket file instead, where wider ranges would more than double the buckets",
-        source="vllm-gaudi extension/bucketing/common.py",
-        example="skipped warm-up on vllm-gaudi 0.14.1: three shapes beyond the ranges",
-    ),
-    Rule(
-        "unused_buckets",
-        "the traffic used half of the buckets or fewer",
-        "buckets used while serving, time of each bucket",
-        unused_buckets,
-        formula="0 to the time of the buckets that were not used",
-        margin="only the traffic seen",
-        source="`warmup-insights buckets fit`; vllm-gaudi VLLM_BUCKETING_FROM_FILE",
-        example="reference engine: 16 of 77 buckets were used, up to 3.36 s of warm-up",
-    ),
+    blocks_beyond_cache,
+    executed_differently,
+    missed_shapes,
+    unused_buckets,
 )

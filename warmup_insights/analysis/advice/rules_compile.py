@@ -1,26 +1,29 @@
-"""Advice on compilation: recipe cache, torch.compile cache and sizes, XLA cache."""
+"""Advice on compilation: caches of recipes, torch.compile and XLA, and what is kept in them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.rules_cache import (
-    is_root_kept,
-    key_advice,
-    other_key,
-    other_settings,
+from warmup_insights.analysis.advice.cause import Failed, failure_rule, poisoned_by
+from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts, Start
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Value,
+    Way,
+    count_of,
+    rule,
+    severity_of,
+    start_rule,
 )
-from warmup_insights.analysis.compare.causes import KeyChange
-from warmup_insights.analysis.compare.comparison import SettingRow
+from warmup_insights.analysis.advice.ways import finding_of
+from warmup_insights.analysis.causes import KeyChange, key_change
+from warmup_insights.analysis.compare import SettingRow, compare_settings
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration
 
-LEAST_S = 10.0
-LEAST_SHARE = 0.15
+NOTABLE_SHARE = 0.15
 """Share of the start from which a cold compile cache is more than a low finding."""
 AOT_LEFT = 0.12
 """Of the time of torch.compile, what stays when a whole function is loaded (vLLM's AOT)."""
@@ -42,6 +45,14 @@ _HOME = re.compile(r"(?:/home/|~|/Users/)")
 _TRUE = ("1", "true")
 
 
+@rule(
+    "the HPU recipe cache is off, deleted at each start, or on a network file system",
+    "PT_HPU_RECIPE_CACHE_CONFIG as the bridge prints it, time of warm-up",
+    formula="65 to 93 % of the warm-up without captures",
+    margin="at least 8,192 MB and twice the limit: the oldest recipes go when it is full",
+    source="vllm-gaudi documentation, managing warm-up",
+    example="documented: 66 s of warm-up to 23 s (BF16), 504 s to 34 s (FP8)",
+)
 def recipe_cache(facts: RunFacts) -> Iterator[Finding]:
     """The recipe cache of an HPU is off, deleted at each start, or on a network."""
     stated = facts.summary.config.get(RECIPES)
@@ -78,7 +89,6 @@ def recipe_cache(facts: RunFacts) -> Iterator[Finding]:
     start = facts.start
     share = start.share(gain[0]) if start is not None and gain is not None else 0.1
     yield Finding(
-        "recipe_cache",
         severity_of(share),
         title,
         {"warmup_s": seconds, "compiling_s": spent, "value": stated},
@@ -114,11 +124,23 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
     return max(0.0, warmup_s - captures)
 
 
-def compile_cache(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "torch.compile took 10 s and 5 % of the start or most of it, and loaded "
+    "nothing from its cache",
+    "compile times of vLLM, cache directory",
+    formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
+    "longest graph of each model",
+    margin="silent where the directory lies under a home directory or another run loaded "
+    "it, unless compilation is the largest part or the last run of the model had another "
+    "key; low below 15 %, and where the directory is kept and settings were changed",
+    source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
+    example="tensor parallel 4 in vLLM 0.23: 60 of 696 s, saved as a whole",
+)
+def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """torch.compile took nothing from its cache, or the cache is what is kept."""
-    start, compiled = facts.start, facts.summary.compile
+    compiled = facts.summary.compile
     spent = facts.figure("compile_s")
-    if start is None or compiled is None or spent is None:
+    if compiled is None or spent is None:
         return
     if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
         return
@@ -126,7 +148,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
         return
     is_dominant = start.dominant == "compile"
     part = max(spent, start.seconds.get("compile", 0.0))
-    if not is_dominant and (spent < LEAST_S or start.share(spent) < 0.05):
+    if not is_dominant and not start.is_long(spent):
         return
     where = compiled.saved_to or compiled.directory or ""
     is_off = _is_off(facts.summary)
@@ -137,8 +159,7 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
     saved = any(part.what == "aot" for part in compiled.parts)
     is_whole = compiled.saved_to is not None or saved
     is_cpu = facts.summary.device.kind == "cpu"
-    key = None if is_off else other_key(facts)
-    other = [] if is_off or key is not None else other_settings(facts)
+    key, other = (None, []) if is_off else other_key(facts)
     is_kept = is_kept or (bool(other) and is_root_kept(facts))
     if is_kept and not is_dominant and key is None and not other:
         return
@@ -146,16 +167,17 @@ def compile_cache(facts: RunFacts) -> Iterator[Finding]:
     if key is not None:
         setting, change = key_advice(key)
     yield Finding(
-        "compile_cache",
         severity_of(start.share(part))
-        if start.share(part) >= LEAST_SHARE and not is_kept
+        if start.share(part) >= NOTABLE_SHARE and not is_kept
         else "low",
         f"Compilation took {start.of_all(part)}, {format_duration(spent)} of it as "
         "torch.compile states; nothing came from its cache.",
         {
             "part_s": part,
             "compile_s": spent,
-            "num_compilations": _num_compiled(compiled.parts),
+            "num_compilations": sum(
+                part.what == "graph" and not part.from_cache for part in compiled.parts
+            ),
         },
         setting,
         change,
@@ -262,10 +284,19 @@ def _stays(parts: Sequence[CompilePart], *, is_whole: bool) -> str:
     return f"the next start with the same versions and settings loads the graphs{stays}"
 
 
-def compile_sizes(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "single sizes are compiled beside the range that holds them, for 10 s and 5 % "
+    "of the start",
+    "ranges and times of the graphs compiled",
+    formula="the longest single size - the longest range: they are compiled side by side",
+    margin="speculative decoding picks the sizes by itself",
+    source="vLLM compilation/backends.py",
+    example="draft of 3 tokens: sizes 4, 8, 12, 16",
+)
+def compile_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Single sizes are compiled besides the range that holds them."""
-    start, compiled = facts.start, facts.summary.compile
-    if start is None or compiled is None or facts.summary.engine.name != "vllm":
+    compiled = facts.summary.compile
+    if compiled is None or facts.summary.engine.name != "vllm":
         return
     single, ranges = _by_range(compiled.parts)
     if not single or not ranges:
@@ -276,7 +307,6 @@ def compile_sizes(facts: RunFacts) -> Iterator[Finding]:
         return
     sizes = ", ".join(str(size) for size in sorted(single))
     yield Finding(
-        "compile_sizes",
         "low",
         f"Single sizes ({sizes}) were compiled, {format_duration(spent)} for the "
         "longest, beside the range that covers them.",
@@ -307,21 +337,22 @@ def _by_range(
     return single, ranges
 
 
-def _num_compiled(parts: Sequence[CompilePart]) -> int:
-    """Graphs that were compiled: not Dynamo, not what the engine sums up."""
-    return sum(part.what == "graph" and not part.from_cache for part in parts)
-
-
-def xla_cache(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "XLA compiled shapes for 10 s and 5 % of the start or more (TPU)",
+    "precompilation times",
+    formula="0 to the sum of compile times",
+    margin="only shapes that the log states as compiled",
+    source="tpu-inference runner/compilation_manager.py",
+    example="Qwen3-32B on v6e-8: 419 of 536 s",
+)
+def xla_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """XLA compiled every shape at this start (TPU)."""
-    start, compiled = facts.start, facts.summary.compile
-    if start is None or compiled is None:
-        return
-    if facts.summary.engine.name != "tpu-inference":
+    compiled = facts.summary.compile
+    if compiled is None or facts.summary.engine.name != "tpu-inference":
         return
     made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
     seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)
-    if not made or seconds < LEAST_S or start.share(seconds) < 0.05:
+    if not made or not start.is_long(seconds):
         return
     # Calls after it compile what could not be compiled ahead, and run every shape.
     calls = start.seconds.get("model_warmup", 0.0)
@@ -331,7 +362,6 @@ def xla_cache(facts: RunFacts) -> Iterator[Finding]:
         own = f"{format_duration(seconds)} of it as the engine states compilation"
         title = f"XLA compilation and warm-up calls took {start.of_all(whole)}, {own}"
     yield Finding(
-        "xla_cache",
         severity_of(start.share(seconds)),
         f"{title}: {len(made)} shapes are listed, "
         f"{format_duration(sum(made))} together, {format_duration(max(made))} the longest.",
@@ -348,51 +378,166 @@ def xla_cache(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-RULES = (
-    Rule(
-        "recipe_cache",
-        "the HPU recipe cache is off, deleted at each start, or on a network file "
-        "system",
-        "PT_HPU_RECIPE_CACHE_CONFIG as the bridge prints it, time of warm-up",
-        recipe_cache,
-        formula="65 to 93 % of the warm-up without captures",
-        margin="at least 8,192 MB and twice the limit: the oldest recipes go when it is full",
-        source="vllm-gaudi documentation, managing warm-up",
-        example="documented: 66 s of warm-up to 23 s (BF16), 504 s to 34 s (FP8)",
-    ),
-    Rule(
-        "compile_cache",
-        "torch.compile took 10 s and 5 % of the start or most of it, and loaded "
-        "nothing from its cache",
-        "a log that holds the whole start: compile times of vLLM, cache directory",
-        compile_cache,
-        formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
-        "longest graph of each model",
-        margin="silent where the directory lies under a home directory or another run loaded "
-        "it, unless compilation is the largest part or the last run of the model had another "
-        "key; low below 15 %, and where the directory is kept and settings were changed",
-        source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
-        example="tensor parallel 4 in vLLM 0.23: 60 of 696 s, saved as a whole",
-    ),
-    Rule(
-        "compile_sizes",
-        "single sizes are compiled beside the range that holds them, for 10 s and 5 % "
-        "of the start",
-        "a log that holds the whole start: ranges and times of the graphs compiled",
-        compile_sizes,
-        formula="the longest single size - the longest range: they are compiled side by side",
-        margin="speculative decoding picks the sizes by itself",
-        source="vLLM compilation/backends.py",
-        example="draft of 3 tokens: sizes 4, 8, 12, 16",
-    ),
-    Rule(
-        "xla_cache",
-        "XLA compiled shapes for 10 s and 5 % of the start or more (TPU)",
-        "a log that holds the whole start: precompilation times",
-        xla_cache,
-        formula="0 to the sum of compile times",
-        margin="only shapes that the log states as compiled",
-        source="tpu-inference runner/compilation_manager.py",
-        example="Qwen3-32B on v6e-8: 419 of 536 s",
-    ),
+_DIRECTORY = re.compile(
+    r"\S{0,400}?/(?:torch_aot_compile|torch_compile_cache)/[0-9a-f]{6,64}(?=/|$)"
 )
+
+
+@failure_rule(
+    "a compiled function was loaded from a cache, and the error was raised in it",
+    "the failure with its traceback, lines of the caches",
+    formula="none: the directory is that of the artefact in the traceback, or that was "
+    "loaded",
+    margin="silent where nothing was loaded, and where memory ran out; `high` when another "
+    "start failed in the same directory",
+    source="vLLM `compilation/decorators.py`, `compilation/caching.py`; torch "
+    "`_inductor/standalone_compile.py`",
+    example="`AssertionError: Expected tensors only` in a loaded function, for 16 hours "
+    "at every restart",
+)
+def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """An artefact that was loaded from a cache failed: each restart loads it again."""
+    folders = cache_folders(facts.summary)
+    where = " and ".join(folders) or "the compile cache (VLLM_CACHE_ROOT)"
+    again = [
+        other
+        for other in facts.history
+        if poisoned_by(other) and set(cache_folders(other)) & set(folders)
+    ]
+    times = f", as {len(again)} other starts that loaded it" if len(again) > 1 else ""
+    times = ", as another start that loaded it" if len(again) == 1 else times
+    message = " ".join(found.message.split())[:160].rstrip(".")
+    yield finding_of(
+        f"The start failed in what it had loaded from the compile cache{times}{found.where}: "
+        f"{message}.",
+        {"num_starts": 1 + len(again), **({"line": found.line} if found.line else {})},
+        [
+            Way(
+                f"remove {where}",
+                "the next start compiles anew, and saves what it compiled",
+            )
+        ],
+        "every restart loads the same files and fails in the same place until they are gone",
+        tuple(folders),
+        severity="high" if again else "medium",
+    )
+
+
+@rule(
+    "a compiled function (AOT) of an earlier start was found and not loaded",
+    "the line of the failed load, or the recorder",
+    formula="none: the engine states the reason",
+    margin="low, and `medium` when another start of the model could not load it either",
+    source="vLLM `compilation/decorators.py`, `_try_load_aot_compiled_fn`",
+    example="vLLM 0.26 and 0.32 on a CPU, every start: a first start compiled for 44 s, "
+    "later ones for 12 s, with torch's own cache",
+)
+def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
+    """A compiled function of an earlier start was there, could not be loaded, and was made
+    again; the engine saves it again as well."""
+    summary = facts.summary
+    reason = summary.start.aot_reason
+    if reason is None:
+        return
+    again = [other for other in facts.same_model if other.start.aot_reason is not None]
+    spent = facts.figure("compile_s")
+    numbers: dict[str, Value] = {"num_starts": 1 + len(again)}
+    if spent is not None:
+        numbers["compile_s"] = spent
+    times = f", as in {count_of(len(again), 'other start')}" if again else ""
+    once = Way(
+        "nothing, if the code or a package was changed since: this start saved it anew",
+        "compiled anew once after each change",
+    )
+    off = Way(
+        "another release of vLLM, or VLLM_USE_AOT_COMPILE=0, which leaves saving and loading "
+        "out; torch's own cache of graphs stays",
+        "compare the times of two starts: what it saves depends on the model",
+    )
+    yield finding_of(
+        "A compiled function that an earlier start saved was not loaded"
+        f"{times}, and the model was compiled again: {reason[:160].rstrip('.')}.",
+        numbers,
+        [off, once] if again else [once, off],
+        "a start that loads the function does not compile",
+        severity="medium" if again else "low",
+    )
+
+
+def cache_folders(summary: RunSummary) -> list[str]:
+    """The directories of the artefacts that a failure leads through, or that were loaded."""
+    compiled = summary.compile
+    loaded = [p.detail for p in compiled.parts if p.what == "aot"] if compiled else []
+    paths = [
+        summary.failure.artifact if summary.failure else None,
+        *loaded,
+        compiled.directory if compiled else None,
+    ]
+    found = [match[0] for path in paths if path and (match := _DIRECTORY.match(path))]
+    return list(dict.fromkeys(found))[:2]
+
+
+def other_key(facts: RunFacts) -> tuple[KeyChange | None, list[SettingRow]]:
+    """How the key of the cache differs from that of the latest run: by itself where the
+    settings are equal, else the settings that differ."""
+    latest = _latest(facts)
+    change = key_change(latest, facts.summary) if latest is not None else None
+    if latest is None or change is None or not all(change.hashes):
+        return None, []
+    rows, _ = compare_settings([latest, facts.summary])
+    differing = [row for row in rows if not _is_of_start(row.name)]
+    variables = {factor.variable for factor in change.factors}
+    if variables.issuperset(row.name for row in differing):
+        return change, []
+    return None, differing
+
+
+def _latest(facts: RunFacts) -> RunSummary | None:
+    """The latest other run of the same model whose key is known."""
+    known = [
+        other
+        for other in facts.same_model
+        if other.compile and (other.compile.hash or other.compile.aot_hash)
+    ]
+    return max(known, key=lambda run: run.time.started or 0.0, default=None)
+
+
+def is_root_kept(facts: RunFacts) -> bool:
+    """Whether another run of this model loaded something from the same root of the cache."""
+    own = _root(facts.summary)
+    return own is not None and any(
+        other.compile is not None
+        and other.compile.cache in ("hit", "partial")
+        and _root(other) == own
+        for other in facts.same_model
+    )
+
+
+def _root(summary: RunSummary) -> str | None:
+    where = summary.compile.directory if summary.compile is not None else None
+    root, found, _ = (where or "").partition("/torch_compile_cache/")
+    return root if found and "redacted" not in root else None
+
+
+def _is_of_start(name: str) -> bool:
+    return name == "kind of start" or name.endswith(" cache")
+
+
+def key_advice(change: KeyChange) -> tuple[str, str]:
+    """Setting and change for a key that differs although the settings are equal."""
+    factor = next((f for f in change.factors if f.is_of_a_pod), None)
+    if factor is None:
+        return (
+            "VLLM_LOGGING_LEVEL",
+            "compare cache_key_factors.json of both directories; or VLLM_LOGGING_LEVEL=DEBUG "
+            "for one start of each",
+        )
+    name = factor.variable or factor.name
+    return (
+        name,
+        f"the same {name} in every start, or a release of vLLM that leaves it out of the key",
+    )
+
+
+FAILURE_RULES = (poisoned_cache,)
+RULES = (recipe_cache, compile_cache, compile_sizes, xla_cache, saved_not_loaded)

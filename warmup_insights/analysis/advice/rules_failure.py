@@ -1,22 +1,24 @@
-"""Advice after a failure that no lack of memory explains, or that no line explains."""
+"""Advice after a failure that no lack of memory explains: by its text, by its kind, or none."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 
-from warmup_insights.analysis.advice.cause import Failed, explained
+from warmup_insights.analysis.advice.cause import Failed, failure_rule
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way
+from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
+from warmup_insights.analysis.advice.known_errors import known_error
+from warmup_insights.analysis.advice.known_texts import AS_STATED
+from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of
-from warmup_insights.analysis.probe import startup_probe
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
 GAUDI_BYTES = 40 * GIB
 """Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
+_DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
 _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
@@ -47,13 +49,17 @@ def numbers_at(facts: RunFacts, found: Failed) -> dict[str, Value]:
     return numbers
 
 
-def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "the text of the error shows that a person ended the start",
+    "the failure",
+    formula="none: the text is the evidence",
+    margin="only texts that no engine has of its own",
+    source="`AssertionError: Finished profiling`, put into a copy of the engine",
+    example="`AssertionError: Finished profiling` 70 s after the first line",
+)
+def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """A change made to the engine ended the start on purpose."""
-    found = explained(facts, "deliberate_stop")
-    if found is None:
-        return
     yield finding_of(
-        "deliberate_stop",
         f"The start was ended on purpose: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
         [
@@ -66,16 +72,21 @@ def deliberate_stop(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def program_error(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "a KeyError, AttributeError, TypeError, ImportError or NameError ended the engine",
+    "the failure, engine and version",
+    formula="none: the kind of the error is the evidence",
+    margin="the package is not named: a summary holds no frames; texts that name a setting, "
+    "a model or a package have a rule of their own",
+    source="vllm-gaudi README: the vLLM commit of each release",
+    example="`KeyError: 0` in a plugin on another day's vLLM",
+)
+def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An error of a program: no setting of memory or buckets changes it."""
-    found = explained(facts, "program_error")
-    if found is None:
-        return
     engine = facts.summary.engine
     who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
     plugin = "vllm-gaudi of this version names the vLLM that it was made for"
     yield finding_of(
-        "program_error",
         f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
@@ -90,11 +101,16 @@ def program_error(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def killed(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "the process was killed from outside",
+    "the failure; time of the lines",
+    formula="startupProbe = 1.5 x the longest start seen",
+    margin="who killed it is not named: the process prints nothing after the signal",
+    source=_DMESG,
+    example="`line 193: 124064 Killed` after 53 minutes of serving",
+)
+def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The process was killed from outside, in its start or while it served."""
-    found = explained(facts, "killed")
-    if found is None:
-        return
     seconds = facts.figure("wall_s")
     numbers = numbers_at(facts, found)
     when = " while it served" if found.is_serving else ", before it was ready"
@@ -111,7 +127,7 @@ def killed(facts: RunFacts) -> Iterator[Finding]:
         "the log does not hold the cause; a recorder would not either: nothing runs after "
         "the signal",
     )
-    probe = None if found.is_serving else startup_probe(facts.history)
+    probe = None if found.is_serving else probe_of(facts.history)
     allowed = [] if probe is None else [
         Way(
             f"a startupProbe that allows {probe.allowed_s} s",
@@ -119,7 +135,6 @@ def killed(facts: RunFacts) -> Iterator[Finding]:
         )
     ]  # fmt: skip
     yield finding_of(
-        "killed",
         f"The process was killed{when}{found.where}.",
         numbers,
         [look, *allowed],
@@ -128,11 +143,18 @@ def killed(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "a failure has a line and no other rule",
+    "the failure",
+    formula="none",
+    margin="no cause is named; on a Gaudi with less than 40 GiB the generation of the "
+    "device comes first",
+    source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
+    "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL); vllm-gaudi FAQ (Gaudi 2 or 3)",
+    example="`MODULE:PT_LAZY Error, ValidateSyncInputTensors` after the weights",
+)
+def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """A failure whose line is known and whose cause no rule names."""
-    found = explained(facts, "failure_unexplained")
-    if found is None:
-        return
     is_hpu = facts.summary.device.kind == "hpu"
     more = (
         "ENABLE_CONSOLE=true LOG_LEVEL_ALL=3 prints what the driver and the bridge do"
@@ -156,7 +178,6 @@ def failure_unexplained(facts: RunFacts) -> Iterator[Finding]:
         )
         price = announces
     yield finding_of(
-        "failure_unexplained",
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
         [
@@ -178,6 +199,16 @@ def _first_generation(facts: RunFacts) -> Iterator[Way]:
         )
 
 
+@rule(
+    "a log of a whole start, with weights loaded, ends before readiness or an error",
+    "version, settings, weights, time of the lines",
+    formula="none; `high` where host memory available < weights of all ranks",
+    margin="low unless less host memory was available than the weights take; silent where "
+    "lines were cut out, a setting is missing or weights were the last that was loaded",
+    source=_DMESG,
+    example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
+    "memory: the last line is that of torch.compile",
+)
 def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     """A whole log of a start that ends before it is ready, without any error."""
     summary, seconds = facts.summary, facts.figure("wall_s")
@@ -209,73 +240,159 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
-    finding = finding_of(
-        "ended_without_trace",
+    yield finding_of(
         f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
         "ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
         [end],
         "tells a killed process from a log that was cut",
         tuple(host[-2:]),
+        severity="high" if is_short else "low",
     )
-    yield finding if is_short else dataclasses.replace(finding, severity="low")
 
 
-_DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
-RULES = (
-    Rule(
-        "deliberate_stop",
-        "the text of the error shows that a person ended the start",
-        "the failure",
-        deliberate_stop,
-        formula="none: the text is the evidence",
-        margin="only texts that no engine has of its own",
-        source="`AssertionError: Finished profiling`, put into a copy of the engine",
-        example="`AssertionError: Finished profiling` 70 s after the first line",
+def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """The cause that the text of an error names, and what removes it."""
+    row = known_error(found.message)
+    if row is None:
+        return
+    error, match = row
+    when = " while it served" if found.is_serving else ""
+    yield finding_of(
+        f"{error.title}{when}: {shown_message(found)}{found.where}.",
+        numbers_at(facts, found),
+        _not_yet_set(facts, error.filled(match)),
+        "the engine keeps serving" if found.is_serving else "the start gets past this error",
+    )  # fmt: skip
+
+
+def _not_yet_set(facts: RunFacts, ways: list[Way]) -> list[Way]:
+    """The ways without those that only set what the run has."""
+    config = facts.summary.config
+    left = [
+        way
+        for way in ways
+        if not way.changes
+        or any(
+            str(config.get(name)) != str(value) for name, value in way.changes.items()
+        )
+    ]
+    return left or [AS_STATED]
+
+
+NO_FORMULA = "none: the way out follows from the text"
+
+
+def _rule(
+    name: str, applies_when: str, source: str, example: str, formula: str = NO_FORMULA
+) -> Rule:
+    return failure_rule(
+        applies_when, "the failure", name=name, formula=formula,
+        margin="only where the text of the error names it; values are those of the text",
+        source=source, example=example,
+    )(_known)  # fmt: skip
+
+
+KNOWN = (
+    _rule(
+        "setting_refused",
+        "the engine refused a setting or a combination, and its message states what fits",
+        "vLLM `config/model.py`, `config/scheduler.py`, `config/parallel.py`, `lora/`",
+        "28 attention heads and tensor parallel size 8: 7, or 4 with two pipeline stages",
+        formula="from the figures of the text: the limit that it states, the largest number of "
+        "ranks that divides, the next whole multiple, utilisation x used / allowed",
     ),
-    Rule(
-        "program_error",
-        "a KeyError, AttributeError, TypeError, ImportError or NameError ended the engine",
-        "the failure, engine and version",
-        program_error,
-        formula="none: the kind of the error is the evidence",
-        margin="the package is not named: a summary holds no frames; texts that name a setting, "
-        "a model or a package have a rule of their own",
-        source="vllm-gaudi README: the vLLM commit of each release",
-        example="`KeyError: 0` in a plugin on another day's vLLM",
+    _rule(
+        "device_unsupported",
+        "the device cannot do what the model, its quantisation or the build needs",
+        "vLLM `platforms/cuda.py`, `model_executor/layers/quantization`; Triton "
+        "`runtime/errors.py`",
+        "bfloat16 on a T4: --dtype half",
     ),
-    Rule(
-        "killed",
-        "the process was killed from outside",
-        "the failure; time of the lines",
-        killed,
-        formula="startupProbe = 1.5 x the longest start seen",
-        margin="who killed it is not named: the process prints nothing after the signal",
-        source=_DMESG,
-        example="`line 193: 124064 Killed` after 53 minutes of serving",
+    _rule(
+        "memory_changed",
+        "more memory of the device was free after profiling than before",
+        "vLLM `v1/worker/gpu_worker.py`, `determine_available_memory`",
+        "`Error in memory profiling. Initial free memory ..., current free memory ...`",
     ),
-    Rule(
-        "failure_unexplained",
-        "a failure has a line and no other rule",
-        "the failure",
-        failure_unexplained,
-        formula="none",
-        margin="no cause is named; on a Gaudi with less than 40 GiB the generation of the "
-        "device comes first",
-        source="vLLM `envs.py` (VLLM_LOGGING_LEVEL), Gaudi docs on runtime environment "
-        "variables (ENABLE_CONSOLE, LOG_LEVEL_ALL); vllm-gaudi FAQ (Gaudi 2 or 3)",
-        example="`MODULE:PT_LAZY Error, ValidateSyncInputTensors` after the weights",
+    _rule(
+        "driver_mismatch",
+        "the driver of the host does not fit the image",
+        "CUDA error codes 35, 802, 803 and 804",
+        "driver 11040 under an image of CUDA 12: a newer driver, or an older image",
     ),
-    Rule(
-        "ended_without_trace",
-        "a log of a whole start, with weights loaded, ends before readiness or an error",
-        "version, settings, weights, time of the lines",
-        ended_without_trace,
-        formula="none; `high` where host memory available < weights of all ranks",
-        margin="low unless less host memory was available than the weights take; silent where "
-        "lines were cut out, a setting is missing or weights were the last that was loaded",
-        source=_DMESG,
-        example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
-        "memory: the last line is that of torch.compile",
+    _rule(
+        "device_unreachable",
+        "no device is visible, another process holds it, or it failed",
+        "torch `cuda/__init__.py`; vLLM `config/device.py`; the Gaudi bridge's device acquire",
+        "`Failed to infer device type`: the container was started without its devices",
+    ),
+    _rule(
+        "port_in_use",
+        "an address is in use already",
+        "errno EADDRINUSE; vLLM `entrypoints/openai/api_server.py create_server_socket`",
+        "`[Errno 98] ... ('0.0.0.0', 8000): address already in use`",
+    ),
+    _rule(
+        "shared_memory",
+        "shared memory (/dev/shm) is too small",
+        "NCCL `misc/shmutils.cc`; torch multiprocessing",
+        "64 MiB, which Docker gives: --ipc=host or --shm-size",
+    ),
+    _rule(
+        "disk_full",
+        "a file system is full or may not be written, or too many files are open",
+        "errno ENOSPC, EDQUOT, EACCES, EROFS and EMFILE",
+        "`[Errno 28] No space left on device` while weights are downloaded",
+    ),
+    _rule(
+        "host_limit",
+        "memory, threads or the way of starting processes of the host end the start",
+        "vLLM `config/cache.py verify_with_parallel_config`, `utils`; torch "
+        "`c10/core/CPUAllocator.cpp`",
+        "16 GiB of swap space on a host of 15 GiB",
+    ),
+    _rule(
+        "model_access",
+        "files of the model are missing, broken or not to be had",
+        "huggingface_hub `errors.py`; transformers `utils/hub.py`; safetensors",
+        "a gated repository without HF_TOKEN",
+    ),
+    _rule(
+        "model_unsupported",
+        "this version does not know the model, its code, tokenizer or quantisation",
+        "vLLM `model_executor/models/registry.py`, `config/model.py`; transformers "
+        "`configuration_auto.py`",
+        "a model type that transformers does not recognise: a newer release",
+    ),
+    _rule(
+        "ranks_not_connected",
+        "ranks, nodes or the library between devices failed",
+        "torch `distributed`; NCCL `ncclResult_t`; vLLM `v1/executor/ray_utils.py`",
+        "3 of 4 clients joined after 600 s: one node does not reach the address",
+    ),
+    _rule(
+        "missing_tool",
+        "a compiler, library or package was not found",
+        "vLLM `envs.py`; torch `utils/cpp_extension.py`; the dynamic linker",
+        "nvcc not found: install it, or VLLM_USE_FLASHINFER_SAMPLER=0",
+    ),
+    _rule(
+        "build_failed",
+        "a kernel or graph was not compiled or not captured",
+        "Triton `runtime/build.py`; torch `utils/cpp_extension.py`, `_inductor`; FlashInfer "
+        "`jit`",
+        "`Failed to find C compiler`: gcc in the image",
+    ),
+    _rule(
+        "packages_mismatch",
+        "packages were built for other versions of one another",
+        "the dynamic linker; NumPy",
+        "`undefined symbol` in a kernel library built for another torch",
     ),
 )
+
+RULES = (
+    *KNOWN, deliberate_stop, program_error, killed, failure_unexplained,
+    ended_without_trace,
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Advice on the sizes that CUDA graphs are captured at."""
+"""Advice on captured graphs: their sizes, lazy capture, unused ones, what was set aside for them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.cause import failed
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Rule,
     Value,
     Way,
+    rule,
     severity_of,
+    start_rule,
 )
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.rules.setting_lives import knows, read_version
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import MIB, format_bytes, format_duration
 
 LIMITS = (8, 32, 128)
 """Sizes up to which capturing is counted, where nothing bounds the batch."""
@@ -30,11 +32,24 @@ LEAST_DROPPED = 0.1
 """Share of the sizes that have to go before a change is worth it."""
 
 
-def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "capturing CUDA graphs took 10 s and 5 % of the start, or most of it",
+    "capture times; sizes, KV cache concurrency and max_num_seqs for the change",
+    formula="time on the bar until the sizes above min(max_num_seqs, max(2 x concurrency, "
+    "KV tokens / 512)) x (1 + draft tokens) were captured; at least their number x "
+    "the median of a graph",
+    margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
+    "batch runs without a graph; graphs of decodes alone are a second choice, where those "
+    "of prompts and mixed batches took longer",
+    source="vLLM config/compilation.py cudagraph_capture_sizes, from 0.11.2 up to twice "
+    "max_num_seqs and at most 512; gpu_model_runner.py captures the largest first",
+    example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
+)
+def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """CUDA graphs are captured at more sizes than batches can have."""
-    start, graphs = facts.start, facts.summary.graphs
-    seconds = start.worth("graph_capture") if start is not None else None
-    if start is None or seconds is None or graphs is None:
+    graphs = facts.summary.graphs
+    seconds = start.worth("graph_capture")
+    if seconds is None or graphs is None:
         return
     sizes = capture_list(facts.summary)
     numbers: dict[str, Value] = {"capture_s": seconds, "start_s": start.wall_s}
@@ -46,7 +61,6 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         }
         title += f": {len(sizes)} sizes up to {max(sizes)}"
     finding = Finding(
-        "capture_sizes",
         severity_of(start.share(seconds)),
         f"{title}.",
         numbers,
@@ -60,9 +74,9 @@ def capture_sizes(facts: RunFacts) -> Iterator[Finding]:
         phase="graph_capture",
         part_s=seconds,
     )
-    bounded = _bounded(facts.summary, finding, sizes)
-    is_known = bool(sizes) and _most_tokens(facts.summary) is not None
-    if bounded is not None or not is_known or start.dominant == "graph_capture":
+    batch = _largest_batch(facts.summary)
+    bounded = batch and _bounded(facts.summary, finding, sizes, *batch)
+    if bounded or not sizes or batch is None or start.dominant == "graph_capture":
         yield bounded or finding
 
 
@@ -83,15 +97,15 @@ def _share_above(sizes: Sequence[int]) -> float:
 
 
 def _bounded(
-    summary: RunSummary, finding: Finding, sizes: Sequence[int]
+    summary: RunSummary, finding: Finding, sizes: Sequence[int], most: int, why: str
 ) -> Finding | None:
-    """The finding with the sizes that batches can have; None where all may be used."""
-    bound = _most_tokens(summary)
-    kept = [size for size in sizes if size <= _next_size(sizes, bound)]
+    """The finding with the sizes that batches of at most so many tokens are padded to; None
+    where all may be used."""
+    kept = sizes[: sum(size < most for size in sizes) + 1]
     dropped = len(sizes) - len(kept)
-    if bound is None or dropped <= LEAST_DROPPED * len(sizes):
+    if dropped <= LEAST_DROPPED * len(sizes):
         return None
-    limit = max(kept)
+    limit = kept[-1]
     effect = f"{dropped} of {len(sizes)} sizes less"
     if summary.graphs is not None and summary.graphs.memory_bytes:
         memory = summary.graphs.memory_bytes * dropped / len(sizes)
@@ -99,7 +113,7 @@ def _bounded(
     setting, change, changes = _limit_of(summary, kept, limit)
     return replace(
         finding,
-        title=f"{finding.title.removesuffix('.')}, for {_most_requests(summary)}.",
+        title=f"{finding.title.removesuffix('.')}, for {why}.",
         numbers={**finding.numbers, "largest_useful": limit, "num_dropped": dropped},
         setting=setting,
         suggestion=change,
@@ -153,48 +167,29 @@ def capture_list(summary: RunSummary) -> list[int]:
     return sorted({int(part) for part in match[1].split(",")}) if match else []
 
 
-def _most_tokens(summary: RunSummary) -> int | None:
-    """Tokens of the largest decode batch that the limits and the KV cache allow.
+def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
+    """Tokens of the largest decode batch that the limits and the KV cache allow, and which
+    of them does; None where neither is known.
 
     Requests are rarely of full length: the cache counts for twice as many as it holds at
     full length, and for as many short ones as it has room for.
     """
-    seqs = summary.setting("max_num_seqs")
+    seqs, length = summary.setting("max_num_seqs"), summary.setting("max_model_len")
     fits = BY_NAME["max_concurrency"].trusted(summary)
     tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
-    bounds = []
-    if fits and tokens:
-        bounds.append(math.ceil(max(2 * fits, tokens / SHORT_REQUEST)))
-    bounds += [int(seqs)] if seqs else []
-    if not bounds:
+    cached = max(2 * fits, tokens / SHORT_REQUEST) if fits and tokens else math.inf
+    if not seqs and cached == math.inf:
         return None
+    most, why = int(seqs or 0), f"max_num_seqs={int(seqs or 0)}"
+    if fits and tokens and (not seqs or cached < seqs):
+        of = f" of {int(length):,}" if length else ""
+        most = math.ceil(cached)
+        why = f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
     speculated = re.search(
         r"num_spec(?:ulative)?_tokens['\"]?[=:] ?(\d{1,3})",
         str(summary.config.get("speculative_config") or ""),
     )
-    return min(bounds) * (1 + (int(speculated[1]) if speculated else 0))
-
-
-def _next_size(sizes: Sequence[int], bound: int | None) -> int:
-    """The smallest size that a batch of `bound` tokens is padded to."""
-    larger = [size for size in sizes if bound is not None and size >= bound]
-    return min(larger) if larger else max(sizes, default=0)
-
-
-def _most_requests(summary: RunSummary) -> str:
-    """What bounds the batch, in words."""
-    seqs, length = (
-        summary.setting(
-            "max_num_seqs",
-        ),
-        summary.setting("max_model_len"),
-    )
-    fits = BY_NAME["max_concurrency"].trusted(summary)
-    tokens = BY_NAME["kv_cache_tokens"].trusted(summary)
-    if fits and tokens and (not seqs or max(2 * fits, tokens / SHORT_REQUEST) < seqs):
-        of = f" of {int(length):,}" if length else ""
-        return f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
-    return f"max_num_seqs={int(seqs or 0)}"
+    return most * (1 + (int(speculated[1]) if speculated else 0)), why
 
 
 def _dropped_s(
@@ -273,21 +268,146 @@ def _table(sizes: Sequence[int], seconds: float) -> Iterator[str]:
             )
 
 
+@rule(
+    "three graphs or more were captured while serving",
+    "captures while serving; captures at start of this run or one like it",
+    formula="time at start / time of one lazy capture = number of shapes from which lazy "
+    "loses",
+    margin="at least three captures while serving; the shapes of later traffic are not known",
+    source="vLLM use_cudagraph_delayed_capture; `warmup-insights run --capture-strategy lazy`",
+    example="made up: 60 graphs in 30 s at start, 1 s each while serving: below 30 "
+    "shapes lazy is quicker",
+)
+def lazy_capture(facts: RunFacts) -> Iterator[Finding]:
+    """Graphs were captured while serving: at how many shapes that stops paying."""
+    graphs = facts.summary.graphs
+    seen = graphs.lazy if graphs is not None else []
+    lazy = [row.duration_s for row in seen if row.duration_s is not None]
+    start_s, count = _startup_capture(facts)
+    if len(lazy) < 3 or start_s is None or not count:
+        return
+    each = fmean(lazy)
+    shapes = math.floor(start_s / each) if each else 0
+    worth = len(lazy) < shapes
+    yield Finding(
+        "low",
+        f"{len(lazy)} graphs were captured while serving, {format_duration(each)} each; "
+        f"capturing {count} at start takes {format_duration(start_s)}.",
+        {
+            "num_lazy": len(lazy), "lazy_s": each, "startup_s": start_s,
+            "startup_graphs": count, "break_even_shapes": shapes,
+        },
+        "use_cudagraph_delayed_capture",
+        "keep capturing lazily" if worth else "capture at start",
+        f"lazy is quicker in all below {shapes} shapes; each of them delays one request "
+        f"by {format_duration(each)}",
+    )  # fmt: skip
+
+
+def _startup_capture(facts: RunFacts) -> tuple[float | None, int | None]:
+    """Seconds and number of graphs at start, of this run or of one like it."""
+    for summary in (facts.summary, *facts.same_model):
+        seconds = BY_NAME["graph_capture_s"].trusted(summary)
+        count = BY_NAME["graphs_captured"].trusted(summary)
+        if seconds and count and count > 1:
+            return seconds, int(count)
+    return None, None
+
+
+@rule(
+    "half of the graphs captured at start, or fewer, were used while serving",
+    "buckets used while serving, captured buckets, time of capture",
+    formula="time of one capture x graphs not used, to that of all captures (lazily: reference engine)",
+    margin="only shapes of the traffic seen; silent where a bucket file can leave them out",
+    source="vLLM gpu_model_runner.py capture_model; graphs of the run and its uses while serving",
+    example="reference engine: 13 of 59 graphs were used, 2.93 s of capture",
+)
+def captures_unused(facts: RunFacts) -> Iterator[Finding]:
+    """Half of the graphs captured at start, or more, were not used while serving."""
+    graphs = {
+        (phase, bucket)
+        for phase in PHASES
+        for bucket in facts.summary.phase(phase).captured_buckets or ()
+    }
+    captured, used = len(graphs), len(graphs & facts.used)
+    seconds = facts.figure("graph_capture_s")
+    if not used or not captured or not seconds or used > 0.5 * captured:
+        return
+    is_reference = facts.summary.engine.name == "reference"
+    if not is_reference and knows(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
+        return  # a bucket file leaves them out with their buckets: `unused_buckets`
+    phases = facts.summary.time.seconds_by_phase()
+    # What passes between two captures and around them is in the phases only.
+    names = (*(f"{phase}_graphs" for phase in PHASES), "graph_capture")
+    spent = max(seconds, sum(phases.get(name, 0.0) for name in names))
+    each = seconds / captured
+    saved = each * (captured - used)
+    start = facts.start
+    yield Finding(
+        severity_of(start.share(saved)) if start is not None else "medium",
+        f"{used} of {captured} graphs captured at start were used; capturing took "
+        f"{format_duration(seconds)}.",
+        {"num_used": used, "num_captured": captured, "capture_s": seconds},
+        "capture_strategy" if is_reference else "bucket ranges",
+        "--capture-strategy lazy or delayed"
+        if is_reference
+        else "fewer buckets: ranges that end where the traffic does",
+        f"ready {format_duration(spent)} earlier with lazy capture, "
+        f"{format_duration(saved)} without what was not used; each shape that comes later "
+        f"costs {format_duration(each)} once"
+        if is_reference
+        else f"up to {format_duration(saved)} without what was not used",
+        gain_s=(saved, spent) if is_reference else (0.0, saved),
+        price="requests of other shapes wait for a capture",
+        part_s=spent,
+    )
+
+
+@rule(
+    "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
+    "estimated and actual graph memory, total memory, KV cache or margin",
+    formula="|estimated - actual| / device",
+    margin="silent where the estimate is not taken off the KV cache, or where the "
+    "engine names the size of the cache itself",
+    source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+    example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
+)
+def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
+    """CUDA graphs took noticeably more or less than was set aside for them."""
+    graphs, total = facts.summary.graphs, facts.figure("total_bytes")
+    estimated = facts.figure("graph_estimated_bytes")
+    actual = facts.figure("graph_memory_bytes")
+    usable, cache = facts.figure("usable_bytes"), facts.figure("kv_cache_bytes")
+    if estimated is None or actual is None or not total or graphs is None:
+        return
+    if graphs.is_reserved is False or failed(facts.summary) is not None:
+        return  # nothing is set aside: the estimate changes nothing
+    if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
+        return  # the engine's own size counts graphs as they were captured
+    wrong = estimated - actual
+    margin = total - usable if usable else None
+    of_what = cache if wrong > 0 else margin
+    if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
+        return
+    where = "of the KV cache" if wrong > 0 else "of the margin"
+    sign = "raise" if wrong > 0 else "lower"
+    yield Finding(
+        severity_of(abs(wrong) / of_what),
+        f"Graphs were estimated at {format_bytes(estimated)} and took "
+        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {abs(wrong) / of_what:.0%} "
+        f"{where}.",
+        {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
+        "gpu_memory_utilization",
+        f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
+        f"{format_bytes(abs(wrong))} "
+        + ("more for the KV cache" if wrong > 0 else "back to the margin"),
+        price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",
+    )
+
+
 RULES = (
-    Rule(
-        "capture_sizes",
-        "capturing CUDA graphs took 10 s and 5 % of the start, or most of it",
-        "a log that holds the whole start: capture times; sizes, KV cache concurrency "
-        "and max_num_seqs for the change",
-        capture_sizes,
-        formula="time on the bar until the sizes above min(max_num_seqs, max(2 x concurrency, "
-        "KV tokens / 512)) x (1 + draft tokens) were captured; at least their number x "
-        "the median of a graph",
-        margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
-        "batch runs without a graph; graphs of decodes alone are a second choice, where those "
-        "of prompts and mixed batches took longer",
-        source="vLLM config/compilation.py cudagraph_capture_sizes, from 0.11.2 up to twice "
-        "max_num_seqs and at most 512; gpu_model_runner.py captures the largest first",
-        example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
-    ),
+    capture_sizes,
+    lazy_capture,
+    captures_unused,
+    graph_estimate_off,
 )

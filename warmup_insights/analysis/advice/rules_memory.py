@@ -14,16 +14,17 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_UTILIZATION,
     Finding,
-    Rule,
     Severity,
     Value,
     Way,
     count_of,
+    rule,
     severity_of,
 )
-from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.analysis.plan.recommend import (
+from warmup_insights.analysis.advice.ways import MIN_MARGIN_SHARE, fits_with
+from warmup_insights.analysis.plan.planning import (
     MemoryPair,
+    PlanSettings,
     Wanted,
     graph_bytes_of_all,
     memory_pair,
@@ -36,7 +37,7 @@ from warmup_insights.units import MIB, format_bytes
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
 HEADROOM = 1.2
 """Graphs get a fifth more than they took, where no budget ends their capture."""
-MAX_STEP, MIN_MARGIN_SHARE = 0.05, 0.05
+MAX_STEP = 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
 FULL_PERCENT, ENOUGH_LINES = 80.0, 12
@@ -60,6 +61,22 @@ class _Division:
     """What must stay free."""
 
 
+@rule(
+    "other shares of memory bring 2 % of the KV blocks or missing graphs, and the "
+    "number of blocks is not set",
+    "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
+    "engine's --kv-cache-memory, requests that fit and that may run",
+    formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
+    "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
+    "the log does not hold them, graphs by the tokens of their buckets",
+    margin="silent where the engine's statistics show a cache that was never full; what "
+    "stays free is at least what the profiling run took, 5 % of the device "
+    "and how much free memory varied between runs; utilisation at most 0.95, and one "
+    "step of 0.05 at a time",
+    source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
+    "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
+    example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
+)
 def memory_plan(facts: RunFacts) -> Iterator[Finding]:
     """Other shares of memory give the KV cache or the graphs more, and stay safe."""
     if facts.summary.setting("num_gpu_blocks_override") is not None:
@@ -79,7 +96,7 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
         yield from _other_shares(facts, division)
 
 
-def _is_idle(facts: RunFacts) -> bool:
+def _is_never_full(facts: RunFacts) -> bool:
     """Whether the engine's own statistics show a cache that the traffic never filled."""
     usage = facts.summary.usage
     return (
@@ -122,30 +139,32 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         return
     highest = now.share if is_over else _highest(now.share)
     pair = _pair(facts, now, now.graphs, HEADROOM, highest)
-    if pair is None or not _is_safe(facts, now, pair):
+    if pair is None:
         return
-    gained = pair.num_kv_blocks - now.num_blocks
-    share = gained / now.num_blocks
+    settings = PlanSettings(
+        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
+    )
+    if not fits_with(facts, settings, now.margin):
+        return
+    share = (pair.num_kv_blocks - now.num_blocks) / now.num_blocks
     took = f"Graphs took {format_bytes(now.graphs)}"
     title = (
         f"{took} of {format_bytes(now.reserved)} reserved for them, and "
-        f"{format_bytes(_idle(now, facts))} of {format_bytes(now.total)} stay free."
+        f"{format_bytes(_left_free(now, facts))} of {format_bytes(now.total)} stay free."
     )
     if is_over:
         title = (
             f"{took}, and {format_bytes(now.reserved)} are reserved for them: "
             f"{format_bytes(overrun)} came out of the margin."
         )
-        yield _finding(
-            facts, now, pair, title, gained, severity_of(overrun / now.total)
-        )
+        yield _finding(facts, now, pair, title, severity_of(overrun / now.total))
     elif share >= MIN_GAIN:
-        yield _finding(facts, now, pair, title, gained, severity_of(share))
+        yield _finding(facts, now, pair, title, severity_of(share))
 
 
 def _is_enough(facts: RunFacts) -> bool:
     """Whether as many requests of full length fit already as run at once, or as came."""
-    if _is_idle(facts):
+    if _is_never_full(facts):
         return True
     most = facts.summary.setting("max_num_seqs")
     concurrency = facts.figure("max_concurrency")
@@ -157,7 +176,7 @@ def _highest(share: float) -> float:
     return max(share, min(MAX_UTILIZATION, round(share + MAX_STEP, 4)))
 
 
-def _idle(now: _Division, facts: RunFacts) -> float:
+def _left_free(now: _Division, facts: RunFacts) -> float:
     cache = facts.figure("kv_cache_allocated_bytes") or facts.figure("kv_cache_bytes")
     return now.free - (cache or 0) - now.graphs
 
@@ -172,20 +191,6 @@ def _pair(
         )  # fmt: skip
     except (InputError, SettingError):
         return None
-
-
-def _is_safe(facts: RunFacts, now: _Division, pair: MemoryPair) -> bool:
-    """Whether the planner, where the run has one, agrees: it replays the captures."""
-    if facts.planner is None:
-        return True
-    settings = PlanSettings(
-        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
-    )
-    try:
-        plan = facts.planner.plan(settings)
-    except (InputError, SettingError):
-        return False
-    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= now.margin
 
 
 def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
@@ -212,14 +217,13 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         pair = _pair(facts, now, graphs, 1.0, _highest(now.share))
         if pair is None or pair.num_kv_blocks < KEPT * now.num_blocks:
             continue
-        gained = pair.num_kv_blocks - now.num_blocks
         batches = None if limit == max(bucket[0] for bucket in prompts) else limit
         yield _finding(
-            facts, now, pair, title, gained, severity, batches=batches, graphs=graphs
+            facts, now, pair, title, severity, batches=batches, graphs=graphs
         )
         return
     yield Finding(
-        "memory_plan", "low", title,
+        "low", title,
         {"missing_graphs": missing, "needed_bytes": round(everything),
          "graph_reserved_bytes": now.reserved},
         RESERVE, "leave them without a graph, or make fewer buckets",
@@ -232,7 +236,6 @@ def _finding(
     now: _Division,
     pair: MemoryPair,
     title: str,
-    gained: float,
     severity: Severity,
     *,
     batches: int | None = None,
@@ -254,6 +257,7 @@ def _finding(
         "margin_bytes": round(now.margin), "left_bytes": round(pair.left_bytes),
         "num_kv_blocks": int(now.num_blocks), "planned_kv_blocks": pair.num_kv_blocks,
     }  # fmt: skip
+    gained = pair.num_kv_blocks - now.num_blocks
     word = "more" if gained >= 0 else "fewer"
     rest = f"; {format_bytes(graphs)} for all graphs that remain" if graphs else ""
     reserved = pair.reserve * pair.utilization * now.free
@@ -262,7 +266,6 @@ def _finding(
         f"--max-graph-memory {reserved / MIB:.0f}MiB"
     )
     return Finding(
-        "memory_plan",
         severity,
         title,
         numbers,
@@ -302,11 +305,10 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
     if not size or not cache or most is None or concurrency is None:
         return
     share = size / cache - 1
-    if concurrency >= most or share < MIN_GAIN or _is_idle(facts):
+    if share < MIN_GAIN or _is_enough(facts):
         return
     more = f", about {int(tokens * share):,} tokens" if tokens else ""
     yield Finding(
-        "memory_plan",
         severity_of(share),
         f"The KV cache has {format_bytes(cache)}, and the engine counts "
         f"{format_bytes(size)} within the utilisation; {concurrency:.3g} requests of full "
@@ -332,7 +334,6 @@ def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
             continue
         count, total, each = int(captured), int(generated), used / captured
         finding = Finding(
-            "memory_plan",
             severity_of(1 - captured / generated),
             f"{total - count} of {total} {phase} buckets got no graph: "
             f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
@@ -378,23 +379,4 @@ def _fitting_batches(
     return replace(finding, effect=effect)
 
 
-RULES = (
-    Rule(
-        "memory_plan",
-        "other shares of memory bring 2 % of the KV blocks or missing graphs, and the "
-        "number of blocks is not set",
-        "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
-        "engine's --kv-cache-memory, requests that fit and that may run",
-        memory_plan,
-        formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
-        "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
-        "the log does not hold them, graphs by the tokens of their buckets",
-        margin="silent where the engine's statistics show a cache that was never full; what "
-        "stays free is at least what the profiling run took, 5 % of the device "
-        "and how much free memory varied between runs; utilisation at most 0.95, and one "
-        "step of 0.05 at a time",
-        source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
-        "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
-        example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
-    ),
-)
+RULES = (memory_plan,)

@@ -1,4 +1,4 @@
-"""Advice where a device had no memory left in a start: weights, steps, captures."""
+"""Advice where memory ran out: for the KV cache, in a start, while serving."""
 
 from __future__ import annotations
 
@@ -12,30 +12,377 @@ from warmup_insights.analysis.advice.cause import (
     Failed,
     device_bytes,
     explained,
+    failed,
+    failure_rule,
     held_by_others,
     stage_of,
     utilization,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way, count_of
-from warmup_insights.analysis.advice.rules_memory import MIN_MARGIN_SHARE
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Value,
+    Way,
+    count_of,
+    first_lines,
+    rule,
+)
 from warmup_insights.analysis.advice.ways import (
+    bytes_per_share,
     fewer_logits,
     fewer_weight_bits,
     finding_of,
+    fits_with,
+    highest_share,
     monitor,
     more_devices,
     num_ranks,
     numbers_of,
+    share_for,
+    share_way,
     shorter_steps,
     smaller_batch,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.errors import InputError, SettingError
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost
-from warmup_insights.units import format_bytes
+from warmup_insights.units import GIB, format_bytes
 
-MAX_LISTED = 20
+LENGTH_SHARE = 0.98
+"""Of the engine's estimate: the next start may have a little less memory."""
+CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
+"""Of the utilisation wanted: below the first others hold so much that they are the cause,
+below the second what is left is hardly enough for the model."""
+LEAST_RESERVE = 0.05
+"""Of usable memory, what graphs keep at least where their need is not known."""
+LENGTH_STEP = 16
+"""Lengths are rounded down to whole KV blocks."""
+_ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
+_16_BIT = ("float16", "bfloat16", "half")
+_SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memory`"
+
+
+@failure_rule(
+    "one request of the full length does not fit into the KV cache",
+    "needed and available KV cache, or the number of tokens that fit",
+    formula="max_model_len = 0.98 x the engine's estimate; KV cache of 8 bits = needed "
+    "/ 2; utilisation + (needed - available) / device",
+    margin="utilisation at most 0.95, and 0.01 below what was free at the start; a shorter "
+    "length comes last where an image or video may take more tokens",
+    source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
+    example="18.35 GiB needed for 262,144 tokens, 8.72 GiB available: 119,392 tokens, "
+    "or 8 bits and a utilisation of 0.90",
+)
+def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """One request of the full length does not fit into the KV cache."""
+    length = found.stated.max_model_len or facts.summary.setting("max_model_len")
+    wanted = "" if length is None else f" of {length:,.0f} tokens"
+    fits = found.stated.estimated_model_len
+    if found.needed is None or not found.free:
+        title = f"The KV cache holds {fits:,} tokens, less than one request{wanted}"
+    else:
+        title = (
+            f"One request{wanted} needs {format_bytes(found.needed)} of KV cache, and "
+            f"there are {format_bytes(found.free)}"
+        )
+    numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
+    shorter = list(_shorter(facts, found, length))
+    ways = [
+        *_smaller_cache_type(facts, found), *_smaller_reserve(facts, found),
+        *_larger_share(facts, found),
+        *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
+    ]  # fmt: skip
+    if facts.summary.device.kind == "cpu":
+        ways = list(_larger_on_host(facts, found))
+    has_item = any(
+        _item_tokens(facts) > int(way.changes["max_model_len"]) for way in shorter
+    )
+    ways = [*ways, *shorter] if has_item else [*shorter, *ways]
+    yield finding_of(
+        f"{title}{found.where}.", numbers, ways,
+        "the engine starts: one request of full length fits",
+    )  # fmt: skip
+
+
+def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """On a CPU the cache has a size that was set, or what is left of a share of the memory
+    (vLLM `v1/worker/cpu_worker.py determine_available_memory`)."""
+    if facts.summary.memory_or_none.usable_bytes is not None or found.needed is None:
+        yield from _larger_share(facts, found)
+        return
+    space = math.ceil(found.needed / GIB)
+    yield Way(
+        f"VLLM_CPU_KVCACHE_SPACE={space} (GiB; or --kv-cache-memory-bytes)",
+        "memory of the host, on the node that the worker is bound to",
+        {"VLLM_CPU_KVCACHE_SPACE": space},
+    )
+
+
+def _item_tokens(facts: RunFacts) -> int:
+    """Tokens that one image or video may take at most; 0 where no line states it."""
+    found = [
+        int(match[1]) // int(match[2])
+        for note in facts.summary.notes
+        if note.topic == "multimodal" and (match := _ITEMS.search(note.text))
+    ]
+    return max(found, default=0)
+
+
+def _shorter(facts: RunFacts, found: Failed, length: float | None) -> Iterator[Way]:
+    fits = found.stated.estimated_model_len
+    if fits is None and length and found.needed and found.free:
+        fits = int(length * found.free / found.needed)
+    if fits is None or fits < LENGTH_STEP:
+        return
+    value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
+    item = _item_tokens(facts)
+    large = f"; an image or video of up to {item:,} tokens has no room then"
+    yield Way(
+        f"--max-model-len {value} (at most {fits})",
+        f"requests of more than {value:,} tokens are refused"
+        + (large if item > value else ""),
+        {"max_model_len": value},
+    )
+
+
+def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """A KV cache of 8 bits, with a larger share where that alone does not do."""
+    kind = str(facts.summary.config.get("kv_cache_dtype", "auto"))
+    dtype = str(facts.summary.config.get("dtype", ""))
+    is_wide = kind in _16_BIT or (kind == "auto" and dtype.endswith(_16_BIT))
+    if found.needed is None or not found.free or not is_wide:
+        return
+    price = (
+        "accuracy; the attention of the model and of a draft model must allow it, and it "
+        "brings nothing where the checkpoint asks for 8 bits already"
+    )
+    name = "fp8"
+    if facts.summary.device.kind == "hpu":
+        name, price = "fp8_inc", f"a calibration; {price}"
+    short = found.needed / 2 - found.free
+    half = f"--kv-cache-dtype {name}: {format_bytes(found.needed / 2)} are enough"
+    if short <= 0:
+        yield Way(half, price, {"kv_cache_dtype": name})
+        return
+    share = share_for(facts, found, short)
+    if share is None or share > highest_share(facts, found):
+        suggestion = f"{half} for half of it, {format_bytes(short)} short"
+        yield Way(suggestion, f"not enough by itself; {price}")
+        return
+    yield Way(
+        f"--kv-cache-dtype {name} --gpu-memory-utilization {share:g}: "
+        f"{format_bytes(found.needed / 2)} are enough",
+        f"{format_bytes(short)} less margin; {price}",
+        {"kv_cache_dtype": name, "gpu_memory_utilization": share},
+    )
+
+
+def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Less of usable memory for graphs (HPU): what they need is not known before they are
+    captured, so a part stays."""
+    reserve = facts.summary.memory_or_none.graph_reserved_fraction
+    usable = facts.figure("usable_bytes")
+    if not usable or not reserve or found.needed is None or not found.free:
+        return
+    share = math.floor(100 * (reserve - (found.needed - found.free) / usable)) / 100
+    if share >= LEAST_RESERVE:
+        name = "VLLM_GRAPH_RESERVED_MEM"
+        yield Way(
+            f"{name}={share:g}",
+            "less room for graphs; buckets that get none run slower",
+            {name: share},
+        )
+
+
+def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    if found.needed is None or found.free is None:
+        share = utilization(facts)
+        if share is None or share < highest_share(facts, found):
+            now = "" if share is None else f" (now {share:g})"
+            yield Way(
+                f"a higher --gpu-memory-utilization{now}, as far as memory is free at the start",
+                "less margin; how much is needed the message states in tokens only",
+            )
+        return
+    yield share_way(facts, found, found.needed - found.free)
+
+
+@failure_rule(
+    "less is free at the start than the utilisation asks for",
+    "free memory, memory of the device, the utilisation wanted",
+    formula="utilisation = floor(100 x free / device) / 100 - 0.01",
+    margin="0.01 of the device",
+    source="vLLM `v1/worker/utils.py`, `request_memory`",
+    example="13.58 of 15.99 GiB free, 0.85 wanted: 0.83, or end what holds 2.41 GiB",
+)
+def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """Less is free than the utilisation needs, before anything was loaded."""
+    total = found.stated.total_bytes
+    if not total or found.free is None:
+        return
+    others = total - found.free
+    wanted = found.stated.wanted_utilization or 0.0
+    share = math.floor(100 * found.free / total) / 100 - 0.01
+    numbers = numbers_of(
+        found, total_bytes=total, others_bytes=others,
+        gpu_memory_utilization=found.stated.wanted_utilization,
+    )  # fmt: skip
+    who = f"; {_beside(facts)}" if facts.beside else ""
+    stop = Way(
+        f"end what holds {format_bytes(others)} ({monitor(facts)}), or wait for it",
+        f"none; the utilisation stays as it is{who}",
+    )
+    lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
+        Way(
+            f"--gpu-memory-utilization {share:.2f}",
+            f"{format_bytes((found.needed or 0) - share * total)} less for weights and KV "
+            "cache; both must still fit",
+            {"gpu_memory_utilization": round(share, 2)},
+        )
+    ]  # fmt: skip
+    yield finding_of(
+        f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
+        f"a utilisation of {found.stated.wanted_utilization:g} asks for "
+        f"{format_bytes(found.needed)}{found.where}; others hold {format_bytes(others)}.",
+        numbers,
+        [*lower, stop]
+        if share >= CLOSE_SHARE * wanted
+        else [stop, _other_device(facts), *lower],
+        "the engine passes this check, which comes before the weights are loaded",
+    )
+
+
+def _other_device(facts: RunFacts) -> Way:
+    names = {"hpu": "HABANA_VISIBLE_MODULES", "rocm": "HIP_VISIBLE_DEVICES"}
+    name = names.get(facts.summary.device.kind or "", "CUDA_VISIBLE_DEVICES")
+    return Way(f"another device ({name})", "none, where one is free")
+
+
+@rule(
+    "the KV cache would have a size of zero or less",
+    "the failure, or KV cache budget; utilisation, memory of the device",
+    formula="utilisation + |KV cache| / device (HPU: / (free x (1 - reserve)))",
+    margin="as kv_cache_too_small; other engines on the device come first where the log "
+    "holds one that ran at that time, or more is missing than the weights take",
+    source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
+    example="two engines started in the same second: -26.31 GiB left beside 8.489 GiB of "
+    "weights, and 17.82 GiB taken besides them",
+)
+def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
+    """Nothing, or less than nothing, was left for the KV cache."""
+    cache = facts.figure("kv_cache_bytes")
+    found = explained(facts, "no_room_for_cache")
+    is_negative = cache is not None and cache <= 0
+    # An engine that started got its KV cache, whatever was left for it.
+    is_ready = facts.summary.status in ("finished", "skipped")
+    is_going_on = failed(facts.summary) is None and not is_ready
+    if found is None and not (is_negative and is_going_on):
+        return
+    missing = -cache if cache is not None and is_negative else None
+    weights, share = facts.figure("weights_bytes"), utilization(facts)
+    stated: dict[str, Value | None] = {
+        "line": found.line if found is not None else None, "kv_cache_bytes": cache,
+        "gpu_memory_utilization": share, "weights_bytes": weights,
+    }  # fmt: skip
+    numbers = {name: value for name, value in stated.items() if value is not None}
+    title = "Nothing was left for the KV cache"
+    if missing is not None:
+        title = f"{format_bytes(cache)} were left for the KV cache"
+    where = found.where if found is not None else ""
+    ways = [
+        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, found, missing),
+        *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
+    ]  # fmt: skip
+    yield finding_of(
+        f"{title}{where}.", numbers, ways,
+        "the first KV block fits; how many more is in the line of the next start",
+    )  # fmt: skip
+
+
+def _memory_of_host(facts: RunFacts) -> Iterator[Way]:
+    """On a CPU the KV cache has a size of its own (vLLM `v1/worker/cpu_worker.py`)."""
+    if facts.summary.device.kind == "cpu":
+        yield Way("VLLM_CPU_KVCACHE_SPACE with GiB that the host has", "host memory")
+
+
+def _one_after_another(
+    facts: RunFacts, missing: float | None, weights: float | None
+) -> Iterator[Way]:
+    """Other engines took memory while this one measured: seen in the log, or by the sum."""
+    more = missing - weights if missing is not None and weights is not None else 0.0
+    if not facts.beside and more <= 0:
+        return
+    reasons = [_beside(facts)] if facts.beside else []
+    if more > 0:
+        reasons.append(
+            f"at least {format_bytes(more)} were taken besides the weights while this engine "
+            "measured: its activations, and whatever others took then"
+        )
+    yield Way(
+        "start the engines of this device one after another, with shares "
+        "(--gpu-memory-utilization) that are together less than 1, or end other programs on it",
+        f"none, where they use one device; {'; '.join(reasons)}",
+    )
+
+
+def _beside(facts: RunFacts) -> str:
+    """Which engines ran at the same time, and what they held as far as it is known."""
+    weights = BY_NAME["weights_bytes"]
+    held = [size for other in facts.beside if (size := weights.trusted(other))]
+    words = (
+        f"by this log, {count_of(len(facts.beside), 'other engine')} ran at that time"
+    )
+    return f"{words}, with {format_bytes(sum(held))} of weights" if held else words
+
+
+def _share_above(
+    facts: RunFacts, found: Failed | None, missing: float | None
+) -> Iterator[Way]:
+    per_share = bytes_per_share(facts, found) or 0.0
+    if missing is not None and (missing or utilization(facts) is not None):
+        # Zero bytes are no block yet: a hundredth more than what is missing.
+        yield share_way(facts, found, missing + 0.001 * per_share)
+    else:
+        yield Way(
+            "a higher --gpu-memory-utilization",
+            "the log does not hold by how much",
+        )
+
+
+@failure_rule(
+    "an allocation failed while more than twice as much was free",
+    "free and needed memory",
+    formula="needed < free / 2",
+    margin="no setting is changed",
+    source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
+    example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
+)
+def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """An allocation failed while far more was free."""
+    if found.needed is None or found.free is None:
+        return
+    share = utilization(facts)
+    at = "" if share is None else f" at utilisation {share:g}"
+    yield finding_of(
+        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
+        f"were reported free{at}{found.where}: this is no lack of room.",
+        numbers_of(found, gpu_memory_utilization=share),
+        [
+            Way(
+                "look for a limit, fragmentation or another process on the device: "
+                f"{monitor(facts)}, dmesg, then the same start alone",
+                "the log does not hold which of them it is",
+            ),
+            Way(
+                "a lower --gpu-memory-utilization, or fewer buckets",
+                f"does not help: {format_bytes(found.free - found.needed)} more than "
+                "needed were free",
+            ),
+        ],
+        "tells a limit from a lack of memory",
+    )
+
+
 _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
 _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
@@ -46,11 +393,17 @@ _BEFORE_CACHE = ("import", "configure", "start_", "distributed_", "download", "i
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
 
-def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "memory ran out, and weights take more than 85 % of the device or were loading",
+    "weights and memory of the device, or the stage",
+    formula="the smallest power of two of devices with weights / devices <= 85 % of one",
+    margin="15 % of the device for activations and KV cache",
+    source="vLLM docs `configuration/conserving_memory`",
+    example="15.47 GiB of weights on 15.92 GiB: fewer bits or two devices; the "
+    "utilisation does not help",
+)
+def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The weights leave no room for anything else, or do not fit at all."""
-    found = explained(facts, "weights_too_large")
-    if found is None:
-        return
     capacity, weights = device_bytes(facts, found), facts.figure("weights_bytes")
     named = None if weights is not None else _bytes_by_name(facts)
     size = weights or named
@@ -72,7 +425,7 @@ def weights_too_large(facts: RunFacts) -> Iterator[Finding]:
         )
     )
     yield finding_of(
-        "weights_too_large", f"{title}{found.where}.", numbers, ways,
+        f"{title}{found.where}.", numbers, ways,
         f"weights of at most {FULL_SHARE:.0%} of a device leave room for activations and "
         "KV cache",
     )  # fmt: skip
@@ -101,11 +454,17 @@ def _bytes_by_name(facts: RunFacts) -> float | None:
     return float(match[1]) * 1e9 * size / tensor
 
 
-def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
+@failure_rule(
+    "the start ran out of memory, and no other rule names the cause",
+    "the failure; free memory, memory needed, free memory per bucket",
+    formula="shortfall = needed - free, or memory per bucket x buckets not reached - "
+    "free; reserve + 1.05 x shortfall / usable; utilisation - 1.05 x shortfall / free",
+    margin="5 % more than the shortfall",
+    source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`",
+    example="1 GiB a bucket, 8 of 12 not reached, 6 GiB free: 3 GiB more reserve",
+)
+def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The start ran out of memory: where, how much was free, and what was missing."""
-    found = explained(facts, "out_of_memory")
-    if found is None:
-        return
     trend, missing = memory_per_step(facts.steps), never_reached(facts)
     numbers = numbers_of(
         found, bytes_per_bucket=trend, never_reached=len(missing) or None,
@@ -123,12 +482,10 @@ def out_of_memory(facts: RunFacts) -> Iterator[Finding]:
     shortfall = _shortfall(found, trend, len(missing))
     if shortfall is not None:
         numbers["shortfall_bytes"] = shortfall
-    more = len(missing) - MAX_LISTED
-    listed = (*missing[:MAX_LISTED], *([f"and {more} more"] if more > 0 else []))
     ways = [*_room_ways(facts, found, shortfall)]
     yield finding_of(
-        "out_of_memory", ", ".join(parts) + ".", numbers, ways,
-        _effect(ways, shortfall), listed,
+        ", ".join(parts) + ".", numbers, ways,
+        _effect(ways, shortfall), first_lines(missing),
     )  # fmt: skip
 
 
@@ -302,7 +659,8 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
     least = math.ceil(100 * (reserve + 1.05 * shortfall / usable))
     shares = (percent / 100 for percent in range(least, 100))
     share = next(
-        (s for s in shares if _fits(facts, PlanSettings(graph_reserved_mem=s))), None
+        (s for s in shares if fits_with(facts, PlanSettings(graph_reserved_mem=s))),
+        None,
     )
     if share is not None:
         name = "VLLM_GRAPH_RESERVED_MEM"
@@ -330,7 +688,7 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
     most = math.floor(100 * (share - 1.05 * shortfall / total))
     shares = (percent / 100 for percent in range(most, 0, -1))
     lower = next(
-        (s for s in shares if _fits(facts, PlanSettings(gpu_memory_utilization=s))),
+        (s for s in shares if fits_with(facts, PlanSettings(gpu_memory_utilization=s))),
         None,
     )
     if lower is not None:
@@ -342,48 +700,143 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
         )
 
 
-def _fits(facts: RunFacts, settings: PlanSettings) -> bool:
-    """Whether the plan with such settings fits with room; True where none can be made.
-
-    More for graphs lets more graphs be captured, so the shortfall of one start is not
-    always enough.
-    """
-    if facts.planner is None:
-        return True
-    try:
-        plan = facts.planner.plan(settings)
-    except (InputError, SettingError):
-        return False
-    room = MIN_MARGIN_SHARE * plan.free_bytes
-    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= room
-
-
 def _lost(facts: RunFacts, num_bytes: float) -> str:
     blocks = facts.blocks_in(num_bytes)
     return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
 
 
-RULES = (
-    Rule(
-        "out_of_memory",
-        "the start ran out of memory, and no other rule names the cause",
-        "the failure; free memory, memory needed, free memory per bucket",
-        out_of_memory,
-        formula="shortfall = needed - free, or memory per bucket x buckets not reached - "
-        "free; reserve + 1.05 x shortfall / usable; utilisation - 1.05 x shortfall / free",
-        margin="5 % more than the shortfall",
-        source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`",
-        example="1 GiB a bucket, 8 of 12 not reached, 6 GiB free: 3 GiB more reserve",
-    ),
-    Rule(
-        "weights_too_large",
-        "memory ran out, and weights take more than 85 % of the device or were loading",
-        "weights and memory of the device, or the stage",
-        weights_too_large,
-        formula="the smallest power of two of devices with weights / devices <= 85 % of one",
-        margin="15 % of the device for activations and KV cache",
-        source="vLLM docs `configuration/conserving_memory`",
-        example="15.47 GiB of weights on 15.92 GiB: fewer bits or two devices; the "
-        "utilisation does not help",
-    ),
+LEAST_ROOM_SHARE = 0.03
+"""Of the device: less than this is soon gone again."""
+
+
+@failure_rule(
+    "memory ran out after the engine was ready",
+    "the failure; utilisation, memory of the device, free memory at the start",
+    formula="utilisation - max(1.5 x needed, 3 % of the device) / device; with needed "
+    "unknown, the margin that was left is doubled",
+    margin="3 % of the device at least",
+    source="vLLM `v1/worker/gpu_worker.py`, `determine_available_memory`",
+    example="0.94 left 3.68 GiB of 95 GiB free: 0.90, which costs 3.8 GiB of KV cache",
 )
+def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """Memory ran out while serving: the margin beside the KV cache was too small."""
+    total, share = device_bytes(facts, found), utilization(facts)
+    usable, free = facts.figure("usable_bytes"), facts.figure("free_bytes")
+    margin = free - usable if free is not None and usable is not None else None
+    title = f"Memory ran out{_served(facts)}{found.where}"
+    if margin is not None and share is not None:
+        title += f": utilisation {share:g} left {format_bytes(margin)} free"
+    numbers = numbers_of(
+        found, margin_bytes=margin, gpu_memory_utilization=share, total_bytes=total
+    )
+    way = _less_cache(facts, found, total, margin)
+    yield finding_of(
+        f"{title}.", numbers, [way],
+        "more room for what requests take beyond the profiling run",
+    )  # fmt: skip
+
+
+def _served(facts: RunFacts) -> str:
+    serving = facts.summary.serving
+    seconds = serving.duration_s if serving is not None else None
+    return " while serving" if seconds is None else f" {seconds:.0f} s after ready"
+
+
+def _less_cache(
+    facts: RunFacts, found: Failed, total: float | None, margin: float | None
+) -> Way:
+    """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
+    share, fixed = utilization(facts), facts.summary.setting("num_gpu_blocks_override")
+    if not total:
+        return Way(
+            "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
+            "requests that fit at once; the log does not hold the device, so not how much",
+        )
+    wanted = margin or 0.0 if found.needed is None else 1.5 * found.needed
+    more = max(wanted, LEAST_ROOM_SHARE * total)
+    blocks = facts.blocks_in(more)
+    if fixed is not None:
+        value = int(fixed) - blocks if blocks and blocks < fixed else None
+        less = f" {value}" if value is not None else f" lower by {format_bytes(more)}"
+        changes = {} if value is None else {"num_gpu_blocks_override": value}
+        return Way(
+            f"--num-gpu-blocks-override{less}",
+            f"{format_bytes(more)} of KV cache; the utilisation changes nothing beside it",
+            changes,
+        )
+    base = facts.figure("free_bytes") if _is_share_of_free(facts) else total
+    lower = 0.0
+    if share is not None and base:
+        lower = math.floor(100 * (share - more / base) + 1e-6) / 100
+    if share is None or not base or lower <= 0:
+        return Way(
+            f"a --gpu-memory-utilization that leaves {format_bytes(more)} more",
+            "as much KV cache; the log does not hold a share that can be lowered so far",
+        )
+    cost = (share - lower) * base
+    tokens, cache = facts.figure("kv_cache_tokens"), facts.figure("kv_cache_bytes")
+    lost = f", about {int(tokens * cost / cache):,} tokens" if tokens and cache else ""
+    return Way(
+        f"--gpu-memory-utilization {lower:g}",
+        f"{format_bytes(cost)} of KV cache{lost}",
+        {"gpu_memory_utilization": lower},
+    )
+
+
+def _is_share_of_free(facts: RunFacts) -> bool:
+    """Whether the utilisation is of what was free after profiling, as on HPU."""
+    return facts.summary.memory_or_none.graph_reserved_fraction is not None
+
+
+@failure_rule(
+    "memory ran out when a sleeping engine woke up",
+    "the failure, sleeps while serving",
+    formula="device - still in use - freed by sleeping = what others may hold",
+    margin="shares of all engines of a device below 1",
+    source="vLLM `device_allocator/cumem.py`, docs `features/sleep_mode`",
+    example="53.5 GiB to map again while others hold 20.3 GiB",
+)
+def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
+    """Memory that sleeping gave back was gone when the engine woke up."""
+    serving = facts.summary.serving
+    if serving is None:
+        return
+    last = [s for s in serving.sleeps if s.action == "sleep" and s.freed_bytes]
+    freed = last[-1].freed_bytes if last else None
+    used, total = (last[-1].used_bytes if last else None), device_bytes(facts, found)
+    title = f"Memory ran out while the engine woke up{found.where}"
+    if freed is not None:
+        title += f": {format_bytes(freed)} that sleeping freed must be had again"
+    taken = None
+    if freed is not None and used is not None and total:
+        taken = total - used - freed
+        title += f", beside {format_bytes(used)} that stayed in use"
+    share = utilization(facts)
+    numbers = numbers_of(
+        found, freed_bytes=freed, used_bytes=used, total_bytes=total,
+        gpu_memory_utilization=share,
+    )  # fmt: skip
+    room = "memory"
+    if taken is not None and taken > 0:
+        room = f"more than {format_bytes(taken)}"
+    yield finding_of(
+        f"{title}.", numbers,
+        [
+            Way(
+                f"start nothing on the device that takes {room} while the engine sleeps",
+                "the memory of a sleeping engine is free only until it wakes up",
+            ),
+            Way(
+                "a lower --gpu-memory-utilization for each engine of the device: together "
+                "less than 1",
+                "KV cache of each",
+            ),
+        ],
+        "the engine finds its memory when it wakes up",
+    )  # fmt: skip
+
+
+RULES = (
+    kv_cache_too_small, memory_taken, no_room_for_cache, allocation_refused,
+    out_of_memory, weights_too_large, out_of_memory_serving, wake_up_failed,
+)  # fmt: skip

@@ -1,21 +1,23 @@
-"""Advice on settings that this engine version ignores or overrules, and on probes."""
+"""Advice on settings that this engine version ignores or overrules, on probes and on sleep."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
-from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, count_of
-from warmup_insights.analysis.advice.start import is_whole
-from warmup_insights.analysis.advice.strategy import integer, reads_ranges
-from warmup_insights.analysis.plan.buckets import rules_version
-from warmup_insights.analysis.probe import startup_probe
+from warmup_insights.analysis.advice.facts import RunFacts, is_whole
+from warmup_insights.analysis.advice.finding import Finding, Value, count_of, rule
+from warmup_insights.analysis.advice.rules_buckets import integer, reads_ranges
+from warmup_insights.analysis.plan.planning import rules_version
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.setting_lives import (
     SettingLife,
@@ -25,9 +27,83 @@ from warmup_insights.rules.setting_lives import (
     read_version,
     successor,
 )
+from warmup_insights.units import format_bytes, format_duration
+
+PERIOD_S = 10
+SAFETY = 1.5
+LEAST_PROBE_S, LEAST_GAUDI_PROBE_S = 600, 1800
+"""Patience for a first start: weights may have to come, and every recipe be compiled."""
 
 
-def dead_settings(facts: RunFacts) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class StartupProbe:
+    """Values for a `startupProbe`, in seconds, and the starts that they rest on."""
+
+    num_runs: int
+    median_s: float
+    longest_s: float
+    period_s: int
+    failure_threshold: int
+
+    @property
+    def allowed_s(self) -> int:
+        """How long a container may take before it is restarted."""
+        return self.period_s * self.failure_threshold
+
+    def yaml(self) -> str:
+        """The part of a container's specification."""
+        return (
+            f"# starts seen: {self.num_runs}, median {self.median_s:.0f} s, longest "
+            f"{self.longest_s:.0f} s; times {SAFETY:g} and {LEAST_PROBE_S} s at least, image pull "
+            "not counted\n"
+            "startupProbe:\n"
+            "  httpGet:\n"
+            "    path: /health\n"
+            "    port: 8000\n"
+            f"  periodSeconds: {self.period_s}\n"
+            f"  failureThreshold: {self.failure_threshold}\n"
+        )
+
+
+def probe_of(
+    summaries: Iterable[RunSummary], *, is_gaudi: bool = False
+) -> StartupProbe | None:
+    """A probe that lets the longest start pass, half as long again; None without any.
+
+    Runs that never became ready do not count; where the pod is known, its time from the
+    start of the container counts. It waits 10 minutes at least, and half an
+    hour on Gaudi, where a first start compiles every bucket.
+    """
+    known = map(_container_s, summaries)
+    seconds = [value for value in known if value is not None and value > 0]
+    if not seconds:
+        return None
+    longest = max(seconds)
+    allowed = max(longest * SAFETY, LEAST_GAUDI_PROBE_S if is_gaudi else LEAST_PROBE_S)
+    threshold = math.ceil(allowed / PERIOD_S)
+    return StartupProbe(len(seconds), median(seconds), longest, PERIOD_S, threshold)
+
+
+def _container_s(summary: RunSummary) -> float | None:
+    """From the start of the container, as far as that is known, to ready."""
+    ready, before, whole = (
+        BY_NAME[name].trusted(summary)
+        for name in ("ready_s", "before_first_line_s", "pod_ready_s")
+    )
+    if ready is None:
+        return whole
+    return max(ready + (before or 0.0), whole or 0.0)
+
+
+@rule(
+    "settings are given that this engine version ignores, renamed or deprecated",
+    "engine, version, settings that somebody set",
+    formula="version of the run at or above the one from which the table names another state",
+    margin="all in one finding; not where the run shows that a setting had an effect",
+    source="sources of the releases named in the table of settings",
+    example="VLLM_PROMPT_SEQ_BUCKET_MIN, STEP and MAX under vllm-gaudi 0.14.1: VLLM_PROMPT_QUERY_BUCKET_...",
+)
+def dead_setting(facts: RunFacts) -> Iterator[Finding]:
     """Settings are given that this version ignores, renamed or is about to drop."""
     summary = facts.summary
     version = read_version(summary.engine.version)
@@ -50,7 +126,6 @@ def dead_settings(facts: RunFacts) -> Iterator[Finding]:
         for name, _, life in found
     ]
     yield Finding(
-        "dead_setting",
         "low",
         f"{count_of(len(found), 'setting')} that {summary.engine.name} "
         f"{summary.engine.version} {_words(found)}: {', '.join(names)}.",
@@ -88,6 +163,15 @@ def _was_read(facts: RunFacts, name: str) -> bool:
     return name.startswith("VLLM_GRAPH_") and budget is not None
 
 
+@rule(
+    "a bucket range is set that the bucketing strategy does not read",
+    "version, settings, strategy",
+    formula="the rules of the bucketing strategy, which name what they do not read",
+    margin="silent where the log prints the ranges as read, and where the version is "
+    "unknown",
+    source="vllm-gaudi extension/bucketing/exponential.py",
+    example="VLLM_DECODE_BLOCK_BUCKET_MAX with the exponential strategy",
+)
 def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
     """A bucket range is set that the strategy does not read."""
     # Ranges that the log prints as read have an effect, whatever the settings say.
@@ -125,7 +209,6 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
     if notes:
         is_named = settings.rules.names_strategies
         yield Finding(
-            "overridden_ranges",
             "low",
             f"{len(notes)} bucket ranges are set and not read: {notes[0]}",
             {"num_settings": len(notes), "strategy": settings.strategy},
@@ -139,12 +222,20 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
         )
 
 
-def probe_values(facts: RunFacts) -> Iterator[Finding]:
+@rule(
+    "a cold start became ready",
+    "time to ready, of this run and of others alike",
+    formula="1.5 x the longest cold start, at least 600 s, on Gaudi 1,800 s",
+    margin="only whole, cold starts of the same model, device, quantisation and version",
+    source="Kubernetes startupProbe",
+    example="vLLM 0.11.0 on an L4: 239 s cold, so 600 s",
+)
+def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     """How long a startup probe has to wait, over the starts seen that were not warm."""
     summary = facts.summary
     if not _may_be_cold(summary):
         return
-    probe = startup_probe(
+    probe = probe_of(
         [each for each in (summary, *facts.alike) if _may_be_cold(each)],
         is_gaudi=summary.device.kind == "hpu",
     )
@@ -155,7 +246,6 @@ def probe_values(facts: RunFacts) -> Iterator[Finding]:
     )
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
-        "startup_probe",
         "low",
         f"{starts}{of_kind} became ready after "
         f"{probe.median_s:.0f} s (median) and {probe.longest_s:.0f} s (longest).",
@@ -182,36 +272,53 @@ def _may_be_cold(summary: RunSummary) -> bool:
     return kind == "cold" or (kind is None and not kept)
 
 
+@rule(
+    "the engine slept and woke up, and its whole start is known (vLLM)",
+    "sleeps while serving with their time; a log that holds the whole start",
+    formula="time of the start - median time of waking up",
+    margin="how often the engine is idle is not known, so it is always low",
+    source="vLLM docs `features/sleep_mode`, `device_allocator/cumem.py`",
+    example="0.4 to 1.2 s to wake up, 71 s to start",
+)
+def sleep_mode(facts: RunFacts) -> Iterator[Finding]:
+    """The engine slept and woke up: what that takes, beside a whole start."""
+    start, serving = facts.start, facts.summary.serving
+    if start is None or start.of or serving is None:
+        return
+    wakes = [
+        each.duration_s
+        for each in serving.sleeps
+        if each.action == "wake_up" and each.duration_s is not None
+    ]
+    slept = [each for each in serving.sleeps if each.action == "sleep"]
+    if not wakes or median(wakes) >= start.wall_s:
+        return
+    freed = max((each.freed_bytes or 0 for each in slept), default=0)
+    host = max((each.host_bytes or 0 for each in slept), default=0)
+    numbers: dict[str, Value] = {"wake_up_s": median(wakes), "num_wakes": len(wakes)}
+    numbers |= {"start_s": start.wall_s}
+    numbers |= {"freed_bytes": freed} if freed else {}
+    numbers |= {"host_bytes": host} if host else {}
+    kept = f": {format_bytes(host)}" if host else ""
+    room = format_bytes(freed) if freed else "what sleeping gives back"
+    yield Finding(
+        "low",
+        f"Waking up took {format_duration(median(wakes))} ({count_of(len(wakes), 'time')}), "
+        f"a start {format_duration(start.wall_s)}.",
+        numbers,
+        "enable_sleep_mode",
+        "sleep, not an end, where the engine is idle for a while; keep "
+        f"{room} free for it on the device",
+        f"{format_duration(start.wall_s - median(wakes))} less until the next answer, each "
+        "time",
+        price=f"level 1 keeps the weights in host memory{kept}; a program that took the "
+        "memory meanwhile makes the wake-up fail",
+    )
+
+
 RULES = (
-    Rule(
-        "dead_setting",
-        "settings are given that this engine version ignores, renamed or deprecated",
-        "engine, version, settings that somebody set",
-        dead_settings,
-        formula="version of the run at or above the one from which the table names another state",
-        margin="all in one finding; not where the run shows that a setting had an effect",
-        source="sources of the releases named in the table of settings",
-        example="VLLM_PROMPT_SEQ_BUCKET_MIN, STEP and MAX under vllm-gaudi 0.14.1: VLLM_PROMPT_QUERY_BUCKET_...",
-    ),
-    Rule(
-        "overridden_ranges",
-        "a bucket range is set that the bucketing strategy does not read",
-        "version, settings, strategy",
-        overridden_ranges,
-        formula="the rules of the bucketing strategy, which name what they do not read",
-        margin="silent where the log prints the ranges as read, and where the version is "
-        "unknown",
-        source="vllm-gaudi extension/bucketing/exponential.py",
-        example="VLLM_DECODE_BLOCK_BUCKET_MAX with the exponential strategy",
-    ),
-    Rule(
-        "startup_probe",
-        "a cold start became ready",
-        "time to ready, of this run and of others alike",
-        probe_values,
-        formula="1.5 x the longest cold start, at least 600 s, on Gaudi 1,800 s",
-        margin="only whole, cold starts of the same model, device, quantisation and version",
-        source="Kubernetes startupProbe",
-        example="vLLM 0.11.0 on an L4: 239 s cold, so 600 s",
-    ),
+    dead_setting,
+    overridden_ranges,
+    startup_probe,
+    sleep_mode,
 )

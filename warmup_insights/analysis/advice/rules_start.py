@@ -1,4 +1,4 @@
-"""Advice on the start around the warm-up: imports, profile run, kernels, the rest."""
+"""Advice on the start around the warm-up: its largest part, imports, kernels, the profile run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,126 @@ import re
 from collections.abc import Iterator
 from statistics import median
 
-from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
-from warmup_insights.analysis.advice.start import (
+from warmup_insights.analysis.advice.facts import (
     GAUDI,
+    RunFacts,
+    Start,
     phase_s,
+    weights_bytes,
     words_of,
 )
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Value,
+    rule,
+    severity_of,
+    start_rule,
+)
+from warmup_insights.analysis.advice.rules_compile import recipe_setting
+from warmup_insights.analysis.advice.ways import allows_step
+from warmup_insights.analysis.summary.compilation import RECIPES
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.setting_lives import knows
-from warmup_insights.units import format_duration
+from warmup_insights.units import format_bytes, format_duration
+
+_SHOWN_BY = {
+    "configure": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
+    "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
+    "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
+}  # fmt: skip
+_REFERENCE = ("device", "the device whose step this is (--device)")
+_CONVERTED = (
+    "quantization",
+    "a checkpoint that is quantised as the kernels want it: after reading, weights are "
+    "converted, packed or laid out anew at each start",
+    "no figure: the log does not divide it",
+)
+LONG_S = 20.0
+"""Kept graphs are read from a local disk in less (3 to 10 s on real starts)."""
+_DEBUG = ("VLLM_LOGGING_LEVEL", "VLLM_LOGGING_LEVEL=DEBUG prints its steps")
+_RECORDER = (
+    "warmup-insights vllm",
+    "`warmup-insights vllm serve ...` records every step of it with its time",
+)
+_RECORDED = frozenset({
+    "prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs", "graph_capture",
+    "unified_warmup", "sampler_warmup", "defrag_warmup",
+})  # fmt: skip
+
+
+@start_rule(
+    "no other rule treats the phase that took longest",
+    "its phases",
+    formula="the seconds of the phase, as a share of the time from the first line to "
+    "ready",
+    margin="silent where the first line is not the first of a start, or half of the time "
+    "is in no line",
+    source="the engine's own lines at the beginning and the end of each phase",
+    example="hpu_plugin start of Qwen3-MoE: initialising the device 88 of 116 s",
+)
+def largest_part(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """The phase that took longest, where no other rule treats it."""
+    phase = start.dominant
+    seconds = start.seconds[phase]
+    setting, shown = _RECORDER if phase in _RECORDED else _SHOWN_BY.get(phase, _DEBUG)
+    if facts.summary.engine.name == "reference":
+        setting, shown = _REFERENCE
+    effect = "no figure without that"
+    known = _known(facts.summary, start, phase)
+    if known is not None:
+        setting, shown, effect = known
+    else:
+        shown += "; nothing in this run states what it consists of"
+    others = sorted(start.seconds.items(), key=lambda item: -item[1])[1:4]
+    yield Finding(
+        "low",
+        f"{words_of(phase)} took {start.of_all(seconds)}, more than any other part.",
+        {"part_s": seconds, "start_s": start.wall_s, "share": start.share(seconds)},
+        setting,
+        shown,
+        effect,
+        tuple(f"then {words_of(name)}: {start.of_all(own)}" for name, own in others),
+        phase=phase,
+        part_s=seconds,
+    )
+
+
+def _known(
+    summary: RunSummary, start: Start, phase: str
+) -> tuple[str, str, str] | None:
+    """What a phase consists of, and what makes it shorter, where the run shows it."""
+    if phase == "compile":
+        return _loaded_words(summary)
+    is_quantized = str(summary.config.get("quantization")) != "None"
+    if phase == "load_model" and "load_weights" in start.seconds and is_quantized:
+        return _CONVERTED
+    return None
+
+
+def _loaded_words(summary: RunSummary) -> tuple[str, str, str] | None:
+    """Of a compilation whose graphs came from the cache: what is left of it."""
+    compiled = summary.compile
+    if compiled is None or compiled.cache != "hit":
+        return None
+    dynamo = [
+        part.duration_s or 0.0 for part in compiled.parts if part.what == "dynamo"
+    ]
+    spent = f" (Dynamo {format_duration(max(dynamo))})" if dynamo else ""
+    reading = sum(part.duration_s or 0.0 for part in compiled.parts if part.from_cache)
+    if reading > max([LONG_S, *dynamo]):
+        return (
+            "VLLM_CACHE_ROOT",
+            "VLLM_CACHE_ROOT on a local disk of each host, with a copy of what is kept",
+            f"reading the graphs that are kept took {format_duration(reading)}; no figure: the log "
+            "does not name the file system they lie on",
+        )
+    return (
+        "VLLM_CACHE_ROOT",
+        "nothing: the graphs came from the cache; keep it",
+        f"tracing runs again at each start{spent}; versions that keep the whole function "
+        "load it instead",
+    )
+
 
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2
 MUCH_S = 45.0
@@ -24,11 +135,17 @@ _IMPORTING = ("import", "configure", "start_engine", "start_workers")
 """Phases that are mostly imports: each new process does them again."""
 
 
-def slow_imports(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "importing and starting processes took 20 s and a fifth of the start or more",
+    "phases before the engine loads anything",
+    formula="seconds less the median of other starts of the same model, version and "
+    "device",
+    margin="no gain without two other starts",
+    source="vLLM entrypoints; CPython -X importtime",
+    example="tensor parallel start on a simulated device: 39 of 55 s",
+)
+def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Python imports, in each process, before the engine does anything."""
-    start = facts.start
-    if start is None:
-        return
     # On TPU the engine's process makes its devices known before it names a stage.
     left_out = {"start_engine"} if facts.summary.device.kind == "tpu" else set()
     if any(note.topic == "ray_wait" for note in facts.summary.notes):
@@ -45,7 +162,6 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
     typical = median(warm) if len(warm) >= 2 else None
     gain = (0.0, seconds - typical) if typical and typical < seconds else None
     yield Finding(
-        "slow_imports",
         severity_of(start.share(seconds)) if seconds >= MUCH_S else "low",
         f"Importing and starting processes took {start.of_all(seconds)}.",
         {"imports_s": seconds, "start_s": start.wall_s},
@@ -66,6 +182,14 @@ def slow_imports(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+@rule(
+    "the engine printed that it waits for a placement group of Ray",
+    "those lines; whether the start came to its end",
+    formula="the seconds that the last of the lines states",
+    margin="silent where the error itself names the placement group",
+    source="vLLM v1/executor/ray_utils.py _wait_until_pg_ready; PG_WAIT_TIMEOUT is 1800 s",
+    example="vLLM 0.8.5 with four GPUs asked of Ray: 150 s, then stopped by a person",
+)
 def ray_wait(facts: RunFacts) -> Iterator[Finding]:
     """Ray had no place for all ranks, and the engine waited for it."""
     texts = [n.text for n in facts.summary.notes if n.topic == "ray_wait"]
@@ -75,7 +199,6 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
         return
     seconds, is_ready = float(max(waits)), facts.summary.status == "finished"
     yield Finding(
-        "ray_wait",
         "medium" if is_ready else "high",
         f"The engine waited {format_duration(seconds)} at least for Ray to place its ranks"
         f"{'' if is_ready else ', and the log holds no end of it'}.",
@@ -90,16 +213,23 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "FlashInfer tuned kernels at this start and found none of an earlier one",
+    "phase kernel_warmup; configurations saved",
+    formula="the seconds of the phase; a fifth of them may stay",
+    margin="only where the log states that configurations were saved, and none was known",
+    source="vLLM model_executor/warmup/flashinfer_autotune_cache.py",
+    example="vLLM 0.25.1: 84 configurations, 102 of 1,478 s",
+)
+def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Kernels were tuned at this start, and nothing came from an earlier one."""
-    start, tuned = facts.start, facts.summary.autotune
-    seconds = start.worth("kernel_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name != "vllm":
+    tuned = facts.summary.autotune
+    seconds = start.worth("kernel_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm":
         return
     if tuned is None or tuned.previous or not tuned.new:
         return
     yield Finding(
-        "kernel_autotune",
         severity_of(start.share(seconds)),
         f"Tuning kernels took {start.of_all(seconds)}: {tuned.new} configurations, none "
         "of them known before.",
@@ -114,16 +244,24 @@ def kernel_autotune(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def kernels_built(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
+    "phase kernel_warmup",
+    formula="the seconds of the phase, without a gain",
+    margin="no gain without another start: what is compiled at first use is kept, what "
+    "only runs is not",
+    source="vLLM model_executor/warmup/kernel_warmup.py; FlashInfer jit",
+    example="vLLM 0.25.1: 2 min 23 s of 5 min 25 s between two lines of FlashInfer",
+)
+def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Kernels that are compiled at first use took most of the start, and none was tuned."""
-    start, tuned = facts.start, facts.summary.autotune
-    if start is None or start.dominant != "kernel_warmup":
+    tuned = facts.summary.autotune
+    if start.dominant != "kernel_warmup":
         return
     if facts.summary.engine.name != "vllm" or (tuned is not None and tuned.new):
         return
     seconds = start.seconds["kernel_warmup"]
     yield Finding(
-        "kernels_built",
         severity_of(start.share(seconds)),
         f"Kernel warm-up took {start.of_all(seconds)}.",
         {"kernel_warmup_s": seconds, "start_s": start.wall_s},
@@ -138,14 +276,20 @@ def kernels_built(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def multimodal_warmup(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM)",
+    "phase multimodal_warmup",
+    formula="0 to the seconds of the phase",
+    margin="only for kinds of input that are not sent",
+    source="vLLM renderers/base.py",
+    example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
+)
+def multimodal_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Warming up the preprocessing of images, video and audio took long (vLLM)."""
-    start = facts.start
-    seconds = start.worth("multimodal_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name != "vllm":
+    seconds = start.worth("multimodal_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm":
         return
     yield Finding(
-        "multimodal_warmup",
         severity_of(start.share(seconds)),
         f"Multi-modal warm-up took {start.of_all(seconds)}.",
         {"multimodal_s": seconds, "start_s": start.wall_s},
@@ -160,16 +304,24 @@ def multimodal_warmup(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "multi-modal warm-up took 10 s and 5 % of the start or more (Gaudi)",
+    "phase multimodal_warmup, number of buckets",
+    formula="0 to the seconds of the phase",
+    margin="images of other sizes compile when they come",
+    source="vllm-gaudi extension/bucketing/vision.py; VLLM_MULTIMODAL_BUCKETS from "
+    "0.11.2",
+    example="vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 buckets, 28 s",
+)
+def multimodal_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Buckets of images took a large share of the start."""
-    start, own = facts.start, facts.summary.multimodal
-    seconds = start.worth("multimodal_warmup") if start is not None else None
-    if start is None or seconds is None or facts.summary.engine.name not in GAUDI:
+    own = facts.summary.multimodal
+    seconds = start.worth("multimodal_warmup")
+    if seconds is None or facts.summary.engine.name not in GAUDI:
         return
     count = (own.warmed or own.generated) if own is not None else None
     is_known = knows(facts.summary, "VLLM_MULTIMODAL_BUCKETS")
     yield Finding(
-        "multimodal_buckets",
         severity_of(start.share(seconds)),
         f"Multi-modal warm-up took {start.of_all(seconds)}"
         + (f": {count} buckets." if count else "."),
@@ -187,68 +339,192 @@ def multimodal_buckets(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULES = (
-    Rule(
-        "slow_imports",
-        "importing and starting processes took 20 s and a fifth of the start or more",
-        "a log that holds the whole start: phases before the engine loads anything",
-        slow_imports,
-        formula="seconds less the median of other starts of the same model, version and "
-        "device",
-        margin="no gain without two other starts",
-        source="vLLM entrypoints; CPython -X importtime",
-        example="tensor parallel start on a simulated device: 39 of 55 s",
-    ),
-    Rule(
-        "ray_wait",
-        "the engine printed that it waits for a placement group of Ray",
-        "those lines; whether the start came to its end",
-        ray_wait,
-        formula="the seconds that the last of the lines states",
-        margin="silent where the error itself names the placement group",
-        source="vLLM v1/executor/ray_utils.py _wait_until_pg_ready; PG_WAIT_TIMEOUT is 1800 s",
-        example="vLLM 0.8.5 with four GPUs asked of Ray: 150 s, then stopped by a person",
-    ),
-    Rule(
-        "kernel_autotune",
-        "FlashInfer tuned kernels at this start and found none of an earlier one",
-        "a log that holds the whole start: phase kernel_warmup; configurations saved",
-        kernel_autotune,
-        formula="the seconds of the phase; a fifth of them may stay",
-        margin="only where the log states that configurations were saved, and none was known",
-        source="vLLM model_executor/warmup/flashinfer_autotune_cache.py",
-        example="vLLM 0.25.1: 84 configurations, 102 of 1,478 s",
-    ),
-    Rule(
-        "kernels_built",
-        "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
-        "a log that holds the whole start: phase kernel_warmup",
-        kernels_built,
-        formula="the seconds of the phase, without a gain",
-        margin="no gain without another start: what is compiled at first use is kept, what "
-        "only runs is not",
-        source="vLLM model_executor/warmup/kernel_warmup.py; FlashInfer jit",
-        example="vLLM 0.25.1: 2 min 23 s of 5 min 25 s between two lines of FlashInfer",
-    ),
-    Rule(
-        "multimodal_warmup",
-        "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM)",
-        "a log that holds the whole start: phase multimodal_warmup",
-        multimodal_warmup,
-        formula="0 to the seconds of the phase",
-        margin="only for kinds of input that are not sent",
-        source="vLLM renderers/base.py",
-        example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
-    ),
-    Rule(
-        "multimodal_buckets",
-        "multi-modal warm-up took 10 s and 5 % of the start or more (Gaudi)",
-        "a log that holds the whole start: phase multimodal_warmup, number of buckets",
-        multimodal_buckets,
-        formula="0 to the seconds of the phase",
-        margin="images of other sizes compile when they come",
-        source="vllm-gaudi extension/bucketing/vision.py; VLLM_MULTIMODAL_BUCKETS from "
-        "0.11.2",
-        example="vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 buckets, 28 s",
-    ),
+@start_rule(
+    "the first pass through the model took 10 s and 5 % of the start or more "
+    "(CUDA, ROCm, XPU)",
+    "phase profile_run; another start for the gain",
+    formula="seconds less the shortest of other starts of the same model, version and "
+    "device",
+    margin="no gain without another start: kernels compiled at first use are kept, "
+    "swapping is not",
+    source="vLLM v1/worker/gpu_worker.py determine_available_memory",
+    example="vLLM 0.25.1 with 93 GiB of weights and 19 GiB of host memory: 630 of 1,478 s",
 )
+def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """The profile run that measures memory took long (vLLM)."""
+    seconds = start.worth("profile_run")
+    if seconds is None or facts.summary.engine.name != "vllm":
+        return
+    if facts.summary.device.kind not in ("cuda", "rocm", "xpu"):
+        return
+    compiled = facts.figure("compile_s")
+    after = f", after {format_duration(compiled)} of compilation" if compiled else ""
+    seen = [
+        own
+        for other in facts.same_model
+        if (own := phase_s(other, "profile_run")) and own < seconds
+    ]
+    known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
+    room = known.available_bytes if known is not None else None
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"The first pass through the model took {start.of_all(seconds)}{after}.",
+        {"profile_s": seconds, "start_s": start.wall_s},
+        "FLASHINFER_WORKSPACE_BASE",
+        "keep the caches of FlashInfer and Triton (~/.cache/flashinfer, ~/.triton/cache) "
+        "on a volume, and watch `vmstat 1` for swapping during this pass",
+        f"another start of this model took {format_duration(min(seen))} for it"
+        if seen
+        else "no figure without a second start: kernels that are compiled at first use "
+        "are kept, swapping is not",
+        (f"{format_bytes(size)} of weights, {format_bytes(room)} of host memory available "
+         "before loading",) if size and room and size > room else (),
+        gain_s=(seconds - min(seen), seconds - min(seen)) if seen else None,
+        price="disk for the caches",
+        phase="profile_run",
+        part_s=seconds,
+    )  # fmt: skip
+
+
+@start_rule(
+    "measuring memory took 5 s and 5 % of the start, in a version that can keep "
+    "the result",
+    "phases profile_run and graph_memory_profile; version",
+    formula="the estimate of graph memory for certain, the profile run at most",
+    margin="the engine checks a fingerprint and free memory itself, and measures again "
+    "where they differ",
+    source="vLLM v1/worker/startup_plan.py (from 0.26)",
+    example="vLLM 0.27.1 and a model of 51.75 GiB: 102 of 533 s, of which the estimate of graph memory 6 s",
+)
+def startup_plan(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """This version can keep the result of memory profiling for the next start."""
+    summary = facts.summary
+    name = "VLLM_ENABLE_STARTUP_PLAN"
+    if not knows(summary, name) or name in summary.config:
+        return
+    if summary.engine.name != "vllm" or any(
+        n.topic == "startup_plan" for n in summary.notes
+    ):
+        return
+    estimate = start.seconds.get("graph_memory_profile", 0.0)
+    most = estimate + start.seconds.get("profile_run", 0.0)
+    if most < 5.0 or start.share(most) < 0.05:
+        return
+    yield Finding(
+        severity_of(start.share(most)),
+        f"Measuring memory took {start.of_all(most)}, and gives the same result at each "
+        "start.",
+        {"profile_and_estimate_s": most, "estimate_s": estimate},
+        name,
+        f"{name}=1",
+        "the KV cache size of this start is kept and applied, if configuration, versions "
+        "and free memory allow it; kernels compiled in the profile run are compiled later",
+        changes={name: 1},
+        gain_s=(estimate, most),
+        price="the first start still measures; VLLM_CACHE_ROOT has to be kept",
+        part_s=most,
+    )
+
+
+@start_rule(
+    "the profile run took 10 s and 5 % of the start, or most of it (Gaudi)",
+    "phase profile_run; its shape, or the limits that it follows from",
+    formula="0 to seconds x (1 - (longest bucket / tokens)^2), where a line names its shape",
+    margin="never below the longest prompt bucket, nor below a prompt that came; no gain "
+    "where the shape is not named",
+    source="vllm-gaudi v1/worker/hpu_model_runner.py profile_run",
+    example="prompt of 32,768 tokens: 38 of 63 s",
+)
+def profile_shape(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """The profile run compiled a shape that no bucket has."""
+    summary = facts.summary
+    shape = summary.profile_shape
+    seconds = start.worth("profile_run")
+    if seconds is None or summary.engine.name not in GAUDI:
+        return
+    if shape is None or len(shape) < 2:
+        yield _unnamed_shape(facts, start, seconds)
+        return
+    lengths = [b[1] for b in summary.phase("prompt").buckets if len(b) == len(shape)]
+    lengths += [m.shape[1] for m in summary.misses if m.phase == "prompt"]
+    longest = max(lengths, default=shape[1])
+    is_whole = not allows_step(facts, longest)
+    is_needed = is_whole or longest > 0.75 * shape[1]
+    share = 1 - (longest / shape[1]) ** 2
+    name, recipes = "max_num_batched_tokens", recipe_setting(summary)
+    changes: dict[str, Value] = {} if is_needed else {name: longest}
+    change = f"--max-num-batched-tokens {longest}, the longest prompt bucket"
+    effect = (
+        "a smaller shape to measure with; what compiling it takes is not known here"
+    )
+    price = f"prompts above {longest:,} tokens run in chunks, which have a context"
+    if is_needed:
+        why = "prompts of that length come"
+        if is_whole:
+            why = "without chunked prefill a step takes the longest prompt"
+        change, price = f"nothing: {why}", ""
+        effect = "no figure: what this run compiled is kept by a recipe cache on disk"
+        if recipes is not None:
+            changes, name = {RECIPES: recipes}, RECIPES
+            change, price = (
+                f"{RECIPES}={recipes}",
+                "local disk, a directory for each rank",
+            )
+            effect = f"{why}, so the shape stays; a second start loads it"
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"The profile run took {start.of_all(seconds)}: it compiles {shape}, which is no "
+        "bucket.",
+        {"profile_s": seconds, "tokens": shape[1], "largest_prompt": longest},
+        name,
+        change,
+        effect,
+        changes=changes,
+        gain_s=None if is_needed else (0.0, share * seconds),
+        price=price,
+        phase="profile_run",
+        part_s=seconds,
+    )
+
+
+def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
+    """A profile run whose shape no line names: it follows from the limits of the engine.
+
+    vllm-gaudi runs one prompt of max_model_len, or of max_num_batched_tokens where that is
+    smaller; vllm-fork the largest prompt bucket (`profile_run` of each model runner).
+    """
+    summary = facts.summary
+    value = summary.setting("max_model_len")
+    tokens = summary.setting("max_num_batched_tokens")
+    name, what = "max_model_len", "the longest request that comes"
+    price = "longer requests are refused"
+    is_chunked = summary.engine.name == "vllm-gaudi"
+    if is_chunked and tokens and value and tokens <= value:
+        name, value, what = (
+            "max_num_batched_tokens",
+            tokens,
+            "the longest prompt bucket",
+        )
+        price = "longer prompts run in chunks, which have a context"
+    option = f"--{name.replace('_', '-')}"
+    now = f" (now {value:,.0f})" if value else ""
+    numbers: dict[str, Value] = {"profile_s": seconds, "start_s": start.wall_s}
+    return Finding(
+        severity_of(start.share(seconds)),
+        f"The profile run took {start.of_all(seconds)}: the largest prompt that the limits "
+        "allow.",
+        numbers | ({name: value} if value else {}),
+        name,
+        f"{option}{now} with {what}",
+        "no figure: how the time grows with the length is not known; what was compiled is "
+        "kept by a recipe cache on disk",
+        price=price,
+        phase="profile_run",
+        part_s=seconds,
+    )
+
+
+RULES = (
+    largest_part, slow_imports, ray_wait, kernel_autotune, kernels_built,
+    multimodal_warmup, multimodal_buckets, profile_run, startup_plan, profile_shape,
+)  # fmt: skip

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Way, severity_of
-from warmup_insights.analysis.advice.start import (
+from warmup_insights.analysis.advice.facts import (
+    RunFacts,
     Start,
     is_whole,
     phase_s,
     weights_bytes,
     words_of,
 )
-from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.analysis.advice.finding import (
+    Finding,
+    Way,
+    severity_of,
+    start_rule,
+)
+from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_bytes, format_duration
 
@@ -28,11 +33,19 @@ MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
 
-def weights_download(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "downloading the weights took 10 s and 5 % of the start, or most of it",
+    "time of the download",
+    formula="the seconds of the download",
+    margin="where the directory is kept already, the next start saves it without a "
+    "change",
+    source="vLLM model_loader/weight_utils.py download_weights_from_hf",
+    example="vLLM 0.11.0 on an L4: 109 of 239 s",
+)
+def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The weights came over the network at this start."""
-    start = facts.start
-    seconds = start.worth("download") if start is not None else None
-    if start is None or seconds is None:
+    seconds = start.worth("download")
+    if seconds is None:
         return
     is_kept = any(
         phase_s(other, "load_weights") and not phase_s(other, "download")
@@ -55,7 +68,6 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
         "HF_HOME on a volume that outlives the container, or the weights in the image"
     )
     yield Finding(
-        "weights_download",
         "low" if is_kept else severity_of(start.share(seconds)),
         f"Downloading the weights took {start.of_all(seconds)}{rate}.",
         {"download_s": seconds, "start_s": start.wall_s},
@@ -72,11 +84,20 @@ def weights_download(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def weights_read(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "reading the weights took 10 s and 5 % of the start, or most of it",
+    "time of reading; size of the files, host memory and file system where stated",
+    formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
+    "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
+    margin="prefetch only where the files fit into 90 % of the available host memory",
+    source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
+    "(prefetch from 0.19)",
+    example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
+)
+def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Reading the weights took a large share of the start."""
-    start = facts.start
-    seconds = start.worth("load_weights") if start is not None else None
-    if start is None or seconds is None:
+    seconds = start.worth("load_weights")
+    if seconds is None:
         return
     summary = facts.summary
     size = weights_bytes(summary)
@@ -102,7 +123,6 @@ def weights_read(facts: RunFacts) -> Iterator[Finding]:
     # Without a size nothing shows whether it was slow.
     is_open = gain is None
     yield Finding(
-        "weights_read",
         "low" if is_open else severity_of(start.share(seconds)),
         f"{title}.",
         numbers,
@@ -142,7 +162,7 @@ def _reading_gain(
         words = f"another start read the same files in {format_duration(best)}"
         return (seconds - best, seconds - best), words
     name = known.filesystem if known is not None else None
-    is_local = name is not None and name.upper() not in NETWORK
+    is_local = _is_local(known)
     rate = LOCAL_RATE if is_local else NETWORK_RATE
     most = seconds - size / rate
     of = "a network file system" if name is not None else "most storage"
@@ -170,13 +190,8 @@ def _reader(
     """
     summary = facts.summary
     known = summary.checkpoint
-    name = known.filesystem if known is not None else None
-    is_local = name is not None and name.upper() not in NETWORK
-    place = "a faster disk, such as NVMe" if is_local else "a local NVMe disk"
-    local = Way(
-        f"a copy of the files on {place}",
-        "disk for the files, and the copy",
-    )
+    place = "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
+    local = Way(f"a copy of the files on {place}", "disk for the files, and the copy")
     formats = [
         name
         for name in ("runai_streamer", "fastsafetensors")
@@ -190,11 +205,11 @@ def _reader(
         "a quantised build of the model", "other weights; check the quality"
     )
     is_plain = summary.config.get("load_format") in (None, "auto", "safetensors")
-    has_room = known is not None and known.available_bytes is not None
+    room = known.available_bytes if known is not None else None
     fits = (
         known is not None
-        and known.available_bytes is not None
-        and known.size_bytes <= MEMORY_SHARE * known.available_bytes
+        and room is not None
+        and known.size_bytes <= MEMORY_SHARE * room
     )
     if known is not None and is_plain and fits and _offers_prefetch(summary):
         return (
@@ -207,14 +222,19 @@ def _reader(
     if not formats or not is_plain:
         return "load_format", local.suggestion, {}, local.price, (quantised,)
     price = streamer.price
-    if not has_room:
+    if known is None or room is None:
         price += "; whether the disk or the reader is slow is not known here"
-    elif known is not None and not fits:
+    elif not fits:
         price += (
             f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
-            f"{format_bytes(known.available_bytes)} of host memory"
+            f"{format_bytes(room)} of host memory"
         )
     return "load_format", streamer.suggestion, {}, price, (local, quantised)
+
+
+def _is_local(known: CheckpointFacts | None) -> bool:
+    name = known.filesystem if known is not None else None
+    return name is not None and name.upper() not in NETWORK
 
 
 def _offers_prefetch(summary: RunSummary) -> bool:
@@ -224,10 +244,19 @@ def _offers_prefetch(summary: RunSummary) -> bool:
     )
 
 
-def slowest_rank(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "ranks waited for the slowest one to load",
+    "the end of loading of each rank",
+    formula="0 to end of the last rank - median of the others",
+    margin="two ranks at least; no gain where most ranks are as late as the last: what "
+    "they share sets the pace then",
+    source="vLLM default_loader.py, each worker's line",
+    example="four ranks on GPFS: 168 of 696 s",
+)
+def slowest_rank(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """One rank finished loading long after the others."""
-    start, ranks = facts.start, facts.summary.time.ranks
-    if start is None or len(ranks) < 2:
+    ranks = facts.summary.time.ranks
+    if len(ranks) < 2:
         return
     for phase in ("load_weights", "load_model"):
         waited = start.worth(phase + OF_OTHER_RANK)
@@ -271,7 +300,6 @@ def _late(
     if knows(facts.summary, streamer):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
     return Finding(
-        "slowest_rank",
         severity_of(start.share(behind)),
         title,
         {"waited_s": waited, "behind_s": behind, "num_ranks": num_ranks},
@@ -288,39 +316,7 @@ def _late(
 
 
 RULES = (
-    Rule(
-        "weights_download",
-        "downloading the weights took 10 s and 5 % of the start, or most of it",
-        "a log that holds the whole start: time of the download",
-        weights_download,
-        formula="the seconds of the download",
-        margin="where the directory is kept already, the next start saves it without a "
-        "change",
-        source="vLLM model_loader/weight_utils.py download_weights_from_hf",
-        example="vLLM 0.11.0 on an L4: 109 of 239 s",
-    ),
-    Rule(
-        "weights_read",
-        "reading the weights took 10 s and 5 % of the start, or most of it",
-        "a log that holds the whole start: time of reading; size of the files, host "
-        "memory and file system where stated",
-        weights_read,
-        formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
-        "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
-        margin="prefetch only where the files fit into 90 % of the available host memory",
-        source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
-        "(prefetch from 0.19)",
-        example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
-    ),
-    Rule(
-        "slowest_rank",
-        "ranks waited for the slowest one to load",
-        "a log that holds the whole start: the end of loading of each rank",
-        slowest_rank,
-        formula="0 to end of the last rank - median of the others",
-        margin="two ranks at least; no gain where most ranks are as late as the last: what "
-        "they share sets the pace then",
-        source="vLLM default_loader.py, each worker's line",
-        example="four ranks on GPFS: 168 of 696 s",
-    ),
+    weights_download,
+    weights_read,
+    slowest_rank,
 )

@@ -11,10 +11,13 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_UTILIZATION,
     Finding,
+    Severity,
     Value,
     Way,
     count_of,
 )
+from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
@@ -22,6 +25,8 @@ NO_HELP = ("does not help", "not enough")
 """How the price of a way begins that is told only because it is a usual remedy."""
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
+MIN_MARGIN_SHARE = 0.05
+"""Of the memory of a device, what stays free at least."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 _DUMMIES = re.compile(
@@ -30,18 +35,18 @@ _DUMMIES = re.compile(
 
 
 def finding_of(
-    rule: str,
     title: str,
     numbers: dict[str, Value],
     ways: Sequence[Way],
     effect: str,
     details: tuple[str, ...] = (),
+    severity: Severity = "high",
 ) -> Finding:
     """A finding about a failure: the first way that helps is its suggestion."""
     first, *others = sorted(ways, key=lambda way: way.price.startswith(NO_HELP))
     setting = next(iter(first.changes), NO_SETTING)
     return Finding(
-        rule, "high", title, numbers or {"rule": rule}, setting, first.suggestion, effect, details,
+        severity, title, numbers, setting, first.suggestion, effect, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
 
@@ -108,6 +113,24 @@ def highest_share(facts: RunFacts, found: Failed | None) -> float:
     if not total or not free or memory.graph_reserved_fraction is not None:
         return MAX_UTILIZATION
     return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
+
+
+def fits_with(
+    facts: RunFacts, settings: PlanSettings, margin: float | None = None
+) -> bool:
+    """Whether the plan with such settings fits beside a margin; True where none can be made.
+
+    It replays the captures: with more for graphs more of them are captured, so the shortfall
+    of one start is not always enough.
+    """
+    if facts.planner is None:
+        return True
+    try:
+        plan = facts.planner.plan(settings)
+    except (InputError, SettingError):
+        return False
+    room = MIN_MARGIN_SHARE * plan.free_bytes if margin is None else margin
+    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= room
 
 
 def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:

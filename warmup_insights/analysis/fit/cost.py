@@ -217,16 +217,20 @@ class Limits:
             sum(self.bytes(*pair) for pair in pairs) if self.bytes else None,
         )
 
+    def _bounds(self) -> list[tuple[float, Cost]]:
+        """Each bound, and what a bucket takes of it."""
+        found = (
+            (self.max_buckets, lambda phase, bucket: 1),
+            (self.max_warmup_s, self.seconds),
+            (self.max_graph_bytes, self.bytes),
+        )
+        return [(bound, cost) for bound, cost in found if bound is not None and cost]
+
     def amounts(self, pairs: Pairs) -> list[tuple[float, list[float]]]:
         """Each bound, and what the buckets take of it."""
-        found: list[tuple[float, list[float]]] = []
-        if self.max_buckets is not None:
-            found.append((self.max_buckets, [1] * len(pairs)))
-        if self.max_warmup_s is not None and self.seconds is not None:
-            found.append((self.max_warmup_s, [self.seconds(*pair) for pair in pairs]))
-        if self.max_graph_bytes is not None and self.bytes is not None:
-            found.append((self.max_graph_bytes, [self.bytes(*pair) for pair in pairs]))
-        return found
+        return [
+            (bound, [cost(*pair) for pair in pairs]) for bound, cost in self._bounds()
+        ]
 
     def each(self) -> list[Limits]:
         """One for each bound, as if there were no other."""
@@ -248,9 +252,5 @@ class Limits:
     @property
     def budget(self) -> int:
         """The number of buckets if that alone is bounded, else the number of bounds."""
-        bounds = [
-            bound
-            for bound in (self.max_buckets, self.max_warmup_s, self.max_graph_bytes)
-            if bound is not None
-        ]
-        return self.max_buckets or 0 if bounds == [self.max_buckets] else len(bounds)
+        count = len(self._bounds())
+        return self.max_buckets if self.max_buckets and count == 1 else count

@@ -1,14 +1,21 @@
 """The bucket set that wastes least for given traffic within given limits.
 
 Sets come from shortest paths, and from the engine's own strategies; small traffic that
-this leaves unproven goes to a mixed integer program.
+this leaves unproven goes to a mixed integer program. A cost that no set is below shows how
+good a set is.
+
+For shortest paths each phase is cut along its outer dimension (batch size in decode, query
+length in prompts) into stretches, each covered by values of the inner one (blocks). The
+engine searches the outer dimension first, so no shape leaves its stretch. At a price per
+bucket the best cuts and values are shortest paths; the price is bisected until the limits
+hold.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,20 +27,388 @@ from warmup_insights.analysis.fit.cost import (
     Pairs,
     Usage,
     as_bucket,
+    execution_cost,
     measure_waste,
     needed_cost,
     tighten,
     used_buckets,
 )
-from warmup_insights.analysis.fit.paths import (
-    Problem,
-    by_paths,
-    lower_bound,
-    problem_of,
-)
-from warmup_insights.analysis.fit.traffic import Traffic
+from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
 from warmup_insights.bucketing.base import Bucket
 from warmup_insights.errors import InputError
+from warmup_insights.model.summary import PHASES
+
+MAX_GRID = 2_500
+"""Candidates of both dimensions multiplied, when cuts are searched."""
+MAX_LINE_WORK = 4_000_000
+"""Stretches times the square of their candidate values, when values are searched."""
+MAX_BOUND_VALUES = 1_500
+_CUT_STEPS, _VALUE_STEPS = 12, 50
+
+
+class Problem(NamedTuple):
+    """Traffic by phase, with the limits; query lengths of prompts are at least 2."""
+
+    parts: dict[str, ShapeCounts]
+    limits: Limits
+    block_weight: int
+    max_tokens: int | None
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that have traffic."""
+        return tuple(self.parts)
+
+    @property
+    def needed(self) -> int:
+        """Cost of all shapes without padding."""
+        return sum(
+            int((self.cost(phase, part.shapes) * part.counts).sum())
+            for phase, part in self.parts.items()
+        )
+
+    def cost(self, phase: str, shapes: Any) -> Any:
+        """Cost of each shape or bucket in tokens."""
+        return execution_cost(shapes, phase, self.block_weight)
+
+    def prices(self, phase: str, buckets: Any) -> Any:
+        """What each bucket, a row of three sizes, takes of the limits' budget."""
+        pairs = [(phase, Bucket(*bucket)) for bucket in buckets.tolist()]
+        return np.array(self.limits.prices(pairs))
+
+    @property
+    def highest_price(self) -> float:
+        """A price at which no bucket pays that is not needed to cover everything."""
+        cost, least = 1, math.inf
+        for phase, part in self.parts.items():
+            ends = np.array([part.shapes.min(axis=0), part.shapes.max(axis=0)])
+            cost += int(self.cost(phase, ends)[1]) * part.total
+            least = min(least, float(self.prices(phase, ends)[0]))
+        return cost / least if least > 0 else float(cost)
+
+    def is_admissible(self, phase: str, bucket: Sequence[int]) -> bool:
+        """Whether the engine takes it from a file: prompts keep the token budget."""
+        if phase == "decode" or self.max_tokens is None:
+            return True
+        # A chunk of one token has to be written with query length 2.
+        return bucket[0] * bucket[1] <= max(2, self.max_tokens)
+
+
+def problem_of(
+    traffic: Traffic, limits: Limits, block_weight: int, max_tokens: int | None
+) -> Problem:
+    """The problem of fitting buckets to the phases that have traffic."""
+    parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
+    if "prompt" in parts:
+        shapes = np.maximum(parts["prompt"].shapes, (0, 2, 0))
+        parts["prompt"] = count_shapes(shapes, parts["prompt"].counts)
+    return Problem(parts, limits, block_weight, max_tokens)
+
+
+def _padded(rows: Sequence[Any]) -> Any:
+    """Rows of different length as one array; what is filled in is never read."""
+    found = np.zeros((len(rows), max(map(len, rows))))
+    for own, row in zip(found, rows, strict=True):
+        own[: len(row)] = row
+    return found
+
+
+def _thinned(values: Any, counts: Any, number: int) -> Any:
+    """About `number` of the distinct values: even in number and in steps; the largest."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    if len(distinct) <= number:
+        return distinct
+    weights = np.cumsum(np.bincount(inverse, weights=counts + 1.0))
+    heavy = np.searchsorted(weights, np.linspace(0, weights[-1], number // 2))
+    even = np.linspace(0, len(distinct) - 1, number - number // 2).astype(np.int64)
+    chosen = np.concatenate([heavy, even])
+    return distinct[np.unique(np.minimum(chosen, len(distinct) - 1))]
+
+
+def _paths(weights: Any, costs: Any, fees: Any) -> tuple[Any, Any]:
+    """For each row the least cost of covering the first k values, and the cover before.
+
+    `weights` (rows, n + 1) counts the steps up to each value; value k costs `costs` per
+    step that runs at it and `fees` once (both n wide). O(rows n^2).
+    """
+    rows = np.arange(len(weights))
+    best = np.zeros(weights.shape)
+    before = np.zeros(weights.shape, dtype=np.int64)
+    for k in range(1, weights.shape[1]):
+        options = best[:, :k] - weights[:, :k] * costs[:, k - 1, None]
+        before[:, k] = i = options.argmin(axis=1)
+        best[:, k] = options[rows, i] + weights[:, k] * costs[:, k - 1] + fees[:, k - 1]
+    return best, before
+
+
+def _trace(before: Any, last: int) -> list[int]:
+    """Positions of the chosen values of one row."""
+    found = []
+    while last > 0:
+        found.append(last - 1)
+        last = int(before[last])
+    return found[::-1]
+
+
+class _Plane(NamedTuple):
+    """Shapes of one phase and, in prompts, of one range of batch sizes."""
+
+    phase: str
+    part: ShapeCounts
+
+    @property
+    def outer(self) -> int:
+        """The column that the engine searches first."""
+        return 1 if self.phase == "prompt" else 0
+
+    @property
+    def inner(self) -> int:
+        """The column of the values in a stretch: blocks, unless these never vary."""
+        return 2 if np.ptp(self.part.shapes[:, 2]) else self.outer
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the outer dimension or the blocks have a single value."""
+        return not np.ptp(self.part.shapes, axis=0)[[self.outer, 2]].all()
+
+    def cuts(self, pairs: Pairs) -> tuple[int, ...]:
+        """Where its stretches end, by the buckets of a grid that lie in the plane."""
+        largest = self.part.shapes.max(axis=0)
+        cuts = {int(largest[self.outer])}
+        if not self.is_line:
+            own = [b for phase, b in pairs if phase == self.phase]
+            is_mine = self.phase == "decode"
+            cuts |= {b[self.outer] for b in own if is_mine or b[0] == largest[0]}
+        return tuple(sorted(cuts))
+
+    def buckets(self, part: ShapeCounts, column: int, values: Any) -> Any:
+        """Buckets as large as a part of the plane, but for the values of one column."""
+        largest = part.shapes.max(axis=0)
+        if self.phase == "prompt":
+            largest[0] = self.part.shapes[:, 0].max()
+        found = np.tile(largest, (len(values), 1))
+        found[:, column] = values
+        return found
+
+    def stretches(self, cuts: Sequence[int]) -> Iterator[ShapeCounts]:
+        """The parts that end at these outer values."""
+        place = np.searchsorted(cuts, self.part.shapes[:, self.outer])
+        for number in np.unique(place):
+            yield self.part.where(place == number)
+
+
+def _plane_sets(problem: Problem) -> Iterator[list[_Plane]]:
+    """Planes of both phases; batch sizes of prompts alone, by powers of two, together."""
+    parts = dict(problem.parts)
+    decode = [_Plane("decode", parts["decode"])] if "decode" in parts else []
+    if "prompt" not in parts:
+        yield decode
+        return
+    prompt = parts["prompt"]
+    sizes = prompt.shapes[:, 0]
+    powers = np.ceil(np.log2(sizes))
+    # Each puts groups of the one before together: the same number, the same groups.
+    ways = {len(np.unique(w)): w for w in (sizes, powers, np.zeros_like(sizes))}
+    for group in ways.values():
+        groups = [prompt.where(group == value) for value in np.unique(group)]
+        if all(problem.is_admissible("prompt", p.shapes.max(axis=0)) for p in groups):
+            yield [*(_Plane("prompt", part) for part in groups), *decode]
+
+
+class _Cuts:
+    """The search for good cuts of one plane, over a grid of candidates."""
+
+    def __init__(self, problem: Problem, plane: _Plane) -> None:
+        self.phase = plane.phase
+        shapes, counts = plane.part.shapes, plane.part.counts
+        outer, inner = shapes[:, plane.outer], shapes[:, 2]
+        half = math.isqrt(MAX_GRID)
+        width = max(half, MAX_GRID // len(np.unique(outer)))
+        self.inner = _thinned(inner, counts, width)
+        self.outer = _thinned(outer, counts, max(half, MAX_GRID // len(self.inner)))
+        size = (len(self.outer), len(self.inner))
+        steps, present = np.zeros((2, size[0] + 1, size[1] + 1))
+        at = (
+            np.searchsorted(self.outer, outer) + 1,
+            np.searchsorted(self.inner, inner) + 1,
+        )
+        np.add.at(steps, at, counts)
+        np.add.at(present, at, 1)
+        self._steps, self._present = (g.cumsum(0).cumsum(1) for g in (steps, present))
+        rows = [plane.buckets(plane.part, 2, self.inner) for _ in self.outer]
+        for row, value in zip(rows, self.outer, strict=True):
+            row[:, plane.outer] = value
+        self._buckets = np.array(rows)
+        flat = self._buckets.reshape(-1, 3)
+        self._costs = problem.cost(self.phase, flat).reshape(size)
+        self._prices = problem.prices(self.phase, flat).reshape(size)
+
+    def at(self, price: float) -> Pairs:
+        """The best buckets of the grid at a price."""
+        number = len(self.outer)
+        best, before = np.zeros(number + 1), np.zeros(number + 1, dtype=np.int64)
+        chosen: list[list[int]] = [[]]
+        for j in range(1, number + 1):
+            rows = np.arange(j)
+            costs, paths = _paths(
+                self._steps[j] - self._steps[:j],
+                np.broadcast_to(self._costs[j - 1], (j, len(self.inner))),
+                np.broadcast_to(price * self._prices[j - 1], (j, len(self.inner))),
+            )
+            # A stretch is covered from the first value on that holds all its shapes.
+            held = self._present[j] - self._present[:j]
+            last = (held < held[:, -1:]).sum(axis=1)
+            total = best[:j] + costs[rows, last]
+            before[j] = i = int(total.argmin())
+            best[j] = total[i]
+            chosen.append(_trace(paths[i], last[i]))
+        return [
+            (self.phase, Bucket(*map(int, self._buckets[position, k])))
+            for position in _trace(before, number)
+            for k in chosen[position + 1]
+        ]
+
+
+class _Values:
+    """The search for the best values of stretches that share the limits."""
+
+    def __init__(self, problem: Problem, planes: Sequence[_Plane], cuts: Any) -> None:
+        stretches = [
+            (plane, part)
+            for plane, own in zip(planes, cuts, strict=True)
+            for part in plane.stretches(own)
+        ]
+        most = max(2, math.isqrt(MAX_LINE_WORK // len(stretches)))
+        self._lines: list[tuple[str, Any]] = []
+        steps = []
+        for plane, part in stretches:
+            own = part.shapes[:, plane.inner]
+            values = _thinned(own, part.counts, most)
+            place = np.searchsorted(values, own)
+            steps.append(np.bincount(place, weights=part.counts, minlength=len(values)))
+            self._lines.append((plane.phase, plane.buckets(part, plane.inner, values)))
+        self._steps = _padded([np.r_[0, own.cumsum()] for own in steps])
+        self._costs = _padded([problem.cost(*line) for line in self._lines])
+        self._prices = _padded([problem.prices(*line) for line in self._lines])
+        # Less than a token in all: makes ties unequal, so that every number of buckets
+        # is the best one at some price.
+        order = np.arange(self._prices.size).reshape(self._prices.shape)
+        self._ties = (order * 0.6180339887 % 1.0 + 0.01) / (2 * self._prices.size)
+
+    def at(self, price: float) -> Pairs:
+        """The best buckets at a price."""
+        _, before = _paths(self._steps, self._costs, price * self._prices + self._ties)
+        return [
+            (phase, Bucket(*map(int, buckets[i])))
+            for (phase, buckets), row in zip(self._lines, before, strict=True)
+            for i in _trace(row, len(buckets))
+        ]
+
+
+def by_paths(problem: Problem) -> Iterator[dict[str, list[Bucket]]]:
+    """Sets from shortest paths, for the most promising cuts of each set of planes."""
+    tries = 40_000 // sum(map(len, problem.parts.values()))
+    for planes in _plane_sets(problem):
+        cuts = {tuple(plane.cuts([]) for plane in planes): None}
+        if not all(plane.is_line for plane in planes):
+            grids = [
+                _Values(problem, [p], [p.cuts([])]) if p.is_line else _Cuts(problem, p)
+                for p in planes
+            ]
+            tried = _search(problem, grids, _CUT_STEPS)
+            tried.sort(key=lambda found: abs(found[0] - 1))
+            cuts = dict.fromkeys(
+                tuple(p.cuts(pairs) for p in planes) for _, pairs in tried
+            )
+        for own in list(cuts)[: max(2, min(8, tries))]:
+            tried = _search(problem, [_Values(problem, planes, own)], _VALUE_STEPS)
+            allowed = [pairs for load, pairs in tried if load <= 1]
+            for pairs in allowed[-1:]:
+                yield {p: [b for q, b in pairs if p == q] for p in problem.phases}
+
+
+def _search(
+    problem: Problem, parts: Sequence[_Cuts | _Values], steps: int
+) -> list[tuple[float, Pairs]]:
+    """What prices give, with the load on the limits, nearing a load of 1 from both sides.
+
+    Of those within the limits each is better than those before it.
+    """
+    found = []
+    price, low, high = 0.0, 1e-6, problem.highest_price
+    for _ in range(steps):
+        pairs = [pair for part in parts for pair in part.at(price)]
+        load = problem.limits.load(pairs)
+        found.append((load, pairs))
+        if load == 1 or (price == 0 and load <= 1):
+            break
+        if price:
+            low, high = (price, high) if load > 1 else (low, price)
+        # Useful prices span many orders of magnitude: halve their logarithm.
+        price = math.sqrt(low * high)
+    return found
+
+
+def lower_bound(problem: Problem) -> int:
+    """A cost that no set of buckets within the limits is below.
+
+    Buckets of a phase never cost less than their values in one dimension would, were
+    padding in that dimension all. With a price on the limits, the shortest path along
+    the dimension that gives most, less what the whole limits cost, is below every
+    allowed set (Lagrange's dual); the best price is found by bisection.
+    """
+    lines = [line for phase in problem.phases for line in _lines(problem, phase)]
+    steps, costs, prices = (_padded([line[i] for line in lines]) for i in (1, 2, 3))
+    rows = np.arange(len(lines))
+    sizes = np.array([len(line[2]) for line in lines])
+    least = np.array([line[4] for line in lines])
+    phases = np.array([line[0] for line in lines])
+
+    def dual(price: int) -> tuple[float, float]:
+        """Padding by this price, and how much of the limits its paths take."""
+        best, before = _paths(steps, costs, price * prices)
+        padding = best[rows, sizes] - least
+        # Rounding errors may not lift it.
+        value = -price * problem.limits.budget * (1 + 1e-12) - 1e-12 * problem.needed
+        spent = 0.0
+        for phase in problem.phases:
+            row = max(rows[phases == phase], key=lambda row: float(padding[row]))
+            value += float(padding[row])
+            spent += float(prices[row, _trace(before[row], sizes[row])].sum())
+        return value, spent
+
+    low, high, best = 0, math.ceil(problem.highest_price), 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        value, spent = dual(middle)
+        best = max(best, value)
+        # All costs are whole numbers, so a whole price is best if buckets are counted.
+        low, high = (middle, high) if spent > problem.limits.budget else (low, middle)
+    return problem.needed + math.ceil(best)
+
+
+def _lines(problem: Problem, phase: str) -> Iterator[tuple[str, Any, Any, Any, int]]:
+    """For each dimension that varies: phase, steps, values, prices, cost unpadded."""
+    part, weight = problem.parts[phase], problem.block_weight
+    batch, query, blocks = part.shapes.T
+    if phase == "prompt":
+        factors = (query + weight * blocks, batch, weight * batch)
+    else:
+        factors = (query, batch, weight * query)  # the query length is 1
+    varying = [c for c in range(3) if np.ptp(part.shapes[:, c]) > 0]
+    for column in varying or [0]:
+        values, inverse = np.unique(part.shapes[:, column], return_inverse=True)
+        steps = np.bincount(inverse, weights=factors[column] * part.counts)
+        cost = int((values * steps).sum())
+        if len(values) > MAX_BOUND_VALUES:
+            # Values of a bin count as its smallest: that only lowers the bound.
+            bins = np.arange(MAX_BOUND_VALUES) * len(values) // MAX_BOUND_VALUES
+            steps, values = np.add.reduceat(steps, bins), values[bins]
+        buckets = np.tile(part.shapes.min(axis=0), (len(values), 1))
+        buckets[:, column] = values
+        prices = problem.prices(phase, buckets)
+        yield phase, np.r_[0, steps.cumsum()], values, prices, cost
+
 
 Buckets = Mapping[str, Sequence[Bucket]]
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
-from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts
-from warmup_insights.analysis.plan.linear_cost import LinearCost
+from warmup_insights.analysis.plan.costs import Evidence, LinearCost, PhaseCosts
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
@@ -231,8 +230,11 @@ def plan_time(
     own_lists = {phase: list(summary.phase(phase).buckets) for phase in lists}
     parts = _split(costs, lists, graphs)
     own = _split(costs, own_lists, own_graphs)
+    if measured is None:
+        runs, captures = parts or (None, None)
+        return TimePlan(None, None, runs, captures, None, None, "unknown")
     source = "per bucket"
-    if (parts is None or own is None) and measured is not None:
+    if parts is None or own is None:
         # Single buckets have no time: an average stands for each.
         count, own_count = _count(lists), _count(own_lists)
         if not own_count:
@@ -240,9 +242,6 @@ def plan_time(
         seconds = _bucket_seconds(summary)
         own, parts = (seconds, 0.0), (seconds * count / own_count, 0.0)
         source = "average per bucket"
-    if measured is None or parts is None or own is None:
-        runs, captures = parts if parts is not None else (None, None)
-        return TimePlan(None, None, runs, captures, None, None, "unknown")
     rest = max(0.0, measured - sum(own))
     total = sum(parts) + rest
     reach = None

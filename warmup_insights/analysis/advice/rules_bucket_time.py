@@ -1,27 +1,26 @@
-"""Advice on bucket time by dimension: steps, near twins, contexts, the profile run (HPU).
-
-A bucket is counted with the median of those that share its value, so that the first
-compilation of a kind, which another bucket would have instead, is not counted as saved.
-"""
+"""Advice on the time of buckets and around them: steps, contexts, collector, sampler."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 
-from warmup_insights.analysis.advice.drops import Drop, times_of, typical_of
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Rule,
     Value,
     Way,
+    count_of,
+    rule,
     severity_of,
+    start_rule,
 )
-from warmup_insights.analysis.advice.start import LEAST_S, LEAST_SHARE
-from warmup_insights.analysis.advice.strategy import (
+from warmup_insights.analysis.advice.rules_buckets import (
+    BUCKET_FILE,
     CONTEXT_MAX,
+    beyond_ranges,
     context_max_leaves_zero,
     integer,
     other_strategy,
@@ -30,9 +29,73 @@ from warmup_insights.analysis.advice.strategy import (
 from warmup_insights.analysis.misses import DIMENSIONS, WORDS
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
-from warmup_insights.model.summary import PHASES, BucketRow
+from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.summary import PHASES, BucketRow, Miss, RunSummary
 from warmup_insights.rules.setting_lives import knows
 from warmup_insights.units import format_duration
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A change that leaves buckets out: what it saves, and what it costs."""
+
+    change: str
+    words: str
+    rows: tuple[BucketRow, ...]
+    dimension: int
+    changes: Mapping[str, Value]
+    price: str
+
+    def gain(
+        self,
+        left: Sequence[BucketRow],
+        *,
+        is_full: bool = False,
+        is_compiled: bool = True,
+    ) -> tuple[float, float]:
+        """Seconds: at the median of each value, and as measured; the smaller first.
+
+        Where graphs found no room (`is_full`), those of other buckets may take the place
+        of what is left out, so that no capture is sure to be saved. A spike counts as its
+        neighbours took: another bucket compiles that recipe then. Where nothing is compiled
+        for a shape (`is_compiled`), it was a disturbance, and the most counts it.
+        """
+        own = typical = 0.0
+        for value in {row.bucket[self.dimension] for row in self.rows}:
+            same = _without_spikes(
+                row for row in left if row.bucket[self.dimension] == value
+            )
+            out = [row for row in self.rows if row.bucket[self.dimension] == value]
+            typical += len(_without_spikes(out)) * typical_of(same)
+            own += sum(_without_spikes(out) if is_compiled else times_of(out))
+        least = min(own, typical)
+        if is_full:
+            captures = (row.capture.duration_s for row in self.rows if row.capture)
+            least -= min(least, sum(seconds or 0.0 for seconds in captures))
+        return least, max(own, typical)
+
+
+def times_of(rows: Iterable[BucketRow]) -> list[float]:
+    """Seconds of the rows whose time is known."""
+    return [row.duration_s for row in rows if row.duration_s is not None]
+
+
+def _without_spikes(rows: Iterable[BucketRow]) -> list[float]:
+    return [
+        row.duration_s - (row.spike_s or 0.0)
+        for row in rows
+        if row.duration_s is not None
+    ]
+
+
+def typical_of(times: Sequence[float]) -> float:
+    """The median; where timestamps of whole seconds give nothing finer, the mean without the
+    longest."""
+    is_whole = all(seconds == int(seconds) for seconds in times)
+    if not is_whole or len(times) == 1:
+        return median(times)
+    return fmean(sorted(times)[:-1])
+
 
 TIMED_SHARE = 0.6
 """Of the buckets that were warmed up, those with a time of their own, at least."""
@@ -40,52 +103,55 @@ TWIN = 0.10
 """Neighbours that differ by less are one bucket in two."""
 MANY_SIZES = 4
 """Batch sizes from which fewer requests at once leave out a good part of the buckets."""
-BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 
 
-def prompt_buckets(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "the prompt buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
+    "time of each bucket; prefix caching and limits for the change",
+    formula="buckets with a context x the median of those that share the value",
+    margin="only where prefix caching is off after all overrides, one step takes "
+    "max_model_len tokens, and no context was seen",
+    source="vllm-gaudi extension/bucketing/linear.py get_prompt_cfgs",
+    example="32 of 48 prompt buckets with a context: 99 of 490 s",
+)
+def prompt_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Prompt buckets took a large share of the start."""
-    yield from _bucket_time(facts, "prompt")
+    yield from _bucket_time(facts, start, "prompt")
 
 
-def decode_buckets(facts: RunFacts) -> Iterator[Finding]:
+@start_rule(
+    "the decode buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
+    "time of each bucket; ranges as read for the change",
+    formula="buckets left out x the median of those that share their value; each change "
+    "on what the one before left; at the most with the time between them and the sampler's "
+    "warm-up of the batch sizes left out (by number or rows), at the least without captures where graphs found no room",
+    margin="the smallest, the largest and the powers of two below the step stay; the "
+    "first compilation of a kind is not counted as saved, unless the run was on a CPU, "
+    "where nothing is compiled for a shape",
+    source="vllm-gaudi extension/bucketing/linear.py warmup_range",
+    example="18 batch sizes in steps of 4: a step of 16 leaves 8, 122 of 490 s less",
+)
+def decode_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """Decode buckets took a large share of the start."""
-    yield from _bucket_time(facts, "decode")
+    yield from _bucket_time(facts, start, "decode")
 
 
-def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
-    start = facts.start
-    if start is None:
-        return
+def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]:
     names = (f"{phase}_warmup", f"{phase}_graphs")
     seconds = sum(start.seconds.get(name, 0.0) for name in names)
     if not any(start.worth(name) for name in names):
         return
     rows = [r for r in facts.rows if r.phase == phase and r.warmed and r.bucket]
     timed = [row for row in rows if row.duration_s is not None]
-    is_timed = (
-        bool(timed)
-        and len(timed) >= TIMED_SHARE * len(rows)
-        and facts.seconds(timed) is not None
-    )
-    drops: list[Drop] = []
-    gain = None
-    if is_timed:
-        drops, gain = _drops(facts, phase, timed)
-    changes: dict[str, Value] = {}
-    for drop in drops:
-        changes |= drop.changes
+    if len(timed) < TIMED_SHARE * len(rows) or facts.seconds(timed) is None:
+        timed = []
+    drops, gain = _drops(facts, phase, timed) if timed else ([], None)
     count = len(rows) or facts.count(f"{phase}_warmed")
-    each = (
-        typical_of(times_of(timed))
-        if is_timed
-        else (seconds / count if count else None)
-    )
     title = f"The {phase} buckets took {start.of_all(seconds)}"
-    if count and each is not None:
+    if count:
+        each = typical_of(times_of(timed)) if timed else seconds / count
         title += f": {count:,} of them, {format_duration(each)} each"
     yield Finding(
-        f"{phase}_buckets",
         severity_of(start.share(seconds)),
         f"{title}.",
         {"steps_s": seconds, "start_s": start.wall_s, "num_buckets": count},
@@ -93,14 +159,14 @@ def _bucket_time(facts: RunFacts, phase: str) -> Iterator[Finding]:
         if drops
         else _range_name(facts, phase),
         " ".join(drop.change for drop in drops)
-        or _no_change(facts, phase, is_timed=is_timed),
+        or _no_change(facts, phase, is_timed=bool(timed)),
         "; ".join(drop.words for drop in drops)
         or "no figure: no dimension has a step to widen or values without a use",
-        tuple(_by_dimension(rows, timed if is_timed else [])),
-        changes=changes,
+        tuple(_by_dimension(rows, timed)),
+        changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,
         price="; ".join(drop.price for drop in drops),
-        ways=tuple(_ways(facts, phase, timed)) if is_timed else (),
+        ways=tuple(_ways(facts, phase, timed)) if timed else (),
         phase=max(names, key=lambda name: start.seconds.get(name, 0.0)),
         part_s=seconds,
     )
@@ -265,7 +331,7 @@ def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
     saved = sum(
         typical_of(spent[each]) * (len(spent[each]) - counts[each]) for each in PHASES
     )
-    if saved < LEAST_S or facts.start.share(saved) < LEAST_SHARE:
+    if not facts.start.is_long(saved):
         return
     yield Way(
         f"{name}={value}",
@@ -346,32 +412,165 @@ def _no_prefixes(facts: RunFacts) -> bool:
     return is_off and bool(budget and length and budget >= length)
 
 
-RULES = (
-    Rule(
-        "decode_buckets",
-        "the decode buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
-        "a log that holds the whole start: time of each bucket; ranges as read for "
-        "the change",
-        decode_buckets,
-        formula="buckets left out x the median of those that share their value; each change "
-        "on what the one before left; at the most with the time between them and the sampler's "
-        "warm-up of the batch sizes left out (by number or rows), at the least without captures where graphs found no room",
-        margin="the smallest, the largest and the powers of two below the step stay; the "
-        "first compilation of a kind is not counted as saved, unless the run was on a CPU, "
-        "where nothing is compiled for a shape",
-        source="vllm-gaudi extension/bucketing/linear.py warmup_range",
-        example="18 batch sizes in steps of 4: a step of 16 leaves 8, 122 of 490 s less",
-    ),
-    Rule(
-        "prompt_buckets",
-        "the prompt buckets took 10 s and 5 % of the start, or most of it (Gaudi)",
-        "a log that holds the whole start: time of each bucket; prefix caching and "
-        "limits for the change",
-        prompt_buckets,
-        formula="buckets with a context x the median of those that share the value",
-        margin="only where prefix caching is off after all overrides, one step takes "
-        "max_model_len tokens, and no context was seen",
-        source="vllm-gaudi extension/bucketing/linear.py get_prompt_cfgs",
-        example="32 of 48 prompt buckets with a context: 99 of 490 s",
-    ),
+GC_GAIN = (0.9, 1.05)
+"""Of the seconds in the collector: it slows down what runs between, too."""
+
+
+@rule(
+    "a fifth of the bucket steps or more is garbage collection",
+    "collector time per bucket (recorded runs)",
+    formula="0.9 to 1.05 of the seconds in the collector, and at most the steps",
+    margin="frozen after the weights are loaded, not before",
+    source="Python gc.freeze",
+    example="made up: 3 of 10 s of bucket steps in the collector",
 )
+def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
+    """A large share of the bucket steps is Python's garbage collector."""
+    gc = facts.summary.gc
+    if gc is None or gc.frozen or not gc.seconds or not gc.steps_s or not gc.share:
+        return
+    if gc.share < 0.2 or gc.seconds < 1.0:
+        return
+    least, most = GC_GAIN[0] * gc.seconds, min(GC_GAIN[1] * gc.seconds, gc.steps_s)
+    yield Finding(
+        severity_of(facts.start.share(gc.seconds)) if facts.start else "medium",
+        f"Garbage collection took {format_duration(gc.seconds)} of "
+        f"{format_duration(gc.steps_s)} of bucket warm-up ({100 * gc.share:.0f} %).",
+        {"gc_s": gc.seconds, "steps_s": gc.steps_s},
+        "WARMUP_INSIGHTS_FREEZE_GC",
+        "`warmup-insights vllm --freeze-gc serve ...`, or gc.freeze() before warm-up",
+        "the steps without the collector",
+        gain_s=(least, most),
+        price="some seconds for freezing; objects that are alive then are never collected",
+        part_s=most,
+    )
+
+
+@start_rule(
+    "sampler warm-up took 10 s and 5 % of the start, or most of it (Gaudi)",
+    "phase sampler_warmup, its batch sizes",
+    formula="seconds / batch sizes, for each that is left out",
+    margin="the batch sizes 0 and 1 stay",
+    source="vllm-gaudi v1/worker/hpu_model_runner.py warmup_sampler, documentation of "
+    "sampler warm-up",
+    example="made up: 30 of 100 s for 20 decode batch sizes",
+)
+def sampler_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """The sampler was warmed up for each decode batch size, and that took long (Gaudi)."""
+    sampler = facts.summary.sampler
+    seconds = start.worth("sampler_warmup")
+    if seconds is None or facts.summary.engine.name != "vllm-gaudi":
+        return
+    sizes = {
+        row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket
+    }
+    listed = sampler.batch_sizes if sampler is not None else None
+    count = len(listed or sizes)
+    numbers: dict[str, Value] = {"sampler_s": seconds, "start_s": start.wall_s}
+    title = f"Sampler warm-up took {start.of_all(seconds)}"
+    if count:
+        numbers["num_sizes"] = count
+        title += f": {count_of(count, 'batch size')}, {format_duration(seconds / count)} each"
+    change = "fewer decode batch sizes: the sampler is warmed up for each of them"
+    if reads_ranges(facts.summary):
+        change += " (a wider VLLM_DECODE_BS_BUCKET_STEP)"
+    elif knows(facts.summary, BUCKET_FILE):
+        change += f" ({BUCKET_FILE} with fewer)"
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"{title}.",
+        numbers,
+        "VLLM_DECODE_BS_BUCKET_STEP",
+        change,
+        f"{format_duration(seconds / count)} for each batch size less"
+        if count
+        else "no figure: the batch sizes are not known",
+        price="more padded rows in a decode step; nothing leaves out this warm-up alone",
+        phase="sampler_warmup",
+        part_s=seconds,
+    )
+
+
+@rule(
+    "warm-up was skipped and shapes within its ranges were missed",
+    "status, misses, bucket lists or ranges",
+    formula="seconds of the first request of a shape - mean of its next ones",
+    margin="shapes beyond the ranges are another rule's: a warm-up would not have "
+    "prepared them",
+    source="vllm-gaudi environment variables: VLLM_SKIP_WARMUP",
+    example="vllm-gaudi 0.26 with VLLM_SKIP_WARMUP: three shapes within the ranges compiled",
+)
+def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
+    """Warm-up was skipped, and shapes came that it would have prepared."""
+    summary = facts.summary
+    if summary.status != "skipped" or not summary.misses:
+        return
+    beyond = [beyond_ranges(summary, miss) for miss in summary.misses]
+    covered = [
+        miss for miss, found in zip(summary.misses, beyond, strict=True) if not found
+    ]
+    if not covered:
+        return
+    is_known = all(found is not None for found in beyond)
+    count = sum(miss.count for miss in covered)
+    spent, warmup = _compiling_s(summary, covered), _usual_warmup_s(facts)
+    numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
+    numbers |= {"compile_s": spent} if spent is not None else {}
+    numbers |= {"warmup_s": warmup} if warmup is not None else {}
+    has_file = knows(summary, BUCKET_FILE)
+    yield Finding(
+        "medium" if is_known else "low",
+        f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
+        f"{'within its ranges ' if is_known else ''}compiled while serving "
+        f"({count_of(count, 'warning')}).",
+        numbers,
+        "VLLM_SKIP_WARMUP",
+        "VLLM_SKIP_WARMUP=false"
+        + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
+        f"{count_of(len(covered), 'compilation')} less that a request waits for; "
+        + (
+            "what each takes is the first request of a shape less the next, which a "
+            "recorded run has"
+            if spent is None
+            else f"{format_duration(spent)} for those whose shape came again, the first "
+            "request less the others"
+        )
+        + (
+            ""
+            if is_known
+            else "; the run prints no ranges, so these may be outside them"
+        ),
+        changes={"VLLM_SKIP_WARMUP": "false"},
+        price="the time of a warm-up, which no run of this model here has shown"
+        if warmup is None
+        else f"{format_duration(warmup)} of warm-up at each start",
+    )
+
+
+def _usual_warmup_s(facts: RunFacts) -> float | None:
+    """The median warm-up of other runs of the same model, version and device."""
+    seen = [
+        seconds
+        for other in facts.same_model
+        if (seconds := BY_NAME["warmup_s"].trusted(other))
+    ]
+    return median(seen) if seen else None
+
+
+def _compiling_s(summary: RunSummary, misses: Iterable[Miss]) -> float | None:
+    """What the first request of each shape took longer than the next ones of it."""
+    shapes = {(miss.phase, miss.shape) for miss in misses}
+    found = [
+        use.first_s - (use.duration_s - use.first_s) / (use.count - 1)
+        for use in (summary.serving.uses if summary.serving is not None else ())
+        if (use.phase, use.shape) in shapes
+        and use.count > 1
+        and use.first_s is not None
+        and use.duration_s is not None
+    ]
+    return sum(max(0.0, seconds) for seconds in found) if found else None
+
+
+RULES = (
+    decode_buckets, prompt_buckets, garbage_collection, warmup_skipped, sampler_warmup,
+)  # fmt: skip

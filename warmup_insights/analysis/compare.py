@@ -8,38 +8,309 @@ unknown for one of the two is `unknown`, one that cannot be judged between these
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from warmup_insights.analysis.compare.buckets import BucketChange, compare_buckets
-from warmup_insights.analysis.compare.causes import (
+from warmup_insights.analysis.causes import (
     GapRow,
     gap_sentence,
     key_change,
     kv_sentence,
     match_gaps,
 )
-from warmup_insights.analysis.compare.comparability import Comparability
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
+    FIGURES,
     Figure,
     Unit,
     all_figures,
+    contradictory,
     num_misses,
     phase_figures,
     resolution,
 )
 from warmup_insights.model.summary import (
+    PHASES,
     SCHEMA,
     BucketRow,
     MemoryPart,
     RunSummary,
     Setting,
 )
+
+START_GROUPS = ("time", "phases")
+"""Groups of figures that depend on what a start could build on."""
+CONTRADICTORY = "the evidence for it contradicts itself"
+
+
+class Comparability:
+    """Which figures of two runs can be judged against each other.
+
+    Times and sizes depend on the device as much as on the settings, so they are only
+    judged on one kind of device and between starts of one kind, and figures of one rank
+    only at one number of ranks.
+    Nothing is judged between two models or two kinds of device: `subject_reason` is how
+    those differ, `device_reason` how the devices do and `start_reason` the kinds of
+    start, None if they do not; `notes` are sentences for a person.
+    """
+
+    def __init__(self, old: RunSummary, new: RunSummary) -> None:
+        self.subject_reason = _model_reason(old, new) or _kind_reason(old, new)
+        self.device_reason = _device_reason(old, new)
+        self._rank_reason = _if_other(
+            "the runs have {} and {} ranks", old.ranks, new.ranks
+        )
+        self.start_reason = _if_other(
+            "the starts are of different kinds ({}; {})",
+            old.start.words,
+            new.start.words,
+        )
+        self._log_reason = _if_other(
+            "{} and {} count different things as captured",
+            old.engine.name,
+            new.engine.name,
+        )
+        self.bucket_reasons = {
+            phase: _if_other(
+                "one has {} dimensions and the other {}",
+                _dimensions(old, phase),
+                _dimensions(new, phase),
+            )
+            for phase in PHASES
+        }
+        self._contradictory = contradictory(old) | contradictory(new)
+        self.notes = tuple(self._sentences())
+
+    def allows(self, figure: Figure) -> bool:
+        """Whether a better or worse of this figure would mean something."""
+        return self.reason(figure) is None
+
+    def reason(self, figure: Figure) -> str | None:
+        """Why the figure cannot be judged; None when it can."""
+        if figure.key in self._contradictory:
+            return CONTRADICTORY
+        if self.subject_reason is not None:
+            return self.subject_reason
+        if figure.per_device and self.device_reason is not None:
+            return self.device_reason
+        if figure.per_rank and self._rank_reason is not None:
+            return self._rank_reason
+        if figure.group in START_GROUPS:
+            return self.start_reason
+        if figure.name.endswith("captured_reported"):
+            return self._log_reason
+        return None
+
+    @property
+    def times_are_comparable(self) -> bool:
+        """Whether durations were taken on one kind of device."""
+        return self.device_reason is None
+
+    def _sentences(self) -> Iterator[str]:
+        yield from _contradiction_note(self._contradictory)
+        if self.subject_reason is not None:
+            yield f"No figure is judged better or worse: {self.subject_reason}."
+        elif self.device_reason is not None:
+            yield f"Times and sizes are not judged: {self.device_reason}."
+        if self._rank_reason is not None:
+            yield f"Sizes per rank are not judged: {self._rank_reason}."
+        if self.start_reason is not None:
+            yield f"Times are not judged: {self.start_reason}."
+        if self._log_reason is not None:
+            yield f"Logged capture counts are not judged: {self._log_reason}."
+        for phase, reason in self.bucket_reasons.items():
+            if reason is not None:
+                yield f"The {phase} bucket lists are not compared: {reason}."
+
+
+def _model_reason(old: RunSummary, new: RunSummary) -> str | None:
+    """How the models differ; None where they do not or one is unknown. The folder or
+    the owner of a model is no difference."""
+    names = [(run.model or "").rstrip("/").rsplit("/", 1)[-1] for run in (old, new)]
+    if not all(names) or names[0].casefold() == names[1].casefold():
+        return None
+    return f"the models differ ({names[0]}, {names[1]})"
+
+
+def _kind_reason(old: RunSummary, new: RunSummary) -> str | None:
+    one, other = old.device.kind, new.device.kind
+    text = "the kinds of device differ ({}, {})"
+    if old.synthetic != new.synthetic and "simulated" in (one, other):
+        text = "one run is simulated and the other is not"
+    return _if_other(text, one, other)
+
+
+def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
+    if old.synthetic != new.synthetic:
+        return "one run is simulated and the other is not"
+    first, second = old.device, new.device
+    for one, other in ((first.kind, second.kind), (first.name, second.name)):
+        if reason := _if_other("the devices differ ({}, {})", one, other):
+            return reason
+    engines = (old.engine.name, new.engine.name)
+    if "reference" not in engines:
+        return None
+    return _if_other("the engines differ ({}, {})", *engines)
+
+
+def _if_other(text: str, first: object, second: object) -> str | None:
+    """The text with both values, where both are known and one is not the other."""
+    return text.format(first, second) if first and second and first != second else None
+
+
+def _dimensions(run: RunSummary, phase: str) -> int | None:
+    buckets = run.phase(phase).buckets
+    return len(buckets[0]) if buckets else None
+
+
+def _contradiction_note(names: frozenset[str]) -> Iterator[str]:
+    titles = [figure.title for figure in FIGURES if figure.key in names]
+    titles += sorted(n.partition(":")[2] for n in names if n.startswith("phase:"))
+    if titles:
+        yield f"Not judged, since {CONTRADICTORY}: {', '.join(titles)}."
+
+
+Run = tuple[RunSummary, Sequence[BucketRow]]
+
+NOTICEABLE = 0.10
+"""A cost that moved by less than this share is the same cost."""
+
+
+@dataclass(frozen=True)
+class CostChange:
+    """What one bucket took before and after: seconds and bytes, None if unknown."""
+
+    bucket: Bucket
+    duration_s: tuple[float | None, float | None]
+    memory_bytes: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class BucketChange:
+    """The buckets of one phase in the baseline and in one other run.
+
+    `added` and `removed` are None when a run does not list its buckets, or the lists
+    have different dimensions (`reason` names them). `captured` got a graph and
+    `uncaptured` lost it; they are None when the graphs of a run are unknown. `slower`,
+    `faster`, `larger` and `smaller` hold what has a graph in both runs or in neither,
+    and moved by more than a tenth and by more than the rounding.
+    """
+
+    run_id: str
+    phase: str
+    added: tuple[Bucket, ...] | None
+    removed: tuple[Bucket, ...] | None
+    num_common: int | None
+    captured: tuple[Bucket, ...] | None
+    uncaptured: tuple[Bucket, ...] | None
+    slower: tuple[CostChange, ...]
+    faster: tuple[CostChange, ...]
+    larger: tuple[CostChange, ...]
+    smaller: tuple[CostChange, ...]
+    added_cost_s: float | None
+    removed_cost_s: float | None
+    reason: str | None = None
+
+
+def compare_buckets(old: Run, new: Run, fit: Comparability) -> list[BucketChange]:
+    """One entry per phase that both or one of the runs mention."""
+    return [
+        _change(phase, old, new, fit)
+        for phase in PHASES
+        if old[0].phase(phase).buckets or new[0].phase(phase).buckets
+    ]
+
+
+def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
+    run_id = new[0].run_id
+    before, after = (set(run.phase(phase).buckets) for run, _ in (old, new))
+    reason = fit.bucket_reasons[phase]
+    if reason is None and not (before and after):
+        reason = "only one of the runs lists its buckets"
+    if reason is not None:
+        unknown = (None,) * 5
+        return BucketChange(run_id, phase, *unknown, (), (), (), (), None, None, reason)
+    costs = [_costs(rows, phase) for _, rows in (old, new)]
+    gained, lost = _graphs(old[0], new[0], phase)
+    common = sorted(before & after)
+    both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
+    if not fit.times_are_comparable:
+        both = []
+    added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
+    return BucketChange(
+        run_id,
+        phase,
+        added,
+        removed,
+        len(common),
+        gained,
+        lost,
+        *_moved(old[0], new[0], costs, both, 0, "s"),
+        *_moved(old[0], new[0], costs, both, 1, "bytes"),
+        _total(costs[1], added),
+        _total(costs[0], removed),
+    )
+
+
+def _graphs(
+    old: RunSummary, new: RunSummary, phase: str
+) -> tuple[tuple[Bucket, ...] | None, tuple[Bucket, ...] | None]:
+    """Buckets that got a graph, and those that lost it."""
+    before, after = (s.phase(phase).captured_buckets for s in (old, new))
+    if before is None or after is None:
+        return None, None
+    first, second = set(before), set(after)
+    return tuple(sorted(second - first)), tuple(sorted(first - second))
+
+
+_Cost = tuple[float | None, int | None]
+
+
+def _costs(rows: Sequence[BucketRow], phase: str) -> Mapping[Bucket, _Cost]:
+    return {
+        row.bucket: (row.duration_s, row.memory_bytes)
+        for row in rows
+        if row.phase == phase
+    }
+
+
+def _total(costs: Mapping[Bucket, _Cost], buckets: Sequence[Bucket]) -> float | None:
+    """Seconds of all the buckets; None unless each is known."""
+    seconds = [costs.get(bucket, (None, None))[0] for bucket in buckets]
+    known = [value for value in seconds if value is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def _moved(
+    old: RunSummary,
+    new: RunSummary,
+    costs: Sequence[Mapping[Bucket, _Cost]],
+    buckets: Sequence[Bucket],
+    index: int,
+    unit: Unit,
+) -> tuple[tuple[CostChange, ...], tuple[CostChange, ...]]:
+    """The buckets of which one of the costs is noticeably higher, and those where lower."""
+    found = []
+    for bucket in buckets:
+        first, second = (each.get(bucket, (None, None)) for each in costs)
+        before, after = first[index], second[index]
+        if before is None or after is None:
+            continue
+        difference = after - before
+        step = max(resolution(old, before, unit), resolution(new, after, unit))
+        if abs(difference) > max(step, NOTICEABLE * abs(before)):
+            pairs = (first[0], second[0]), (first[1], second[1])
+            found.append((difference, CostChange(bucket, *pairs)))
+    found.sort(key=lambda item: (-abs(item[0]), item[1].bucket))
+    return (
+        tuple(change for difference, change in found if difference > 0),
+        tuple(change for difference, change in found if difference < 0),
+    )
+
 
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
 _FALSE = frozenset({"false", "0", "no", "off", "f", "n"})
