@@ -117,11 +117,17 @@ def has_captures(summary: RunSummary) -> bool:
 def show_captures(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
     captures = capture_frame(view.summary)
-    view.chart(
-        capture_bars(captures, dark=view.dark), captures,
-        key="shares", title="Warmed and captured",
-        hint=capture_hint(captures),
-    )  # fmt: skip
+    if captures.empty:
+        widgets.empty(
+            "No counts",
+            "No line states how many buckets were warmed or captured.",
+        )
+    else:
+        view.chart(
+            capture_bars(captures, dark=view.dark), captures,
+            key="shares", title="Warmed and captured",
+            hint=capture_hint(captures),
+        )  # fmt: skip
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
             st.markdown(explanation(view.summary, phase))

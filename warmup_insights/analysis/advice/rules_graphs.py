@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.finding import (
     Rule,
     Value,
     Way,
+    count_of,
     severity_of,
 )
 from warmup_insights.analysis.advice.setting_lives import knows, read_version
@@ -122,7 +123,7 @@ def _fewer_requests(
     if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way(
             f"--max-num-seqs {limit}",
-            f"no more requests at once; sizes up to {largest} remain",
+            f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
             {"max_num_seqs": limit},
         )
 
