@@ -22,7 +22,7 @@ from dashboard.charts.base import (
 from dashboard.charts.buckets import bucket_text
 from dashboard.palette import PART_MEANINGS, colour
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.model.figures import BY_NAME, format_figure
+from warmup_insights.model.figures import BY_NAME, format_figure, part_text
 from warmup_insights.model.summary import (
     BucketRow,
     FailureFacts,
@@ -83,7 +83,7 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             figure = "graph_estimated_bytes"
         words = part.label[0].upper() + part.label[1:]
         meaning = PART_MEANINGS[part.name]
-        size = format_figure(part.bytes, "bytes") + shown.mark(summary, figure)
+        size = part_text(summary, part) + shown.mark(summary, figure)
         yield words, "part", meaning, part.bytes, left, size
         used = BY_NAME["graph_memory_bytes"].read(summary)
         if part.name == "graphs" and used is not None and "out of" not in part.label:

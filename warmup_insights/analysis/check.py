@@ -21,7 +21,6 @@ from warmup_insights.model.figures import (
     all_figures,
     contradictory,
     phase_figure,
-    resolution,
 )
 from warmup_insights.model.summary import SCHEMA, STARTS, RunSummary
 from warmup_insights.units import parse_bytes, parse_duration
@@ -324,7 +323,7 @@ def _excess(
 ) -> str | None:
     """How a value breaks its bound; None when it holds."""
     # A log rounds to the nearest: half a step does not differ from nothing.
-    slack = resolution(summary, value, figure.unit) / 2 if limit.is_relative else 0.0
+    slack = figure.step(summary) / 2 if limit.is_relative else 0.0
     slack += 1e-9 * max(1.0, abs(bound))
     over = value - bound if limit.side == "max" else bound - value
     if over <= slack or math.isclose(value, bound, rel_tol=1e-12):

@@ -21,7 +21,7 @@ from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.export.tables import TextTable, make_list, make_table, plain
 from warmup_insights.model.events import encode
-from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.figures import BY_NAME, contradictory, part_text
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
@@ -194,7 +194,7 @@ def _memory(summary: RunSummary) -> TextTable:
     total = memory.total_bytes
     if memory.parts and total:
         rows = [
-            (part.label, format_bytes(part.bytes),
+            (part.label, part_text(summary, part),
              format_percent(100 * part.bytes / total), _bar(part.bytes, total))
             for part in memory.parts
         ]  # fmt: skip

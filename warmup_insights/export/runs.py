@@ -20,7 +20,7 @@ from warmup_insights.export.tables import (
     make_table,
     markdown_table,
 )
-from warmup_insights.model.figures import all_figures, phase_figures
+from warmup_insights.model.figures import all_figures, part_text, phase_figures
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -201,7 +201,7 @@ def _phases(summary: RunSummary) -> TextTable:
 
 def _memory(summary: RunSummary) -> TextTable:
     parts = summary.memory_or_none.parts
-    rows = [(part.label, format_bytes(part.bytes)) for part in parts]
+    rows = [(part.label, part_text(summary, part)) for part in parts]
     return make_table("Memory budget", ("part", "size"), rows, right=(1,))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from warmup_insights.model.summary import Contradiction, RunSummary
+from warmup_insights.model.summary import Contradiction, MemoryPart, RunSummary
 from warmup_insights.units import (
     GIB,
     KIB,
@@ -22,6 +22,7 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
+    round_to,
 )  # fmt: skip
 
 Unit = Literal["s", "bytes", "count", "percent", "number"]
@@ -72,9 +73,33 @@ class Figure:
         """The value; None where the evidence for it contradicts itself."""
         return None if self.key in contradictory(summary) else self.read(summary)
 
+    def step(self, summary: RunSummary) -> float:
+        """The step between two neighbouring values that this run could have stated: of a
+        figure that is made of sizes, that of the coarsest of them."""
+        value = self.read(summary)
+        if value is None:
+            return 0.0
+        if self.name == "graph_unused_blocks":
+            size = summary.memory_or_none.block_bytes or 1
+            return BY_NAME["graph_unused_bytes"].step(summary) / size
+        steps = [resolution(summary, value, self.unit)]
+        if self.name in _SUMS:
+            steps += [BY_NAME[part].step(summary) for part in MADE_OF[self.name]]
+        return max(steps)
+
     def text(self, summary: RunSummary) -> str:
-        """The value for people."""
-        return format_figure(self.read(summary), self.unit)
+        """The value for people, with the digits that it has."""
+        is_made = self.name in (*_SUMS, "graph_unused_blocks")
+        step = self.step(summary) if is_made else 0.0
+        return format_figure(self.read(summary), self.unit, step)
+
+
+def part_text(summary: RunSummary, part: MemoryPart) -> str:
+    """The size of a part of the memory budget for people."""
+    name = f"{part.name}_bytes"
+    return format_bytes(
+        part.bytes, BY_NAME[name].step(summary) if name in _SUMS else 0.0
+    )
 
 
 def contradictory(summary: RunSummary) -> frozenset[str]:
@@ -117,6 +142,8 @@ MADE_OF = {
     "captured_percent": ("prompt_capture_percent", "decode_capture_percent"),
 }  # fmt: skip
 """Figures to those that they are made of, which come before them."""
+_SUMS = ("margin_bytes", "other_bytes", "graph_memory_bytes", "graph_unused_bytes")
+"""Those of them that are sums and differences of sizes."""
 
 
 def number(value: Any) -> float | None:
@@ -465,17 +492,18 @@ def all_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
     return [*FIGURES, *serving_figures(summaries)]
 
 
-def format_figure(value: float | None, unit: Unit) -> str:
-    """A value for people; `?` for None."""
+def format_figure(value: float | None, unit: Unit, step: float = 0.0) -> str:
+    """A value for people, `?` for None; sizes and counts have no digit below `step`."""
     if value is None:
         return "?"
     if unit == "bytes":
-        return format_bytes(value)
+        return format_bytes(value, step)
     if unit == "s":
         return format_duration(value)
     if unit == "percent":
         return format_percent(value)
     if unit == "count":
+        value = round_to(value, step) if step > 1 else value
         return format_count(int(value) if float(value).is_integer() else value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 

@@ -164,6 +164,6 @@ RULES = (
         margin="silent where the estimate is not taken off the KV cache, or where the "
         "engine names the size of the cache itself",
         source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-        example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
+        example="0.36 GiB estimated, 0.73 GiB taken: 5 % of a margin of 7.92 GiB",
     ),
 )

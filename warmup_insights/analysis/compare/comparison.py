@@ -31,7 +31,6 @@ from warmup_insights.model.figures import (
     all_figures,
     num_misses,
     phase_figures,
-    resolution,
 )
 from warmup_insights.model.summary import (
     SCHEMA,
@@ -282,7 +281,7 @@ def _verdict(
     if not fit.allows(figure):
         return "not_comparable"
     step = max(
-        resolution(old, before, figure.unit), resolution(new, after, figure.unit),
+        figure.step(old), figure.step(new),
         SAME_TIME * before if figure.unit == "s" else 0.0,
     )  # fmt: skip
     if abs(after - before) <= step:
