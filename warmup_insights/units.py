@@ -102,16 +102,20 @@ def format_bytes(value: float | None, step: float = 0.0) -> str:
     if value is None:
         return "?"
     size = float(value)
-    if not step and _ROUNDING < abs(size) < GIB and size % MIB:
-        off = abs(size) % _HUNDREDTH
-        is_printed = min(off, _HUNDREDTH - off) <= _ROUNDING
-        step = _HUNDREDTH if is_printed else 0.0
+    if not step and abs(size) < GIB and size % MIB and is_of_hundredths(size):
+        step = _HUNDREDTH
     return _with_unit(size, step)
 
 
 _HUNDREDTH = 0.01 * GIB
 _ROUNDING = 8
 """Bytes that a sum of printed sizes, each a whole number of bytes, may be off."""
+
+
+def is_of_hundredths(size: float) -> bool:
+    """Whether a size is one of two decimals of GiB, and not nearly none."""
+    off = abs(size) % _HUNDREDTH
+    return abs(size) > _ROUNDING and min(off, _HUNDREDTH - off) <= _ROUNDING
 
 
 def _with_unit(size: float, step: float) -> str:

@@ -22,6 +22,7 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
+    is_of_hundredths,
     round_to,
 )  # fmt: skip
 
@@ -84,14 +85,18 @@ class Figure:
             return BY_NAME["graph_unused_bytes"].step(summary) / size
         steps = [resolution(summary, value, self.unit)]
         if self.name in _SUMS:
-            steps += [BY_NAME[part].step(summary) for part in MADE_OF[self.name]]
+            is_of_free = summary.memory_or_none.graph_reserved_bytes is not None
+            whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
+            steps += [
+                BY_NAME[part].step(summary)
+                for part in MADE_OF[self.name]
+                if (self.name, part) != ("margin_bytes", whole)
+            ]
         return max(steps)
 
     def text(self, summary: RunSummary) -> str:
         """The value for people, with the digits that it has."""
-        is_made = self.name in (*_SUMS, "graph_unused_blocks")
-        step = self.step(summary) if is_made else 0.0
-        return format_figure(self.read(summary), self.unit, step)
+        return format_figure(self.read(summary), self.unit, self.step(summary))
 
 
 def part_text(summary: RunSummary, part: MemoryPart) -> str:
@@ -525,11 +530,11 @@ def bytes_step(engine: str | None, value: float) -> float:
     """The step of a size in a log of an engine.
 
     HPU engines print four significant digits (vllm-gaudi `extension/utils.py`,
-    `format_bytes`), upstream vLLM GiB with two decimals.
+    `format_bytes`), upstream vLLM GiB with two decimals, or more than four digits.
     """
     if value == 0:
         return 0.0
-    if engine == "vllm":
+    if engine == "vllm" and is_of_hundredths(value):
         return 0.01 * GIB
     scale = next((s for s in (TIB, GIB, MIB, KIB) if abs(value) > s), 1)
     return float(scale * 10.0 ** (math.floor(math.log10(abs(value) / scale)) - 3))

@@ -29,6 +29,7 @@ from warmup_insights.model.figures import (
     Figure,
     Unit,
     all_figures,
+    format_figure,
     num_misses,
     phase_figures,
 )
@@ -137,7 +138,10 @@ class Change:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One figure of all runs; `changes` has one entry per run after the first."""
+    """One figure of all runs; `changes` has one entry per run after the first.
+
+    `steps` are the smallest differences that the runs could have stated; 0 where exact.
+    """
 
     name: str
     title: str
@@ -146,6 +150,13 @@ class FigureRow:
     better: str | None
     values: tuple[float | None, ...]
     changes: tuple[Change, ...]
+    steps: tuple[float, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The values for people."""
+        pairs = zip(self.values, self.steps, strict=True)
+        return [format_figure(value, self.unit, step) for value, step in pairs]
 
     @property
     def is_telling(self) -> bool:
@@ -305,6 +316,7 @@ def _row(
             change(figure, summaries[0], other, fit)
             for other, fit in zip(summaries[1:], fits, strict=True)
         ),
+        tuple(figure.step(summary) for summary in summaries),
     )
 
 
