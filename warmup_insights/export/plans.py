@@ -62,7 +62,7 @@ def _row(plan: Plan) -> list[str]:
         graphs_text(plan, "decode"),
         format_bytes(plan.graph_used_bytes),
         format_duration(plan.time.warmup_s),
-        _OUTCOMES[plan.outcome],
+        outcome_text(plan),
     ]
 
 
@@ -111,6 +111,11 @@ _CACHE_OUTCOMES = {
 }  # fmt: skip
 
 
+def outcome_text(plan: Plan) -> str:
+    """Whether it fits, as far as the figures of the run can tell."""
+    return "may fit: too close to tell" if plan.is_close else _OUTCOMES[plan.outcome]
+
+
 def blocks_text(plan: Plan) -> str:
     """Blocks, with the range that the rounding of a log leaves open."""
     low, high = plan.num_kv_blocks_range
@@ -153,7 +158,7 @@ def _memory(plan: Plan) -> TextTable:
         ),
         ("free before the first graph", format_bytes(plan.free_before_graphs_bytes)),
         ("free after the last graph", format_bytes(plan.free_after_graphs_bytes)),
-        ("outcome", _OUTCOMES[plan.outcome]),
+        ("outcome", outcome_text(plan)),
     ]
     return make_table("Plan", ("figure", "value"), rows, right=(1,))
 
