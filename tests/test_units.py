@@ -69,7 +69,7 @@ def test_format_of_the_engines():
         (7.92 * GIB - 7.26 * GIB, 0, "0.66 GiB"), (-0.05 * GIB, 0, "-0.05 GiB"),
         (512 * MIB, 0, "512 MiB"), (675.9 * MIB, 0, "675.9 MiB"), (3, 0, "3 B"),
         (75.6 * MIB, 0.01 * GIB, "0.07 GiB"), (1.234 * GIB, 0.01 * GIB, "1.23 GiB"),
-        (36.04 * GIB, 0.1 * GIB, "36 GiB"), (2 * MIB, 0.01 * GIB, "0 GiB"),
+        (36.04 * GIB, 0.1 * GIB, "36 GiB"), (2 * MIB, 0.01 * GIB, "0 GiB"), (0, 0.01 * GIB, "0 B"),
     ],
 )  # fmt: skip
 def test_sizes_have_the_digits_of_their_evidence(size, step, text):

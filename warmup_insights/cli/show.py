@@ -205,11 +205,8 @@ def _memory(summary: RunSummary) -> TextTable:
             if one.group == "memory" and one.read(summary) is not None
         ]
     facts = [
-        f"{figure(summary, name)} {words}"
-        for name, words in (
-            ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
-            ("max_concurrency", "requests at full length"),
-        )
+        f"{BY_NAME[name].title} {figure(summary, name)}"
+        for name in ("num_kv_blocks", "kv_cache_tokens", "max_concurrency")
         if BY_NAME[name].read(summary) is not None
     ]  # fmt: skip
     if memory.gpu_memory_utilization is not None:

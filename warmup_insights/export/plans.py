@@ -203,6 +203,10 @@ def _time(plan: Plan) -> TextTable:
     return make_table("Time", ("part", "time"), rows, right=(1,), note=note)
 
 
+def _error_text(percent: float) -> str:
+    return f"{percent:.2g} %" if percent >= 0.01 else "below 0.01 %"
+
+
 def _confidence(plan: Plan) -> TextTable:
     rows = []
     for phase, part in plan.phases.items():
@@ -215,7 +219,7 @@ def _confidence(plan: Plan) -> TextTable:
         text = "too few measurements to tell"
         if error is not None:
             worst = part.worst_cost_error_percent or 0.0
-            text = f"median {error:.2g} %, largest {worst:.2g} %"
+            text = f"median {_error_text(error)}, largest {_error_text(worst)}"
         rows.append((f"{phase} fit, error on figures it was not shown", text))
         guessed = [
             str(graph.bucket)
