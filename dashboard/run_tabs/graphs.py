@@ -143,7 +143,7 @@ def explanation(summary: RunSummary, phase: str) -> str:
         return shown.text(summary, f"{phase}_{key}")
 
     if captured is None and reported is None:
-        return f"{shows('generated')} buckets; no line is about captured graphs."
+        return f"Buckets: {shows('generated')}; no line is about captured graphs."
     if captured is None:
         return (
             f"The log reports {shows('captured_reported')} captured of "
