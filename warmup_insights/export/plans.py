@@ -81,7 +81,7 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
         (
             "as in the run" if plan.is_own else "planned",
             *(_setting_text(plan.settings.get(name)) for name in names),
-            *(_figure_text(name, getattr(plan, name)) for name in columns),
+            *(_cache_text(plan, name) for name in columns),
             "?" if plan.outcome is None else _CACHE_OUTCOMES[plan.outcome],
         )
         for plan in plans
@@ -89,6 +89,13 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
     header = ("", *names.values(), *columns.values(), "outcome")
     right = range(1, len(header) - 1)
     return make_table("KV cache under other settings", header, rows, right=right)
+
+
+def _cache_text(plan: CachePlan, name: str) -> str:
+    value, step = getattr(plan, name), 0.0
+    if name in ("kv_cache_tokens", "num_kv_blocks") and value and plan.kv_cache_tokens:
+        step = plan.kv_cache_tokens_step * value / plan.kv_cache_tokens
+    return format_figure(value, BY_NAME[name].unit, step)
 
 
 def _setting_text(value: object) -> str:
