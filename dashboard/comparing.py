@@ -17,8 +17,8 @@ from warmup_insights.analysis.compare import (
     Comparison,
     FigureRow,
 )
-from warmup_insights.export.comparison import change_text, gaps_table
-from warmup_insights.model.figures import contradictory, format_figure
+from warmup_insights.export.comparison import change_texts, gaps_table
+from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -58,10 +58,10 @@ def figures_table(
 
 
 def _cells(row: FigureRow, is_doubted: Sequence[bool]) -> list[str]:
-    changes = ["", *(change_text(change, row.unit) for change in row.changes)]
+    changes = ["", *change_texts(row)]
     cells = []
-    for value, doubted, change in zip(row.values, is_doubted, changes, strict=True):
-        words = [format_figure(value, row.unit)]
+    for text, doubted, change in zip(row.texts, is_doubted, changes, strict=True):
+        words = [text]
         words += [f"({MARK})"] if doubted else []
         words += [f"  {change}"] if change not in ("", "unknown") else []
         cells.append(" ".join(words))

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmup_insights.units import (
+    GIB,
+    MIB,
     format_bytes,
     format_duration,
     isoformat,
@@ -58,6 +60,20 @@ def test_format_of_the_engines():
     assert format_bytes(1024) == "1024 B"
     assert format_bytes(1025) == "1.001 KiB"
     assert format_bytes(None) == "?"
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "text"),
+    [
+        (0.66 * GIB, 0, "0.66 GiB"),  # as vLLM prints it, not 675.8 MiB
+        (7.92 * GIB - 7.26 * GIB, 0, "0.66 GiB"), (-0.05 * GIB, 0, "-0.05 GiB"),
+        (512 * MIB, 0, "512 MiB"), (675.9 * MIB, 0, "675.9 MiB"), (3, 0, "3 B"),
+        (75.6 * MIB, 0.01 * GIB, "0.07 GiB"), (1.234 * GIB, 0.01 * GIB, "1.23 GiB"),
+        (36.04 * GIB, 0.1 * GIB, "36 GiB"), (2 * MIB, 0.01 * GIB, "0 GiB"), (0, 0.01 * GIB, "0 B"),
+    ],
+)  # fmt: skip
+def test_sizes_have_the_digits_of_their_evidence(size, step, text):
+    assert format_bytes(round(size), step) == text
 
 
 @pytest.mark.parametrize(

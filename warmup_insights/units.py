@@ -88,16 +88,51 @@ def parse_clock(text: str) -> float:
     return int(match[1] or 0) * 3600.0 + int(match[2]) * 60.0 + int(match[3])
 
 
-def format_bytes(value: float | None) -> str:
+def engine_bytes(value: float | None) -> str:
     """A size with four significant digits, as the HPU engines print it; `?` for None."""
+    return "?" if value is None else _with_unit(float(value), 0.0)
+
+
+def format_bytes(value: float | None, step: float = 0.0) -> str:
+    """A size for people, `?` for None: four significant digits, none of them below `step`.
+
+    A step that is not given is that of a log with two decimals of GiB, where only such a
+    log gives this very size: 0.66 GiB are not 675.8 MiB.
+    """
     if value is None:
         return "?"
     size = float(value)
+    if not step and abs(size) < GIB and size % MIB and is_of_hundredths(size):
+        step = _HUNDREDTH
+    return _with_unit(size, step)
+
+
+_HUNDREDTH = 0.01 * GIB
+_ROUNDING = 8
+"""Bytes that a sum of printed sizes, each a whole number of bytes, may be off."""
+
+
+def is_of_hundredths(size: float) -> bool:
+    """Whether a size is one of two decimals of GiB, and not nearly none."""
+    off = abs(size) % _HUNDREDTH
+    return abs(size) > _ROUNDING and min(off, _HUNDREDTH - off) <= _ROUNDING
+
+
+def _with_unit(size: float, step: float) -> str:
+    """In a unit in which neither the size is above 1,024 nor the step above 1."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) <= KIB or unit == "TiB":
-            return f"{size:.4g} {unit}"
-        size /= KIB
+        if not size or (abs(size) <= KIB and step <= 1) or unit == "TiB":
+            return f"{round_to(size, step):.4g} {unit}"
+        size, step = size / KIB, step / KIB
     raise AssertionError("unreachable")
+
+
+def round_to(value: float, step: float) -> float:
+    """A value without the digits whose place is below a step; as it is for 0."""
+    if step <= 0:
+        return value
+    place = 10.0 ** math.ceil(math.log10(step) - 1e-9)
+    return round(value / place) * place
 
 
 def format_duration(seconds: float | None) -> str:

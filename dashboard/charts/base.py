@@ -13,7 +13,7 @@ import pandas as pd
 from plotly.graph_objects import Figure as Figure
 
 from dashboard.palette import GRID, INK, MUTED, colour
-from warmup_insights.units import GIB, KIB, MIB
+from warmup_insights.units import GIB, KIB, MIB, format_bytes
 
 FONT_SIZE = 13
 ROW_PX = 30
@@ -169,11 +169,10 @@ def time_columns(
 
 
 def size_unit(largest: float) -> tuple[str, float]:
-    """The unit in which sizes up to `largest` bytes read well, and its bytes."""
-    for unit, factor in (("GiB", GIB), ("MiB", MIB)):
-        if abs(largest) >= factor:
-            return unit, float(factor)
-    return "KiB", float(KIB)
+    """The unit of the text of a size of `largest` bytes, KiB to GiB, and its bytes."""
+    unit = format_bytes(largest).split()[1].replace("TiB", "GiB")
+    factors = {"GiB": GIB, "MiB": MIB}
+    return (unit, float(factors[unit])) if unit in factors else ("KiB", float(KIB))
 
 
 def time_unit(longest: float) -> tuple[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.charts.base import Figure, known_text, name_axes, new_figure
+from dashboard.charts.base import Figure, known_text, name_axes, new_figure, size_unit
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import (
@@ -18,7 +18,6 @@ from warmup_insights.model.summary import (
     UsedShape,
 )
 from warmup_insights.units import (
-    GIB,
     MIB,
     format_bytes,
     format_duration,
@@ -313,8 +312,7 @@ def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
 
 
 def _memory_unit(values: pd.Series) -> tuple[str, float]:
-    largest = values.dropna().abs().max() if values.notna().any() else 0
-    return ("GiB", float(GIB)) if largest >= GIB else ("MiB", float(MIB))
+    return size_unit(values.dropna().abs().max() if values.notna().any() else 0)
 
 
 def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:

@@ -117,11 +117,17 @@ def has_captures(summary: RunSummary) -> bool:
 def show_captures(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
     captures = capture_frame(view.summary)
-    view.chart(
-        capture_bars(captures, dark=view.dark), captures,
-        key="shares", title="Warmed and captured",
-        hint=capture_hint(captures),
-    )  # fmt: skip
+    if captures.empty:
+        widgets.empty(
+            "No counts",
+            "No line states how many buckets were warmed or captured.",
+        )
+    else:
+        view.chart(
+            capture_bars(captures, dark=view.dark), captures,
+            key="shares", title="Warmed and captured",
+            hint=capture_hint(captures),
+        )  # fmt: skip
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
             st.markdown(explanation(view.summary, phase))
@@ -137,7 +143,7 @@ def explanation(summary: RunSummary, phase: str) -> str:
         return text_of(summary, f"{phase}_{key}")
 
     if captured is None and reported is None:
-        return f"{shows('generated')} buckets; no line is about captured graphs."
+        return f"Buckets: {shows('generated')}; no line is about captured graphs."
     if captured is None:
         return (
             f"The log reports {shows('captured_reported')} captured of "

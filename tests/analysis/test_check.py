@@ -14,7 +14,7 @@ from tests.analysis.builders import (
     summary_of,
 )
 from warmup_insights.analysis.check import check_run, parse_limit
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export.findings import check_markdown, junit_text
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -77,9 +77,15 @@ def test_a_percentage_of_the_baseline_needs_a_sign():
         parse_limit("warmup", "max", "10%")
 
 
-def test_unknown_figures_are_named():
-    with pytest.raises(InputError, match="There is no figure 'warmth'"):
-        parse_limit("warmth", "max", "1")
+@pytest.mark.parametrize("name", ["warmth", "phase:", "bench", "bench_", "bench2_"])
+def test_unknown_figures_are_named(name):
+    with pytest.raises(SettingError, match=f"There is no figure '{name}'"):
+        parse_limit(name, "max", "1")
+
+
+def test_a_figure_without_an_option_of_its_own_is_named_as_it_was_given():
+    with pytest.raises(SettingError, match=r"^--max wall_s '' is not a limit"):
+        parse_limit("wall_s", "max", "")
 
 
 def test_absolute_limits():

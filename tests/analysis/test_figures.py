@@ -14,7 +14,12 @@ from tests.analysis.builders import (
     started,
     summary_of,
 )
-from warmup_insights.model.events import BucketMiss, CaptureSummary, GraphCaptured
+from warmup_insights.model.events import (
+    BucketMiss,
+    CaptureSummary,
+    GraphCaptured,
+    MemoryBudgetSet,
+)
 from warmup_insights.model.figures import (
     BY_NAME,
     FIGURES,
@@ -81,6 +86,26 @@ def test_logs_of_hpu_engines_have_four_digits(value, unit, step):
 def test_logs_of_vllm_have_two_decimals():
     summary = summary_of([started("vllm")], source_kind="log")
     assert resolution(summary, 5 * GIB, "bytes") == pytest.approx(0.01 * GIB)
+
+
+def test_rests_have_no_more_digits_than_their_parts():
+    """Parts of two decimals; 0.54 GiB are 276 blocks, give or take five."""
+    sizes = {
+        "total": 94.62, "free": 22.61, "usable": 22.08, "graph_reserved": 15.11,
+        "kv_cache": 6.97,
+    }  # fmt: skip
+    parts = {f"{name}_bytes": round(size * GIB) for name, size in sizes.items()}
+    used = [
+        CaptureSummary(phase=phase, captured_reported=1, used_bytes=size)
+        for phase, size in (("prompt", round(14.55 * GIB)), ("decode", 20 * MIB))
+    ]
+    events = [started(), MemoryBudgetSet(**parts), cache(num_blocks=3560), *used]
+    log = summary_of(events, source_kind="log")
+    texts = [
+        BY_NAME[name].text(log)
+        for name in ("margin_bytes", "graph_unused_bytes", "graph_unused_blocks")
+    ]
+    assert texts == ["0.53 GiB", "0.54 GiB", "280"]
 
 
 def test_recorded_sizes_are_exact():

@@ -12,6 +12,7 @@ from tests.analysis.builders import (
     PROMPTS,
     budget,
     cache,
+    changed,
     config,
     finished,
     generated,
@@ -24,6 +25,7 @@ from tests.analysis.builders import (
     summarized,
     summary_of,
 )
+from tests.analysis.builders import seed_run as log_run
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
 from warmup_insights.analysis.plan.planning import (
@@ -40,6 +42,7 @@ from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError, SettingError
+from warmup_insights.export.plans import outcome_text
 from warmup_insights.model.events import (
     CaptureSummary,
     GraphBudgetSet,
@@ -199,6 +202,36 @@ def test_a_bucket_that_was_compiled_before_does_not_lower_the_others():
     _, truth = simulate({**settings, "graph_reserved_mem": 0.2, **limits})
     low, high = plan.time.warmup_range_s
     assert low < summary_of(truth).time.warmup_s < high
+
+
+@pytest.mark.parametrize("length", [512, 1536, 3072, 8192])
+def test_another_longest_request_has_another_profiling_run(length):
+    """3 x 1,536 tokens of the token budget of 4,096 are 512 less than 2 x 2,048."""
+    settings = {
+        "model": "small", "dtype": "bfloat16", "block_size": 128, "max_model_len": 2048,
+        "max_num_seqs": 4, "max_num_batched_tokens": 4000, "graph_reserved_mem": 0.2,
+    }  # fmt: skip
+    _, run = simulate(settings)
+    plan = planner_of(run).plan(PlanSettings(max_model_len=length))
+    _, truth = simulate({**settings, "max_model_len": length})
+    memory = summary_of(truth).memory
+    assert plan.num_kv_blocks == memory.num_kv_blocks
+    assert plan.num_kv_blocks_range == (plan.num_kv_blocks,) * 2
+    assert plan.free_before_graphs_bytes == memory.graph_budget.free_bytes
+
+
+def test_a_plan_that_rounding_turns_over_is_too_close_to_tell(planner):
+    """A request as long as the KV cache: it does not fit into the fewest blocks."""
+    other, folded = PlanSettings(gpu_memory_utilization=0.8), log_run()
+    blocks = planner.plan(other).num_kv_blocks
+    plans = []
+    for length in (128, 128 * blocks):
+        long = changed(folded.summary, memory={"block_size": 128})
+        long = changed(long, config={"max_model_len": length})
+        plans.append(Planner(long, folded.rows).plan(other))
+    assert [plan.outcome for plan in plans] == ["fits", "fits"]
+    assert [plan.is_close for plan in plans] == [False, True]
+    assert outcome_text(plans[1]) == "may fit: too close to tell"
 
 
 def test_a_warm_up_may_take_longer_by_what_collections_took_in_their_slowest_stretch():

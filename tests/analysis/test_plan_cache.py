@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 
 from tests.analysis.builders import planner_of, simulate
@@ -12,6 +13,7 @@ from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.errors import InputError
+from warmup_insights.export.plans import cache_table
 from warmup_insights.ingest.log import LogEnd, read_log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import (
@@ -22,7 +24,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.model.summary import EngineName, RunSummary
 from warmup_insights.units import GIB
 
 
@@ -54,6 +56,18 @@ def test_the_cache_of_cuda_grows_by_a_share_of_the_device():
     small = CachePlanner(cuda()).plan(PlanSettings(gpu_memory_utilization=0.26))
     assert small.kv_cache_bytes == pytest.approx(0.8 * GIB)
     assert small.outcome == "no_kv_cache"
+
+
+def test_tokens_are_as_sure_as_the_sizes_of_the_log():
+    """0.01 of 20 GiB, of which a quarter of 80 GiB is as much again: 100 tokens."""
+    log = msgspec.structs.replace(cuda(), engine=EngineName(name="vllm"))
+    planner = CachePlanner(log)
+    near, own = (
+        planner.plan(PlanSettings(gpu_memory_utilization=use)) for use in (0.75, 0.5)
+    )
+    assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (100.0, 0.0)
+    row = cache_table([near]).rows[0]
+    assert ("320,000" in row, "20,000" in row) == (True, True)
 
 
 def test_the_settings_of_the_run_give_its_own_figures():

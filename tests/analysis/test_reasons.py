@@ -259,7 +259,7 @@ def test_a_real_pair_is_explained_by_its_parts():
     assert (old.start.kind, new.start.kind) == ("cold", "cold")
     assert compare([old, new]).reasons == (
         "The KV cache has 7.1 GiB less (25.64 GiB, 18.54 GiB; 400,064, 1,600,255 tokens): "
-        "weights 6.97 GiB more; activations 122.9 MiB more; --kv-cache-memory=27530740367 "
+        "weights 6.97 GiB more; activations 0.12 GiB more; --kv-cache-memory=27530740367 "
         "gives the old size, if it fits.",
     )
 

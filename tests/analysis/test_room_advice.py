@@ -102,6 +102,7 @@ def test_a_sampler_that_ran_out_of_memory_gets_fewer_requests():
     )
     finding = only(ended("out_of_memory", message), "out_of_memory")
     assert finding.changes == {"max_num_seqs": 128}
+    assert finding.price == "at most 128 requests at once"
 
 
 def test_a_program_that_takes_more_than_the_device_misses_the_difference():

@@ -6,6 +6,7 @@ from tests.helpers import folded, summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.summary import buckets as bucket_fates
 from warmup_insights.model.events import (
+    BenchmarkResult,
     BucketMiss,
     BucketRangesConfigured,
     BucketsGenerated,
@@ -58,6 +59,12 @@ def test_empty_run_knows_nothing():
     assert summary["status"] == "unknown"
     assert (summary["misses"], summary["benchmarks"]) == ([], [])
     assert summary["ranks"] == 1
+
+
+def test_a_benchmark_result_that_was_pasted_twice_counts_once():
+    first, second = (BenchmarkResult(values={"mean_ttft_ms": v}) for v in (5.0, 5.01))
+    found = summary_of([RunStarted(), first, second, first])["benchmarks"]
+    assert found == [first.values, second.values]
 
 
 def test_captures_that_were_counted_are_evidence():

@@ -404,12 +404,12 @@ def test_the_older_scheme_has_no_version():
     run("generate", *arguments, error=InputError)
 
 
-def test_a_wrong_setting_is_one_sentence_and_exit_code_1():
+def test_a_wrong_setting_is_one_sentence_and_exit_code_2():
     """The whole program: nothing on stdout, no traceback."""
     command = [sys.executable, "-m", "warmup_insights", "buckets", "generate", *LIMITS]
     command += ["--strategy=lin", "--set=VLLM_PROMPT_BS_BUCKET_STEP=0"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr == (
         "Error: VLLM_PROMPT_BS_BUCKET_STEP=0 is too small; it must be at least 1\n"

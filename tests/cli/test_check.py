@@ -9,6 +9,7 @@ import pytest
 
 from tests.analysis.builders import start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
+from warmup_insights.cli import main
 from warmup_insights.errors import InputError, StoreError
 
 
@@ -27,9 +28,21 @@ def test_a_passing_check_exits_0_and_a_broken_one_1(db):
         "check", "new1", "--db", db, "--max-warmup", "65s", "--max-misses", "0"
     )
     assert (good.exit_code, bad.exit_code) == (0, 1)
-    assert "All 1 limits hold" in good.stdout
-    assert "1 of 2 do not hold" in bad.stdout
+    assert "The limit holds" in good.stdout
+    assert "1 of 2 limits does not hold" in bad.stdout
     assert "above the limit" in bad.stdout
+
+
+@pytest.mark.parametrize(
+    "given", [("--max-warmup", "soon"), ("--min", "phase:=3s"), ("--max", "=3"), ()]
+)
+def test_a_wrong_command_line_is_no_broken_limit(db, given, monkeypatch, capsys):
+    line = ["warmup-insights", "check", "new1", "--db", str(db), *given]
+    monkeypatch.setattr("sys.argv", line)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_label_means_its_latest_other_run(db):
@@ -165,7 +178,7 @@ def test_in_github_actions_the_job_gets_a_summary_and_annotations(
     assert bad.exit_code == 1
     (line,) = [text for text in bad.stderr.splitlines() if text.startswith("::")]
     assert line == "::error title=Warm-up check::warm-up broken: 1 min 06 s, max 65s"
-    assert "1 of 1 limits do not hold" in summary.read_text()
+    assert "1 of 1 limits does not hold" in summary.read_text()
     assert invoke("check", "new1", "--db", db, "--max-warmup", "70s").exit_code == 0
     assert summary.read_text().count("## Warm-up check") == 2
     monkeypatch.delenv("GITHUB_ACTIONS")

@@ -50,7 +50,7 @@ def test_a_grid_is_run_resumed_and_reported(tmp_path):
     again = sweep(
         db, "--name", "memory", "--gpu-memory-utilization", "0.5,0.7,0.9", "--json"
     )
-    assert "2 done before" in again.stderr
+    assert "2 of 3 done before" in again.stderr
     ids = [point["run_id"] for point in json.loads(again.stdout)["points"]]
     assert [ids[0], ids[2]] == [point["run_id"] for point in points]
     with EventStore(db) as store:
@@ -80,8 +80,8 @@ def test_points_that_fail_are_results_and_can_be_retried(tmp_path):
     assert (good["status"], bad["status"]) == ("finished", "failed")
     assert "no room for the KV cache" in bad["reason"]
     assert bad["is_non_dominated"] is None
-    assert "2 done before" in sweep(db, *grid).stderr
-    assert "1 done before" in sweep(db, *grid, "--retry-failed").stderr
+    assert "2 of 2 done before" in sweep(db, *grid).stderr
+    assert "1 of 2 done before" in sweep(db, *grid, "--retry-failed").stderr
 
 
 def test_a_sweep_in_which_everything_fails_exits_1(tmp_path):
@@ -350,7 +350,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on_later(tmp_path):
     done = sweep(db, "--name", "cut", "--graph-reserved-mem", "0.1,0.2,0.3", "--json")
     points = json.loads(done.stdout)["points"]
     assert [point["status"] for point in points] == ["finished"] * 3
-    before = int(done.stderr.split(" done before")[0].rsplit(", ", 1)[1])
+    before = int(done.stderr.partition(": ")[2].partition(" of ")[0])
     assert 2 <= before <= 3
 
 

@@ -25,9 +25,10 @@ RUNS = ("recorded 0", "recorded 1", "recorded 2")
 
 
 @pytest.fixture
-def started(monkeypatch):
+def started(monkeypatch, tmp_path):
     """What the command would start."""
     calls = []
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "_run", lambda *given: calls.append(given) or 0)
     return calls
 
@@ -69,6 +70,17 @@ def test_paths_and_browser_are_options(started):
     arguments, env = started[1]
     assert not read_settings(env).allow_paths
     assert "--server.headless=false" in arguments
+
+
+def test_what_is_no_database_is_not_served(started, tmp_path):
+    (tmp_path / "text.db").write_text("no database\n" * 99)
+    for name, problem in (
+        ("text.db", "is not a SQLite database"), (".", "is a folder"),
+        ("nowhere/a.db", "does not exist"),
+    ):  # fmt: skip
+        result = CliRunner().invoke(cli, ["dashboard", "--db", name])
+        assert problem in str(result.exception)
+    assert not started
 
 
 def test_without_streamlit_the_error_names_what_to_install(monkeypatch, started):

@@ -10,7 +10,7 @@ from tests.dashboard.conftest import APP
 from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.events import RunStarted, ServerReady
+from warmup_insights.model.events import BucketsGenerated, RunStarted, ServerReady
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
@@ -122,6 +122,16 @@ def test_a_trend_of_real_runs_has_no_mark(monkeypatch, tmp_path):
     app.run()
     assert "2 runs, median 1 min 02 s" in texts(app)
     assert "nan" not in texts(app)
+
+
+def test_buckets_without_counts_are_a_sentence_and_no_chart(monkeypatch, tmp_path):
+    with EventStore(tmp_path / "a.db") as store:
+        listed = BucketsGenerated(phase="prompt", count=1, buckets=[(1, 128, 0)])
+        add_run(store, "run0", [RunStarted(engine="vllm-gaudi"), listed])
+        refresh(store, "run0")
+    app = open_page(monkeypatch, tmp_path / "a.db", "run", run="run0", tab="Capture")
+    assert "No line states how many buckets were" in texts(app)
+    assert not app.get("plotly_chart")
 
 
 def test_the_search_of_the_runs_page_filters_the_table(monkeypatch, full_database):

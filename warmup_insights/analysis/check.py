@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from warmup_insights.analysis.compare import START_GROUPS, Comparability
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import (
     BY_NAME,
     Figure,
@@ -21,7 +21,6 @@ from warmup_insights.model.figures import (
     all_figures,
     contradictory,
     phase_figure,
-    resolution,
 )
 from warmup_insights.model.summary import SCHEMA, STARTS, RunSummary
 from warmup_insights.units import parse_bytes, parse_duration
@@ -49,6 +48,7 @@ SHORT_NAMES: dict[str, str] = {
 """Names of options (`--max-warmup`) to names of figures."""
 
 _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,9})?)(.*)", re.S)
+_OTHER = re.compile(r"(?:phase:|bench[0-9]{0,9}_).+", re.S)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,16 @@ class CheckResult:
     serving_end: str | None = None
 
     @property
+    def verdict(self) -> str:
+        """The result as a message."""
+        total = len(self.results)
+        count = sum(1 for result in self.results if result.outcome != "passed")
+        if not count:
+            return "The limit holds" if total == 1 else f"All {total} limits hold"
+        verb = "does" if count == 1 else "do"
+        return f"{count} of {total} limits {verb} not hold"
+
+    @property
     def passed(self) -> bool:
         """Whether every limit holds and could be checked."""
         return all(result.outcome == "passed" for result in self.results)
@@ -115,30 +125,31 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
     of a phase, or `bench_KEY` for a benchmark figure.
 
     Raises:
-        InputError: there is no such figure, or the value cannot be read.
+        SettingError: there is no such figure, or the value cannot be read.
     """
+    option = f"--{side}-{name}" if name in SHORT_NAMES else f"--{side} {name[:60]}"
     kind, colon, rest = text.partition(":")
     if colon:
         limit = parse_limit(name, side, rest)
-        return replace(limit, text=text, start=_start(f"--{side}-{name}", kind))
+        return replace(limit, text=text, start=_start(option, kind))
     known = SHORT_NAMES.get(name, name)
     unit = _unit(known)
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
-        raise InputError(_unreadable(side, name, text, unit))
+        raise SettingError(_unreadable(option, text, unit))
     suffix = match[2].strip()
     is_relative = match[1][0] in "+-"
     if suffix == "%" and (is_relative or unit != "percent"):
         if not is_relative:
-            raise InputError(
-                f"--{side}-{name} {text} is a percentage of the baseline without a sign; "
+            raise SettingError(
+                f"{option} {text} is a percentage of the baseline without a sign; "
                 f"write it as +{match[1]}%"
             )
         return Limit(known, side, float(match[1]), text, True, True)
     try:
         value = _value(match[1], suffix, unit)
     except ValueError:
-        raise InputError(_unreadable(side, name, text, unit)) from None
+        raise SettingError(_unreadable(option, text, unit)) from None
     return Limit(known, side, value, text, is_relative)
 
 
@@ -146,7 +157,7 @@ def _start(option: str, text: str) -> str:
     kind = text.strip().replace("-", " ")
     if kind not in STARTS:
         known = ", ".join(name.replace(" ", "-") for name in STARTS)
-        raise InputError(
+        raise SettingError(
             f"{option} {text[:40]!r} is no kind of start; use one of {known}, such as "
             "warm:60s"
         )
@@ -163,16 +174,16 @@ def _value(number: str, suffix: str, unit: Unit) -> float:
     return float(number)
 
 
-def _unreadable(side: str, name: str, text: str, unit: Unit) -> str:
+def _unreadable(option: str, text: str, unit: Unit) -> str:
     examples = {"s": "600 s or +10%", "bytes": "12GiB or +5%", "percent": "100"}
     example = examples.get(unit, "0 or +5%")
-    return f"--{side}-{name} {text[:40]!r} is not a limit; write it like {example}"
+    return f"{option} {text[:40]!r} is not a limit; write it like {example}"
 
 
 def _unit(name: str) -> Unit:
-    if name not in BY_NAME and not name.startswith(("phase:", "bench")):
+    if name not in BY_NAME and not _OTHER.fullmatch(name):
         short = ", ".join(SHORT_NAMES)
-        raise InputError(
+        raise SettingError(
             f"There is no figure {name[:60]!r}; use one of {short}, phase:NAME, "
             "bench_KEY, or a name of `compare --json`"
         )
@@ -185,14 +196,14 @@ def check_run(
     """Check a run against limits.
 
     Raises:
-        InputError: no limit is given, a relative one has no baseline, or the baseline
-            ran on another device.
+        SettingError: no limit is given, or a relative one has no baseline.
+        InputError: the baseline ran on another device.
     """
     if not limits:
-        raise InputError("No limit is given; add one such as --max-warmup +10%")
+        raise SettingError("No limit is given; add one such as --max-warmup +10%")
     relative = next((limit for limit in limits if limit.is_relative), None)
     if relative is not None and baseline is None:
-        raise InputError(
+        raise SettingError(
             f"The limit {relative.text} on {find_figure(relative.name, []).title} is "
             "relative; name what it is relative to with --baseline"
         )
@@ -312,7 +323,7 @@ def _excess(
 ) -> str | None:
     """How a value breaks its bound; None when it holds."""
     # A log rounds to the nearest: half a step does not differ from nothing.
-    slack = resolution(summary, value, figure.unit) / 2 if limit.is_relative else 0.0
+    slack = figure.step(summary) / 2 if limit.is_relative else 0.0
     slack += 1e-9 * max(1.0, abs(bound))
     over = value - bound if limit.side == "max" else bound - value
     if over <= slack or math.isclose(value, bound, rel_tol=1e-12):

@@ -29,6 +29,7 @@ from warmup_insights.model.figures import (
     Unit,
     all_figures,
     contradictory,
+    format_figure,
     num_misses,
     phase_figures,
     resolution,
@@ -409,7 +410,10 @@ class Change:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One figure of all runs; `changes` has one entry per run after the first."""
+    """One figure of all runs; `changes` has one entry per run after the first.
+
+    `steps` are the smallest differences that the runs could have stated; 0 where exact.
+    """
 
     name: str
     title: str
@@ -418,6 +422,13 @@ class FigureRow:
     better: str | None
     values: tuple[float | None, ...]
     changes: tuple[Change, ...]
+    steps: tuple[float, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The values for people."""
+        pairs = zip(self.values, self.steps, strict=True)
+        return [format_figure(value, self.unit, step) for value, step in pairs]
 
     @property
     def is_telling(self) -> bool:
@@ -553,7 +564,7 @@ def _verdict(
     if not fit.allows(figure):
         return "not_comparable"
     step = max(
-        resolution(old, before, figure.unit), resolution(new, after, figure.unit),
+        figure.step(old), figure.step(new),
         SAME_TIME * before if figure.unit == "s" else 0.0,
     )  # fmt: skip
     if abs(after - before) <= step:
@@ -577,6 +588,7 @@ def _row(
             change(figure, summaries[0], other, fit)
             for other, fit in zip(summaries[1:], fits, strict=True)
         ),
+        tuple(figure.step(summary) for summary in summaries),
     )
 
 

@@ -18,7 +18,10 @@ MAX_BUCKETS_PER_LINE = 100_000
 MAX_BUCKETS_PER_FILE = 500_000
 MAX_VALUE = 1_000_000_000
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>[+-]?[0-9]+)|(?P<mark>range\b|[()\[\],]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[+-]?[0-9][0-9A-Za-z_]*)|(?P<mark>range\b|[()\[\],]))"
+)
+_MAX_DIGITS = 40  # of MAX_VALUE in binary, with underscores
 _END = re.compile(r"\s*(?:#.*)?")
 _FIELDS = ("batch size", "query length", "number of blocks")
 
@@ -210,13 +213,17 @@ class _LineReader:
         if match is None or match["number"] is None:
             self._fail(f"expected a whole number, found {self._rest()}")
         text = match["number"]
-        if len(text) > len(str(MAX_VALUE)) + 1:
+        if len(text) > _MAX_DIGITS:
             self._fail(f"the number {text[:12]}... is too large")
-        digits = text.lstrip("+-")
-        if text.startswith("+") if is_in_range else digits[0] == "0" and int(digits):
-            self._fail(f"the number {text} has a sign or zero that is not read")
+        is_read = not is_in_range or text.removeprefix("-").isdecimal()
+        try:
+            value = int(text, 10 if is_in_range else 0)
+        except ValueError:
+            is_read = False
+        if not is_read:
+            self._fail(f"the number {text} is written in a way that is not read")
         self._position = match.end()
-        return int(text)
+        return value
 
     def _accept(self, mark: str) -> bool:
         match = _TOKEN.match(self._line, self._position)

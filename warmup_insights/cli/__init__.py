@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.errors import SettingError, WarmupInsightsError
 from warmup_insights.version import __version__
 
 # Name of the command, of its module and of the function in it, and the first line of its
@@ -67,14 +67,15 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; a known error is one sentence on stderr and exit code 1."""
+    """Run the command line; a known error is one sentence on stderr and exit code 1, or 2
+    where a setting cannot be used."""
     try:
         cli(standalone_mode=True)
     except WarmupInsightsError as error:
         from warmup_insights.cli.printing import printable
 
         click.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, SettingError) else 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

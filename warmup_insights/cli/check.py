@@ -176,10 +176,6 @@ def find_baseline(
 
 def _print(result: CheckResult) -> None:
     print_tables([check_table(result)])
-    count = sum(1 for item in result.results if item.outcome != "passed")
-    total = len(result.results)
-    click.echo(
-        f"All {total} limits hold" if not count else f"{count} of {total} do not hold"
-    )
+    click.echo(result.verdict)
     if result.serving_end:
         click.echo(plain(end_sentence(result)))

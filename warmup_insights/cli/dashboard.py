@@ -11,7 +11,8 @@ import click
 
 from warmup_insights.cli.options import db_option
 from warmup_insights.errors import WarmupInsightsError
-from warmup_insights.storage.location import shown_location
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.location import database_path, shown_location
 
 
 @click.command()
@@ -59,6 +60,9 @@ def dashboard(
                 f"The dashboard needs {package}; install it with "
                 "pip install 'warmup-insights[dashboard]'"
             )
+    path = database_path(db)
+    if path is not None:  # a server may be reached later, a file is wrong at once
+        EventStore(db, read_only=path.exists()).close()
     from dashboard.server import LOCAL, command, environment
 
     if host not in LOCAL:

@@ -204,13 +204,9 @@ def _memory(summary: RunSummary) -> TextTable:
             for name, one in BY_NAME.items()
             if one.group == "memory" and one.read(summary) is not None
         ]
-    is_many = memory.max_concurrency != 1
     facts = [
-        f"{text_of(summary, name)} {words}"
-        for name, words in (
-            ("num_kv_blocks", "KV blocks"), ("kv_cache_tokens", "tokens"),
-            ("max_concurrency", f"request{'s' * is_many} at full length"),
-        )
+        f"{BY_NAME[name].title} {text_of(summary, name)}"
+        for name in ("num_kv_blocks", "kv_cache_tokens", "max_concurrency")
         if BY_NAME[name].read(summary) is not None
     ]  # fmt: skip
     if memory.gpu_memory_utilization is not None:

@@ -157,7 +157,7 @@ def run_experiment(
     left = [point for point in experiment.points if done[point] is None]
     total, took = len(experiment.points), []
     click.echo(
-        f"Sweep {experiment.name}: {total} points, {total - len(left)} done before",
+        f"Sweep {experiment.name}: {total - len(left)} of {total} done before",
         err=True,
     )
     for number, point in enumerate(left, start=1):

@@ -62,7 +62,15 @@ def comparison_markdown(result: Comparison) -> str:
     return "\n".join(parts)
 
 
-def change_text(change: Change, unit: Unit) -> str:
+def change_texts(row: FigureRow) -> list[str]:
+    """The changes of a row in words."""
+    return [
+        _change_text(change, row.unit, max(row.steps[0], step))
+        for change, step in zip(row.changes, row.steps[1:], strict=True)
+    ]
+
+
+def _change_text(change: Change, unit: Unit, step: float) -> str:
     """A change in words, such as `+1.2 GiB (+5.3 %) better`."""
     if change.verdict in ("unknown", "same"):
         return change.verdict
@@ -71,7 +79,7 @@ def change_text(change: Change, unit: Unit) -> str:
     text = sign + (
         f"{abs(change.absolute):.4g} points"
         if unit == "percent"
-        else format_figure(abs(change.absolute), unit)
+        else format_figure(abs(change.absolute), unit, step)
     )
     if change.percent is not None and unit != "percent":
         text += f" ({change.percent:+.1f} %)"
@@ -145,10 +153,9 @@ def _figures(
 
 
 def _figure_cells(row: FigureRow) -> list[str]:
-    cells = [row.title, format_figure(row.values[0], row.unit)]
-    for value, change in zip(row.values[1:], row.changes, strict=True):
-        cells += [format_figure(value, row.unit), change_text(change, row.unit)]
-    return cells
+    first, *others = row.texts
+    pairs = zip(others, change_texts(row), strict=True)
+    return [row.title, first, *(cell for pair in pairs for cell in pair)]
 
 
 def gaps_table(result: Comparison, names: Sequence[str]) -> TextTable:

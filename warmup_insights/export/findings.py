@@ -122,14 +122,10 @@ def check_table(result: CheckResult) -> TextTable:
 
 def check_markdown(result: CheckResult) -> str:
     """The table in Markdown under a line with the result."""
-    broken = sum(1 for item in result.results if item.outcome != "passed")
-    verdict = (
-        f"All {len(result.results)} limits hold."
-        if result.passed
-        else f"{broken} of {len(result.results)} limits do not hold."
-    )
     against = f" against baseline `{result.baseline_id}`" if result.baseline_id else ""
-    head = f"## Warm-up check of run `{result.run_id}`{against}\n\n{verdict}\n\n"
+    head = (
+        f"## Warm-up check of run `{result.run_id}`{against}\n\n{result.verdict}.\n\n"
+    )
     end = f"\n{escape_markdown(end_sentence(result))}\n" if result.serving_end else ""
     return head + markdown_table(check_table(result)) + end
 

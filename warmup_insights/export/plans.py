@@ -61,7 +61,7 @@ def _row(plan: Plan) -> list[str]:
         graphs_text(plan, "decode"),
         format_bytes(plan.graph_used_bytes),
         format_duration(plan.time.warmup_s),
-        _OUTCOMES[plan.outcome],
+        outcome_text(plan),
     ]
 
 
@@ -80,7 +80,7 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
         (
             "as in the run" if plan.is_own else "planned",
             *(_setting_text(plan.settings.get(name)) for name in names),
-            *(_figure_text(name, getattr(plan, name)) for name in columns),
+            *(_cache_text(plan, name) for name in columns),
             "?" if plan.outcome is None else _CACHE_OUTCOMES[plan.outcome],
         )
         for plan in plans
@@ -88,6 +88,13 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
     header = ("", *names.values(), *columns.values(), "outcome")
     right = range(1, len(header) - 1)
     return make_table("KV cache under other settings", header, rows, right=right)
+
+
+def _cache_text(plan: CachePlan, name: str) -> str:
+    value, step = getattr(plan, name), 0.0
+    if name in ("kv_cache_tokens", "num_kv_blocks") and value and plan.kv_cache_tokens:
+        step = plan.kv_cache_tokens_step * value / plan.kv_cache_tokens
+    return format_figure(value, BY_NAME[name].unit, step)
 
 
 def _setting_text(value: object) -> str:
@@ -108,6 +115,11 @@ _CACHE_OUTCOMES = {
     "fits": "fits", "no_kv_cache": "no room for a request of full length",
     "out_of_memory": "more than was free at the start",
 }  # fmt: skip
+
+
+def outcome_text(plan: Plan) -> str:
+    """Whether it fits, as far as the figures of the run can tell."""
+    return "may fit: too close to tell" if plan.is_close else _OUTCOMES[plan.outcome]
 
 
 def blocks_text(plan: Plan) -> str:
@@ -152,7 +164,7 @@ def _memory(plan: Plan) -> TextTable:
         ),
         ("free before the first graph", format_bytes(plan.free_before_graphs_bytes)),
         ("free after the last graph", format_bytes(plan.free_after_graphs_bytes)),
-        ("outcome", _OUTCOMES[plan.outcome]),
+        ("outcome", outcome_text(plan)),
     ]
     return make_table("Plan", ("figure", "value"), rows, right=(1,))
 
@@ -197,6 +209,10 @@ def _time(plan: Plan) -> TextTable:
     return make_table("Time", ("part", "time"), rows, right=(1,), note=note)
 
 
+def _error_text(percent: float) -> str:
+    return f"{percent:.2g} %" if percent >= 0.01 else "below 0.01 %"
+
+
 def _confidence(plan: Plan) -> TextTable:
     rows = []
     for phase, part in plan.phases.items():
@@ -209,7 +225,7 @@ def _confidence(plan: Plan) -> TextTable:
         text = "too few measurements to tell"
         if error is not None:
             worst = part.worst_cost_error_percent or 0.0
-            text = f"median {error:.2g} %, largest {worst:.2g} %"
+            text = f"median {_error_text(error)}, largest {_error_text(worst)}"
         rows.append((f"{phase} fit, error on figures it was not shown", text))
         guessed = [
             str(graph.bucket)

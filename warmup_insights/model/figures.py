@@ -22,6 +22,8 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
+    is_of_hundredths,
+    round_to,
 )  # fmt: skip
 
 Unit = Literal["s", "bytes", "count", "percent", "number"]
@@ -72,9 +74,30 @@ class Figure:
         """The value; None where the evidence for it contradicts itself."""
         return None if self.key in contradictory(summary) else self.read(summary)
 
+    def step(self, summary: RunSummary) -> float:
+        """The step between two neighbouring values that this run could have stated: of a
+        figure that is made of sizes, that of the coarsest of them."""
+        value = self.read(summary)
+        if value is None:
+            return 0.0
+        if self.name == "graph_unused_blocks":
+            size = summary.memory_or_none.block_bytes or 1
+            return BY_NAME["graph_unused_bytes"].step(summary) / size
+        steps = [resolution(summary, value, self.unit)]
+        if self.name in _SUMS:
+            is_of_free = summary.memory_or_none.graph_reserved_bytes is not None
+            whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
+            steps += [
+                BY_NAME[part].step(summary)
+                for part in MADE_OF[self.name]
+                if (self.name, part) != ("margin_bytes", whole)
+            ]
+        return max(steps)
+
     def text(self, summary: RunSummary) -> str:
-        """The value for people, marked where its evidence contradicts itself."""
-        text = format_figure(self.read(summary), self.unit)
+        """The value for people, with the digits that it has, marked where its evidence
+        contradicts itself."""
+        text = format_figure(self.read(summary), self.unit, self.step(summary))
         return text + contradiction_mark(summary, self.key)
 
 
@@ -123,6 +146,8 @@ MADE_OF = {
     "captured_percent": ("prompt_capture_percent", "decode_capture_percent"),
 }  # fmt: skip
 """Figures to those that they are made of, which come before them."""
+_SUMS = ("margin_bytes", "other_bytes", "graph_memory_bytes", "graph_unused_bytes")
+"""Those of them that are sums and differences of sizes."""
 
 
 def number(value: Any) -> float | None:
@@ -425,11 +450,12 @@ PART_FIGURES = {
 
 
 def part_text(summary: RunSummary, part: MemoryPart) -> str:
-    """The size of a part of the memory budget, marked like its figure."""
+    """The size of a part of the memory budget, with the digits and the mark of its figure."""
     name = PART_FIGURES[part.name]
     if part.name == "graphs" and summary.memory_or_none.graph_reserved_bytes is None:
         name = "graph_estimated_bytes"
-    return format_bytes(part.bytes) + contradiction_mark(summary, name)
+    step = BY_NAME[name].step(summary) if name in _SUMS else 0.0
+    return format_bytes(part.bytes, step) + contradiction_mark(summary, name)
 
 
 def text_of(summary: RunSummary, name: str) -> str:
@@ -493,17 +519,18 @@ def all_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
     return [*FIGURES, *serving_figures(summaries)]
 
 
-def format_figure(value: float | None, unit: Unit) -> str:
-    """A value for people; `?` for None."""
+def format_figure(value: float | None, unit: Unit, step: float = 0.0) -> str:
+    """A value for people, `?` for None; sizes and counts have no digit below `step`."""
     if value is None:
         return "?"
     if unit == "bytes":
-        return format_bytes(value)
+        return format_bytes(value, step)
     if unit == "s":
         return format_duration(value)
     if unit == "percent":
         return format_percent(value)
     if unit == "count":
+        value = round_to(value, step) if step > 1 else value
         return format_count(int(value) if float(value).is_integer() else value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
@@ -525,11 +552,11 @@ def bytes_step(engine: str | None, value: float) -> float:
     """The step of a size in a log of an engine.
 
     HPU engines print four significant digits (vllm-gaudi `extension/utils.py`,
-    `format_bytes`), upstream vLLM GiB with two decimals.
+    `format_bytes`), upstream vLLM GiB with two decimals, or more than four digits.
     """
     if value == 0:
         return 0.0
-    if engine == "vllm":
+    if engine == "vllm" and is_of_hundredths(value):
         return 0.01 * GIB
     scale = next((s for s in (TIB, GIB, MIB, KIB) if abs(value) > s), 1)
     return float(scale * 10.0 ** (math.floor(math.log10(abs(value) / scale)) - 3))

@@ -43,7 +43,7 @@ from warmup_insights.runner.log_writer import (
     step_line,
     upstream,
 )
-from warmup_insights.units import GIB, MIB, format_bytes
+from warmup_insights.units import GIB, MIB, engine_bytes
 
 
 def _omitted(event: BucketsGenerated, seen: Seen) -> str:
@@ -63,8 +63,8 @@ def _budget(event: MemoryBudgetSet, _: Seen) -> str:
     rest = (event.usable_bytes or 0) - (event.graph_reserved_bytes or 0)
     dummy = rest - (event.kv_cache_bytes or 0)
     return (
-        f"{fill(BUDGET, event)}{format_bytes(dummy)} reserved for KV cache dummy block "
-        f"{format_bytes(event.kv_cache_bytes)} reserved for usable KV cache"
+        f"{fill(BUDGET, event)}{engine_bytes(dummy)} reserved for KV cache dummy block "
+        f"{engine_bytes(event.kv_cache_bytes)} reserved for usable KV cache"
     )
 
 

@@ -34,7 +34,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.runner.metrics import result_block
-from warmup_insights.units import GIB, MIB, format_bytes
+from warmup_insights.units import GIB, MIB, engine_bytes
 
 
 @dataclass
@@ -137,7 +137,7 @@ class _Fields(string.Formatter):
 
     def format_field(self, value: Any, spec: str) -> str:
         if spec == "bytes":
-            return format_bytes(value)
+            return engine_bytes(value)
         if spec == "Title":
             return str(value).capitalize()
         if spec == "tuples":
@@ -292,15 +292,15 @@ def stage(name: str, words: str, source: str) -> Line:
 def _took(event: MemoryMeasured) -> str:
     """The part about the host is left out where nothing is known of it."""
     text = (
-        f"{format_bytes(event.delta_bytes)} of device memory "
-        f"({format_bytes(event.used_bytes)}/{format_bytes(event.total_bytes)} used)"
+        f"{engine_bytes(event.delta_bytes)} of device memory "
+        f"({engine_bytes(event.used_bytes)}/{engine_bytes(event.total_bytes)} used)"
     )
     if event.host_delta_bytes is None:
         return text
     return (
-        f"{text} and {format_bytes(event.host_delta_bytes)} of host memory "
-        f"({format_bytes(event.host_used_bytes)}/"
-        f"{format_bytes(event.host_total_bytes)} used)"
+        f"{text} and {engine_bytes(event.host_delta_bytes)} of host memory "
+        f"({engine_bytes(event.host_used_bytes)}/"
+        f"{engine_bytes(event.host_total_bytes)} used)"
     )
 
 
@@ -310,7 +310,7 @@ def step_line(event: WarmupStep, word: str, names: tuple[str, ...]) -> str:
     shape = " ".join(f"{n}:{size}" for n, size in zip(names, sizes, strict=False))
     return (
         f"[Warmup][{word}][{event.index}/{event.total}] {shape} "
-        f"free_mem:{format_bytes(event.free_before_bytes)}"
+        f"free_mem:{engine_bytes(event.free_before_bytes)}"
     )
 
 

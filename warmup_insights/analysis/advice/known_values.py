@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import MAX_UTILIZATION, Way
+from warmup_insights.analysis.advice.finding import MAX_UTILIZATION, Way, count_of
 
 
 def fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
@@ -63,9 +63,8 @@ def larger_step(match: re.Match[str]) -> Iterable[Way]:
 def fewer_requests(match: re.Match[str]) -> Iterable[Way]:
     """As many requests as a step takes tokens, or the reverse."""
     tokens, requests = int(match[1]), int(match[2])
-    yield Way(
-        f"--max-num-seqs {tokens}", "no more requests at once", {"max_num_seqs": tokens}
-    )
+    price = f"at most {count_of(tokens, 'request')} at once"
+    yield Way(f"--max-num-seqs {tokens}", price, {"max_num_seqs": tokens})
     yield Way(
         f"--max-num-batched-tokens {requests}", "more memory for activations",
         {"max_num_batched_tokens": requests},
@@ -204,5 +203,5 @@ def room_for_drafts(match: re.Match[str]) -> Iterable[Way]:
     )
     yield Way(
         "fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
-        "no more requests at once, or slower decoding",
+        "fewer requests at once, or slower decoding",
     )

@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
     Way,
+    count_of,
     rule,
     severity_of,
     start_rule,
@@ -136,7 +137,7 @@ def _fewer_requests(
     if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way(
             f"--max-num-seqs {limit}",
-            f"no more requests at once; sizes up to {largest} remain",
+            f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
             {"max_num_seqs": limit},
         )
 
@@ -370,7 +371,7 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     margin="silent where the estimate is not taken off the KV cache, or where the "
     "engine names the size of the cache itself",
     source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-    example="368.6 MiB estimated, 747.5 MiB taken: 5 % of a margin of 7.92 GiB",
+    example="0.36 GiB estimated, 0.73 GiB taken: 5 % of a margin of 7.92 GiB",
 )
 def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     """CUDA graphs took noticeably more or less than was set aside for them."""

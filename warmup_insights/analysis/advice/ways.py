@@ -212,7 +212,7 @@ def fewer_logits(facts: RunFacts, found: Failed, stage: str) -> Iterator[Way]:
     if half:
         yield Way(
             f"--max-num-seqs {half}: the {what} of so many requests are half as large",
-            "no more requests at once",
+            f"at most {count_of(half, 'request')} at once",
             {"max_num_seqs": half},
         )
     elif seqs is None:

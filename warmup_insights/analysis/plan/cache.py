@@ -15,7 +15,7 @@ from typing import Any
 from warmup_insights.analysis.plan.memory import first_known, refuse_contradictions
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.figures import BY_NAME, bytes_step
 from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import format_bytes
 
@@ -47,6 +47,8 @@ class CachePlan:
     kv_cache_bytes: int | None
     num_kv_blocks: int | None
     kv_cache_tokens: int | None
+    kv_cache_tokens_step: float
+    """How exactly the sizes of a log give them; 0 where nothing rounds."""
     max_concurrency: float | None
     graphs_captured: float | None
     graph_memory_bytes: float | None
@@ -120,6 +122,7 @@ class CachePlanner:
             settings=chosen, is_own=is_own,
             kv_cache_bytes=_times(memory.kv_cache_bytes, share),
             num_kv_blocks=blocks, kv_cache_tokens=tokens,
+            kv_cache_tokens_step=self._tokens_step(chosen),
             max_concurrency=self._concurrency(part, length),
             graphs_captured=self._as_in_the_run("graphs_captured", is_own),
             graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", is_own),
@@ -135,6 +138,18 @@ class CachePlanner:
             return tokens // blocks
         size = memory.block_size
         return size if blocks is None and size and not (tokens or 0) % size else None
+
+    def _tokens_step(self, chosen: dict[str, Any]) -> float:
+        """What the rounding of the cache and of the device leaves open, in tokens."""
+        size, tokens = self._memory.kv_cache_bytes, self._memory.kv_cache_tokens
+        use, total = chosen["gpu_memory_utilization"], self._total
+        if self.is_hpu or not self.summary.is_log or self._fixed() is not None:
+            return 0.0
+        if not size or not tokens or not total or not use or not self.utilization:
+            return 0.0
+        engine = self.summary.engine.name
+        off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
+        return float(abs(use - self.utilization) * off * tokens / size)
 
     def _as_in_the_run(self, figure: str, is_own: bool) -> float | None:
         """A figure of graphs: only on HPU does it depend on what is planned."""

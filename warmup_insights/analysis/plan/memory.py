@@ -75,7 +75,8 @@ class MemoryPlan:
     """Memory under some settings, in bytes and blocks.
 
     `num_blocks_range` are the smallest and largest number of blocks that the rounding of
-    the source allows; equal where it is exact.
+    the source allows, and a profiling run that takes as much as in the run; equal where
+    it is exact.
     """
 
     budget: MemoryBudget
@@ -90,12 +91,12 @@ class MemoryPlan:
 
 
 def divide_memory(
-    summary: RunSummary, *, utilization: float, reserve: float
+    summary: RunSummary, *, utilization: float, reserve: float, profile_growth: int = 0
 ) -> MemoryPlan:
     """The budget and the blocks at another utilisation and reserve.
 
-    At the run's own settings, and where their number is set, the blocks are those of
-    the run.
+    `profile_growth` is what the profiling run takes more than in the run. At the run's
+    own settings, and where their number is set, the blocks are those of the run.
 
     Raises:
         InputError: the run lacks what was free after profiling.
@@ -109,7 +110,7 @@ def divide_memory(
         )
     budget = MemoryBudget(
         total_bytes=memory.total_bytes or memory.free_bytes,
-        free_bytes=memory.free_bytes,
+        free_bytes=memory.free_bytes - profile_growth,
         gpu_memory_utilization=utilization,
         graph_reserved_fraction=reserve,
         block_bytes=block.bytes,
@@ -120,25 +121,33 @@ def divide_memory(
         return MemoryPlan(budget, block, int(fixed), (int(fixed), int(fixed)))
     count = memory.num_kv_blocks or 0
     own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
-    if (utilization, reserve) == (own_use, own_reserve):
+    if (utilization, reserve, profile_growth) == (own_use, own_reserve, 0):
         return MemoryPlan(budget, block, count, (count, count))
+    # On a simulated device the profiling run is linear in its tokens.
+    is_sure = not profile_growth or summary.device.kind == "simulated"
+    free = memory.free_bytes if not is_sure else budget.free_bytes
+    others = [budget, replace(budget, free_bytes=free)]
     if not summary.is_log:
-        return MemoryPlan(budget, block, budget.num_blocks, (budget.num_blocks,) * 2)
+        counts = [other.num_blocks for other in others]
+        return MemoryPlan(budget, block, counts[0], (min(counts), max(counts)))
     # What the rounded figures miss of the run's own blocks, they miss here as well.
     missing = 0
     if own_use is not None and own_reserve is not None:
         own = replace(
-            budget, gpu_memory_utilization=own_use, graph_reserved_fraction=own_reserve
-        )
+            budget, free_bytes=memory.free_bytes,
+            gpu_memory_utilization=own_use, graph_reserved_fraction=own_reserve,
+        )  # fmt: skip
         missing = count - own.num_blocks
     slack = bytes_step(summary.engine.name, memory.free_bytes) / 2
+    slack += bytes_step(summary.engine.name, profile_growth) / 2
+    caches = [other.kv_cache_bytes for other in others]
     return MemoryPlan(
         budget,
         block,
         max(0, budget.num_blocks + missing),
         (
-            max(0, int((budget.kv_cache_bytes - slack) // block.highest) + missing),
-            max(0, int((budget.kv_cache_bytes + slack) // block.lowest) + missing),
+            max(0, int((min(caches) - slack) // block.highest) + missing),
+            max(0, int((max(caches) + slack) // block.lowest) + missing),
         ),
     )
 
@@ -152,7 +161,7 @@ class Workspace:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        summary = evidence.summary
+        summary = self._summary = evidence.summary
         self._profile = float(summary.memory_or_none.profile_bytes or 0)
         tokens = _profile_tokens(summary)
         self._per_token = self._profile / tokens if tokens else 0.0
@@ -182,18 +191,38 @@ class Workspace:
                 slopes.append((level - own) / blocks)
         return max(slopes) or _gather_bytes(evidence.summary)
 
-    def growth_bytes(self, buckets: list[tuple[str, Bucket]]) -> int:
-        """Above the profiling run, by the model."""
+    def profile_growth(self, max_model_len: int | None) -> int:
+        """What the profiling run takes more where requests have another length.
+
+        That of the reference engine runs as many tokens as its buckets' longest query
+        allows (`runner.warmup.profile_bucket`); that of vllm-gaudi runs nothing
+        (`hpu_worker.py determine_available_memory`: `profile_run(initialize_only=True)`).
+        """
+        tokens = _profile_tokens(self._summary, max_model_len)
+        if max_model_len is None or tokens is None or not self._per_token:
+            return 0
+        if self._summary.engine.name != "reference":
+            return 0
+        return round(self._per_token * tokens - self._profile)
+
+    def growth_bytes(
+        self, buckets: list[tuple[str, Bucket]], profile_growth: int = 0
+    ) -> int:
+        """Above the run's own profiling, by the model."""
         needs = [
             self._per_token * _tokens(bucket) + self._per_block * _rows(phase, bucket)
             for phase, bucket in buckets
         ]
-        return round(max(0.0, max(needs, default=0.0) - self._profile))
+        most = max(needs, default=0.0) - self._profile
+        return round(max(float(profile_growth), most))
 
-    def taken_bytes(self, buckets: list[tuple[str, Bucket]]) -> int:
-        """What the warm-up takes before the first graph, with these buckets."""
+    def taken_bytes(
+        self, buckets: list[tuple[str, Bucket]], profile_growth: int = 0
+    ) -> int:
+        """What is taken before the first graph, with these buckets, beyond the run's own
+        profiling."""
         rest = (self.observed_bytes or 0) - self._own_growth
-        return self.growth_bytes(buckets) + rest
+        return self.growth_bytes(buckets, profile_growth) + rest
 
     def is_beyond(self, buckets: list[tuple[str, Bucket]]) -> bool:
         """Whether a bucket gathers more blocks than any that ran, with unknown need."""
@@ -233,12 +262,14 @@ def _rows(phase: str, bucket: Bucket) -> int:
     return bucket[2] * (bucket[0] if phase == "prompt" else 1)
 
 
-def _profile_tokens(summary: RunSummary) -> int | None:
+def _profile_tokens(
+    summary: RunSummary, max_model_len: int | None = None
+) -> int | None:
     prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
     budget = summary.setting("max_num_batched_tokens")
-    length = summary.setting("max_model_len")
+    length = first_known(max_model_len, summary.setting("max_model_len"))
     if budget is None or length is None:
         return None
     query = min(int(length), int(budget))

@@ -49,6 +49,7 @@ from warmup_insights.bucketing.versions import (
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.figures import bytes_step
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,
@@ -237,6 +238,9 @@ class Plan:
     What a start does not reach is unknown: without room for a request in the KV cache there
     is no graph and nothing is free before one, and only a warm-up that ends has a time.
 
+    `is_close` is whether a plan that fits may not: less stays free than figures of the
+    run are rounded by, or a request of full length does not fit into the fewest blocks.
+
     `order` holds the graphs in the order of their capture. `self_check` is whether the
     same replay with the run's own settings gives the run's own captured sets, None where
     the run does not list them.
@@ -245,6 +249,7 @@ class Plan:
     settings: dict[str, Any]
     rule: str
     outcome: str
+    is_close: bool
     free_bytes: int
     usable_bytes: int
     margin_bytes: int
@@ -318,10 +323,12 @@ class Planner:
 
     def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
+        growth = self._workspace.profile_growth(settings.max_model_len)
         memory = divide_memory(
             self.summary,
             utilization=chosen["gpu_memory_utilization"],
             reserve=chosen["VLLM_GRAPH_RESERVED_MEM"],
+            profile_growth=growth,
         )
         buckets = planned_buckets(
             self.summary,
@@ -329,7 +336,7 @@ class Planner:
             settings,
             self._evidence.shapes(),
         )
-        free = self._free_before(memory, buckets)
+        free = self._free_before(memory, buckets, growth)
         graphs = self._capture(chosen, memory, buckets, free)
         return self._result(chosen, memory, buckets, free, graphs)
 
@@ -361,7 +368,9 @@ class Planner:
             )
         return {**chosen, **settings.limits, **settings.environment}
 
-    def _free_before(self, memory: MemoryPlan, buckets: PlannedBuckets) -> int:
+    def _free_before(
+        self, memory: MemoryPlan, buckets: PlannedBuckets, growth: int
+    ) -> int:
         """Free memory when the first graph is captured."""
         summary = self.summary
         known = summary.memory_or_none
@@ -369,7 +378,7 @@ class Planner:
             blocks = memory.num_blocks - (known.num_kv_blocks or 0)
             lists = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
             own = self._workspace.taken_bytes(_pairs(lists))
-            now = self._workspace.taken_bytes(_pairs(buckets.lists))
+            now = self._workspace.taken_bytes(_pairs(buckets.lists), growth)
             return (
                 known.graph_budget.free_bytes
                 - blocks * memory.block.bytes
@@ -380,7 +389,7 @@ class Planner:
         grown = 0
         if known.warmup_allocated_bytes is not None and taken:
             grown = known.warmup_allocated_bytes - sum(taken)
-        return (known.free_bytes or 0) - memory.cache_bytes - grown
+        return memory.budget.free_bytes - memory.cache_bytes - grown
 
     def _capture(
         self,
@@ -423,10 +432,13 @@ class Planner:
         if has_room and (free < 0 or graphs.is_out_of_memory):
             outcome = "out_of_memory"
         used = sum(graph.memory_bytes for graph in graphs.order)
+        few = replace(memory, num_blocks=memory.num_blocks_range[0])
+        is_sure = self._has_room(chosen, few) and free - used >= self._rounding(used)
         return Plan(
             settings=chosen,
             rule=self.rule,
             outcome=outcome,
+            is_close=outcome == "fits" and not is_sure,
             free_bytes=budget.free_bytes,
             usable_bytes=budget.usable_bytes,
             margin_bytes=budget.margin_bytes,
@@ -455,6 +467,13 @@ class Planner:
             notes=(*buckets.notes, *self._notes(chosen, buckets, memory)),
         )
 
+    def _rounding(self, used: int) -> float:
+        """What the rounding of a log leaves open of the memory that stays free."""
+        if not self.summary.is_log:
+            return 0.0
+        free = self.summary.memory_or_none.free_bytes or 0
+        return sum(bytes_step(self.summary.engine.name, x) / 2 for x in (free, used))
+
     def _length(self, chosen: Mapping[str, Any]) -> int | None:
         """Tokens of the longest request."""
         found: int | None = first_known(
@@ -478,10 +497,11 @@ class Planner:
         self, chosen: Mapping[str, Any], buckets: PlannedBuckets, memory: MemoryPlan
     ) -> list[str]:
         notes = []
-        if {"max_num_seqs", "max_model_len"} & chosen.keys():
+        is_known = self.summary.engine.name in ("reference", "vllm-gaudi")
+        if {"max_num_seqs", "max_model_len"} & chosen.keys() and not is_known:
             notes.append(
                 "What the profiling run takes is as in the run; with other limits it may "
-                "take more or less."
+                "take more or less, which the range of KV blocks does not cover."
             )
         if self._workspace.is_beyond(_pairs(buckets.lists)):
             notes.append(

@@ -85,7 +85,7 @@ class RunFold:
         self._compilation = Compilation()
         self._recipes = Recipes()
         self._gc = GarbageCollection()
-        self._benchmarks: list[dict[str, Any]] = []
+        self._benchmarks: dict[bytes, dict[str, Any]] = {}
         self._notes: dict[tuple[str, str], int] = {}
         self._note_figures = NoteFigures()
         self._start_kind = StartKind()
@@ -132,7 +132,8 @@ class RunFold:
         if isinstance(event, PodSeen):
             self._pod = copied(event, PodFacts)
         elif isinstance(event, BenchmarkResult):
-            self._benchmarks.append(event.values)
+            # Equal to the last digit is the same result, pasted once more.
+            self._benchmarks.setdefault(msgspec.json.encode(event.values), event.values)
         elif len(self._notes) < MAX_NOTES:
             key = (event.topic, event.text)
             self._notes[key] = self._notes.get(key, 0) + event.count
@@ -190,7 +191,7 @@ class RunFold:
             defrag=self._defrag.result(),
             graphs=graphs,
             misses=misses,
-            benchmarks=self._benchmarks,
+            benchmarks=list(self._benchmarks.values()),
             notes=[
                 NoteFacts(topic=topic, text=text, count=count)
                 for (topic, text), count in self._notes.items()
