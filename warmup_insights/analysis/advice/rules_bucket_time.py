@@ -1,4 +1,9 @@
-"""Advice on the time of buckets and around them: steps, contexts, collector, sampler."""
+"""Advice on the time of buckets and around them: steps, near twins, contexts, the garbage
+collector, the sampler, a warm-up that was skipped.
+
+A bucket is counted with the median of those that share its value, so that the first
+compilation of a kind, which another bucket would have instead, is not counted as saved.
+"""
 
 from __future__ import annotations
 

@@ -175,6 +175,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
         {
             "part_s": part,
             "compile_s": spent,
+            # Not Dynamo, and not what the engine sums up.
             "num_compilations": sum(
                 part.what == "graph" and not part.from_cache for part in compiled.parts
             ),
