@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import widgets
 from dashboard.charts.buckets import bucket_text, names_for
 from dashboard.widgets import View
-from warmup_insights.analysis.misses import Diagnosis, diagnose
+from warmup_insights.analysis.misses import Diagnosis, diagnose, highest_settings
 from warmup_insights.model.summary import RunSummary
 
 
@@ -91,13 +91,3 @@ def misses_frame(summary: RunSummary, found: list[Diagnosis]) -> pd.DataFrame:
             for item in found
         ]
     )
-
-
-def highest_settings(found: list[Diagnosis]) -> list[str]:
-    """One line per variable, with the highest value that any shape needs."""
-    highest: dict[str, int] = {}
-    for item in found:
-        for setting in item.settings:
-            name, value = setting.split("=")
-            highest[name] = max(highest.get(name, 0), int(value))
-    return [f"{name}={value}" for name, value in sorted(highest.items())]

@@ -45,6 +45,17 @@ def test_a_setting_has_the_highest_value_of_any_shape():
     assert [item.file_line for item in found] == ["(1, 1024, 0)", "(4, 700, 0)"]
 
 
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [("0.10.0", "PROMPT_SEQ"), ("0.11.1", "PROMPT_SEQ"), ("0.11.2", "PROMPT_QUERY")],
+)
+def test_a_setting_has_the_name_that_the_version_reads(version, name):
+    first = started("vllm-gaudi", version=version)
+    events = [first, generated("prompt", [(1, 128, 0)]), miss(1, 300, 0)]
+    (found,) = diagnose(summary_of(events))
+    assert found.settings == (f"VLLM_{name}_BUCKET_MAX=300",)
+
+
 def test_the_most_frequent_shape_comes_first():
     events = [*start_up(), miss(1, 999, 0), miss(4, 1, 8, phase="decode", count=7)]
     assert [item.count for item in diagnose(summary_of(events))] == [7, 1]

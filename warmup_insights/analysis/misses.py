@@ -13,6 +13,7 @@ from typing import Literal
 
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
+from warmup_insights.rules.setting_lives import knows
 
 Cause = Literal["skipped", "no_list", "not_warmed", "too_large", "no_combination"]
 
@@ -42,6 +43,7 @@ class Diagnosis:
 
     `too_large` are the dimensions in which no bucket is large enough; it is empty when
     each is, only not in one bucket. `nearest` is None when the run lists no buckets.
+    `ranges` are the variables of the upper ends of its dimensions.
     """
 
     phase: str
@@ -51,6 +53,7 @@ class Diagnosis:
     nearest: Bucket | None
     too_large: tuple[int, ...]
     cause: Cause
+    ranges: tuple[str, ...]
 
     def reason(self, names: Sequence[str]) -> str:
         """Why no bucket took the shape; `names` are those of its dimensions."""
@@ -86,11 +89,24 @@ def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
     """One setting per range that is too small, with the highest value of any shape."""
     highest: dict[str, int] = {}
     for item in found:
-        names = DIMENSIONS.get((item.phase, len(item.wanted)), ())
-        for d in item.too_large if names else ():
-            name = f"VLLM_{item.phase.upper()}_{names[d]}_BUCKET_MAX"
+        for d in item.too_large if item.ranges else ():
+            name = item.ranges[d]
             highest[name] = max(highest.get(name, 0), item.wanted[d])
     return tuple(f"{name}={value}" for name, value in highest.items())
+
+
+def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]:
+    """The variables of the upper ends of a bucket's dimensions, as this version names them.
+
+    The newest names where the version is unknown; empty where no variable bounds them.
+    """
+    names = []
+    for dimension in DIMENSIONS.get((phase, size), ()):
+        name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
+        if dimension == "QUERY" and summary.engine.version and not knows(summary, name):
+            name = name.replace("_QUERY_", "_SEQ_")
+        names.append(name)
+    return tuple(names)
 
 
 def _diagnosis(summary: RunSummary, miss: Miss) -> Diagnosis:
@@ -117,6 +133,7 @@ def _diagnosis(summary: RunSummary, miss: Miss) -> Diagnosis:
         nearest=min(listed, key=lambda bucket: _distance(bucket, shape), default=None),
         too_large=too_large,
         cause=cause,
+        ranges=range_variables(summary, miss.phase, len(miss.fallback or shape)),
     )
 
 

@@ -19,7 +19,13 @@ from warmup_insights.analysis.advice.finding import (
     rule,
     severity_of,
 )
-from warmup_insights.analysis.misses import DIMENSIONS, WORDS, Diagnosis, diagnose
+from warmup_insights.analysis.misses import (
+    DIMENSIONS,
+    WORDS,
+    Diagnosis,
+    diagnose,
+    range_variables,
+)
 from warmup_insights.analysis.plan.planning import rules_version
 from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
 from warmup_insights.bucketing.generate import generate
@@ -244,11 +250,9 @@ def beyond_ranges(summary: RunSummary, miss: Miss) -> dict[str, int] | None:
     None where neither is known in any dimension.
     """
     shape = miss.fallback or miss.shape
-    names = DIMENSIONS.get((miss.phase, len(shape)), ())
     listed = [b for b in summary.phase(miss.phase).buckets if len(b) == len(shape)]
     found, is_known = {}, False
-    for d, dimension in enumerate(names):
-        name = _range_name(summary, miss.phase, dimension)
+    for d, name in enumerate(range_variables(summary, miss.phase, len(shape))):
         largest = max((b[d] for b in listed), default=None)
         if largest is None:
             largest = integer(summary.config.get(name))
@@ -256,14 +260,6 @@ def beyond_ranges(summary: RunSummary, miss: Miss) -> dict[str, int] | None:
         if largest is not None and miss.shape[d] > largest:
             found[name] = shape[d]
     return found if is_known else None
-
-
-def _range_name(summary: RunSummary, phase: str, dimension: str) -> str:
-    """The variable of the upper end of a range, as this version calls it."""
-    name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
-    if dimension == "QUERY" and not knows(summary, name):
-        return name.replace("_QUERY_", "_SEQ_")
-    return name
 
 
 @rule(
