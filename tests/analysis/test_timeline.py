@@ -261,6 +261,20 @@ def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
     assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)
 
 
+def test_a_log_that_begins_with_the_import_of_the_core_lacks_the_lines_of_its_server():
+    """The core prints its platform before it has a name, and then its configuration."""
+    lines = (
+        RunStarted(time=0.0, line=1),
+        ConfigRecorded(device_kind="cuda", time=0.0, line=1),
+        PhaseMarked(name="import", edge="start", time=0.0, line=1),
+        ConfigRecorded(version="0.26.0", model="a/b", time=3.0, line=3),
+        ServerReady(time=30.0, line=9),
+    )
+    assert time_of(*lines)["wall_s"] is None
+    configured = PhaseMarked(name="configure", edge="start", time=1.0, line=2)
+    assert time_of(*lines[:3], configured, *lines[3:])["wall_s"] == 30.0
+
+
 def test_totals_alone_are_of_the_whole_warmup():
     time = time_of(
         RunStarted(time=0.0),

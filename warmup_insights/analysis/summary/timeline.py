@@ -94,6 +94,8 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._saw_beginning = False
+        self._only_imports = True
+        """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
         self._is_excerpt = False
         self._is_ready = False
@@ -229,9 +231,7 @@ class Timeline:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
         if type(event) is not RunStarted:
-            is_first = self._first_line in (None, event.line)
-            self._first_line = self._first_line or event.line
-            self._saw_beginning |= _shows_beginning(event, is_first)
+            self._look_for_beginning(event)
         if own.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
@@ -253,6 +253,16 @@ class Timeline:
                 return
         if self.last_at is None or end > self.last_at:
             self.last_at = end
+
+    def _look_for_beginning(self, event: Event) -> None:
+        """Whether the first lines of the start are there: what imports the engine right
+        before its core states its version is that core, and its parent began before."""
+        is_first = self._first_line in (None, event.line)
+        self._first_line = self._first_line or event.line
+        self._saw_beginning |= _shows_beginning(event, is_first)
+        if self._only_imports and _is_of_engine(event):
+            self._saw_beginning = False
+        self._only_imports = self._only_imports and _is_of_import(event)
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
@@ -389,6 +399,19 @@ def _shows_beginning(event: Event, is_first: bool) -> bool:
             return event.model is None  # with one it is the engine's own line
         return is_first and event.model is not None and bool(event.settings)
     return is_first and isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES
+
+
+def _is_of_engine(event: Event) -> bool:
+    """Whether an engine core of its own process states its version and model."""
+    is_own = isinstance(event, ConfigRecorded) and event.version is not None
+    return is_own and event.model is not None
+
+
+def _is_of_import(event: Event) -> bool:
+    """Whether a process prints this while it imports the engine."""
+    if isinstance(event, ConfigRecorded):
+        return event.model is None and event.version is None and not event.settings
+    return isinstance(event, PhaseMarked) and event.name == "import"
 
 
 def _begins_a_process(event: Event) -> bool:
