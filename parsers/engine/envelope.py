@@ -40,7 +40,7 @@ _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
-# The heads of loggers of their own, flashinfer's and the root logger's as aiter sets it.
+# The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's.
 _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
@@ -49,6 +49,10 @@ _OTHER_HEADS = (
     re.compile(
         r"\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] "
         rf"(?P<level>{LEVELS}) (?P<file>[\w.]{{1,100}}:\d{{1,7}}): "
+    ),
+    re.compile(
+        rf"(?P<level>{LEVELS}) (?P<stamp>(?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{{1,6}}) "
+        r"(?P<file>[\w./-]{1,100}:\d{1,7})\] "
     ),
 )
 # The end of a progress bar; what follows on the line is another text.
