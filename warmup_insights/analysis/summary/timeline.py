@@ -21,6 +21,7 @@ from warmup_insights.analysis.summary.rank_time import (
     take_step,
 )
 from warmup_insights.analysis.summary.time_spans import (
+    BOUNDED,
     MEASURED,
     Span,
     joined,
@@ -199,8 +200,11 @@ class Timeline:
         for event in reversed(ended):
             if not gap.line < (event.line or 0) < gap.next_line:
                 continue
-            start = max(gap.time, stop - (event.duration_s or 0.0))
-            own = self._own(event.rank or 0)
+            own, lasted = self._own(event.rank or 0), event.duration_s or 0.0
+            if lasted > gap.duration_s + STAMP_S:
+                own.untimed[event.name] = lasted  # Ray printed it late
+                continue
+            start = max(gap.time, stop - lasted)
             own.spans.append(Span(event.name, start, stop, MEASURED))
             stop = start
 
@@ -354,9 +358,20 @@ class Timeline:
             if own.doing == SERVER_START and self.ready_at is None:
                 until = own.since or end  # an engine without a server
             if rank == main:
-                yield from own.spans_until(until)
+                yield from map(self._behind_profiling, own.spans_until(until))
             else:
                 yield from own.spans_beside(self.by_rank[main], until)
+
+    def _behind_profiling(self, span: Span) -> Span:
+        """The KV cache is divided when all ranks have measured what is left for it; Ray may
+        print that of one alone."""
+        if span.name != "kv_cache" or span.strength != BOUNDED:
+            return span
+        measured = [
+            own.ended.get("profile_run", -math.inf) for own in self.by_rank.values()
+        ]
+        began = max((at for at in measured if at <= span.end), default=-math.inf)
+        return Span(span.name, max(span.start, began), span.end, span.strength)
 
     def _ended_elsewhere(self, own: RankTime) -> float:
         """When other ranks were done with what this one never ends.
