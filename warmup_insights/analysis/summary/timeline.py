@@ -418,8 +418,9 @@ def _shows_beginning(event: Event, is_first: bool) -> bool:
 
 def _is_of_engine(event: Event) -> bool:
     """Whether an engine core of its own process states its version and model."""
-    is_own = isinstance(event, ConfigRecorded) and event.version is not None
-    return is_own and event.model is not None
+    if not isinstance(event, ConfigRecorded):
+        return False
+    return event.version is not None and event.model is not None
 
 
 def _is_of_import(event: Event) -> bool:
