@@ -11,6 +11,7 @@ import json
 import re
 from functools import lru_cache
 from typing import Any
+from zlib import crc32
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ _HEAD = (
 # Ray prints `(pid=N)` until its actor has a name.
 _PROCESS = (
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?) )?"
-    r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=[^)]{0,60})?\)"
+    r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[^)]{0,60}))?\)"
 )
 _OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
@@ -40,7 +41,7 @@ _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
-# The heads of loggers of their own, flashinfer's and the root logger's as aiter sets it.
+# The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's.
 _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
@@ -49,6 +50,10 @@ _OTHER_HEADS = (
     re.compile(
         r"\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] "
         rf"(?P<level>{LEVELS}) (?P<file>[\w.]{{1,100}}:\d{{1,7}}): "
+    ),
+    re.compile(
+        rf"(?P<level>{LEVELS}) (?P<stamp>(?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{{1,6}}) "
+        r"(?P<file>[\w./-]{1,100}:\d{1,7})\] "
     ),
 )
 # The end of a progress bar; what follows on the line is another text.
@@ -89,6 +94,7 @@ class Record(msgspec.Struct, gc=False):
     process: str | None = None
     """Name of the process, such as `Worker_TP1` or `EngineCore`."""
     pid: int | None = None
+    """Its number; one that no process has where the prefix names a host."""
     actor: int | None = None
     """Pid of the Ray actor that started the process or is it; None without one."""
     rank: int | None = None
@@ -138,10 +144,10 @@ def _own_head(text: str) -> tuple[Any, ...] | None:
     match = _OWN_HEAD.match(text)
     if match is None or match.end() != len(text):
         return None
-    name, rank, pid, level, stamp, file = match.groups()
+    name, rank, pid, host, level, stamp, file = match.groups()
     base = Record("")
     if pid is not None:
-        _set_process(base, name, rank, pid)
+        _set_process(base, name, rank, pid, host)
     return level, stamp, file, base.process, base.pid, base.actor, base.rank
 
 
@@ -250,12 +256,17 @@ def _after_outer(rest: str, base: Record) -> str:
     return rest[2:] if rest.startswith("| ") else rest
 
 
-_PARTS = ("name", "rank", "pid")
+_PARTS = ("name", "rank", "pid", "host")
 
 
-def _set_process(base: Record, name: str | None, rank: str | None, pid: str) -> None:
-    """Take what the prefix of a process states."""
+def _set_process(
+    base: Record, name: str | None, rank: str | None, pid: str, host: str | None
+) -> None:
+    """Take what the prefix of a process states; Ray names the host of one on another
+    node, where the same number is another process."""
     base.process, base.pid = name, int(pid)
+    if host:
+        base.pid += (1 + crc32(host.encode())) << 32
     if base.actor is None and (name is None or _OF_VLLM.match(name) is None):
         base.actor = base.pid
     if rank:

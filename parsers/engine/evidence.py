@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 from parsers.base import LineRule, Made
@@ -401,6 +402,10 @@ class RankTable:
         """V0: rank 0 has no prefix, the others differ by their pid."""
         if pid is None:
             return None
-        if pid not in self._unnumbered and len(self._unnumbered) >= MAX_RANKS:
-            return None
-        return self._unnumbered.setdefault(pid, len(self._unnumbered) + 1)
+        if pid not in self._unnumbered:
+            if len(self._unnumbered) >= MAX_RANKS:
+                return None
+            used = {*self._unnumbered.values(), *self._by_pid.values()}
+            free = (rank for rank in count(1) if rank not in used)
+            self._unnumbered[pid] = next(free)
+        return self._unnumbered[pid]

@@ -73,6 +73,17 @@ _STATED_AT_WORK = re.compile(
 run_engine_core`, `v1/engine/async_llm.py`, `worker/worker_base.py`)."""
 _QUOTED = re.compile(r"RuntimeError: Worker failed with error '(?=\w)")
 """What a worker raised, in the words of its executor (`v1/executor/multiproc_executor.py`)."""
+_OF_A_WORKER = "WorkerProc hit an exception"
+"""Logged above what a worker raised; the engine may go on (`v1/executor/
+multiproc_executor.py worker_busy_loop`)."""
+_CRASH = re.compile(
+    r"\*\*\* SIG(?:SEGV|BUS|ABRT)|Fatal Python error: Segmentation fault"
+)
+_OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
+_BUILD = re.compile(
+    r"[Nn]inja|Error (?:building|compiling) |nvcc|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
+)
+"""The error of a kernel that did not build, whose compiler printed why."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
@@ -135,6 +146,8 @@ class Failures:
     def __init__(self) -> None:
         self._causes: list[_Cause] = []
         self._heading: _Cause | None = None
+        self._is_announced = False
+        """What comes is what a worker raised."""
         self.is_ready = False
         """Whether the engine became ready."""
         self.was_at_work = False
@@ -148,23 +161,32 @@ class Failures:
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
+        self._build_error: FailureLine | None = None
+        """The first error that a compiler or linker printed."""
 
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:
             return
-        if made.is_detail and self._causes and self._causes[-1].message.endswith(":"):
+        if made.kind and made.is_detail and self._ends_in_colon():
             last = self._causes.pop()
             message = f"{last.message} {made.message}"
             self._causes.append(dataclasses.replace(last, message=message))
+            return
+        if made.is_detail and made.kind is None:
+            self._build_error = self._build_error or made
             return
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
             is_wrapper=_WRAPPER.search(made.message) is not None,
             is_consequence=self._follows(made),
-            is_bare=made.is_bare, behind_heading=self._heading is not None,
+            is_bare=made.is_bare,
+            behind_heading=self._is_announced or self._heading is not None,
         )  # fmt: skip
+        if made.message.startswith(_OF_A_WORKER):
+            self._is_announced = True
+            return
         if made.is_heading:
             self.was_at_work = self.was_at_work or (
                 _STATED_AT_WORK.search(made.message) is not None
@@ -173,13 +195,19 @@ class Failures:
         else:
             self._causes.append(cause)
 
+    def _ends_in_colon(self) -> bool:
+        return bool(self._causes) and self._causes[-1].message.endswith(":")
+
     def _follows(self, made: FailureLine) -> bool:
         """Whether it follows from what failed before: the other end of a connection, or
         an engine of V1 that stated what failed and killed its own processes (0.8.5
-        `v1/engine/core_client.py`, `sigusr1_handler`)."""
+        `v1/engine/core_client.py`, `sigusr1_handler`), or a crash after an error of the
+        device."""
         if made.kind == "killed":
             heading = self._heading
             return heading is not None and _GONE.search(heading.message) is None
+        if self._causes and _CRASH.match(made.message):
+            return _OF_DEVICE.search(self._causes[-1].message) is not None
         return _OTHER_END.match(made.message) is not None
 
     def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
@@ -203,7 +231,8 @@ class Failures:
             return []
         self.is_ready = True
         cause, certain = self._best(), self._is_certain()
-        self._causes, self._heading, self.artifact = [], None, None
+        self._causes, self._heading = [], None
+        self.artifact, self._build_error, self._is_announced = None, None, False
         self.has_ended = self._is_stopped
         if cause is None or not certain:
             return []
@@ -221,9 +250,12 @@ class Failures:
         cause = self._best()
         if cause is None or (self._is_vague(cause) and not self._is_certain()):
             return stopped
+        message = cause.message
+        if self._build_error is not None and _BUILD.search(message):
+            message = f"{self._build_error.message} ({message})"
         fields: dict[str, Any] = {
             "failure": cause.kind,
-            "message": mask_text(cause.message)[:2000],
+            "message": mask_text(message)[:2000],
             **figures_of(cause.message),
         }
         if self.artifact is not None and cause.kind == "error":

@@ -12,7 +12,17 @@ LIMIT = 2_000_000
 _JSON_PAIR = re.compile(r'"[^"]{1,80}": (?:"(?:[^"\\]|\\.){0,5000}"|-?[\d.]{1,20})')
 _REASONS = "linear layer. Reasons:"
 """End of the first line of an error (vLLM `model_executor/kernels/linear/__init__.py`)."""
-_REASON = re.compile(r"\w{1,100}Kernel\w{0,40}:? \S.{0,2000}")
+_NCCL = "NCCL error in: "
+_NCCL_LAST = "Last error:"
+"""Before the reason, in a line of its own (torch `c10d/NCCLUtils.hpp`)."""
+_REFUSED = "validation error"
+"""In the first line of what pydantic refuses, before the field and the reason."""
+_DETAILS = {
+    _REASONS: re.compile(r"\s{0,8}\w{1,100}Kernel\w{0,40}:? \S.{0,2000}"),
+    _NCCL: re.compile(rf"nccl\w{{1,40}}: .{{1,500}}|{_NCCL_LAST}\s*"),
+    _REFUSED: re.compile(r"[A-Za-z_][\w.]{0,80}|  (?!Value error, )\S.{0,600}"),
+}
+"""Text in the first line of an error to the lines below that are part of it."""
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
 
 
@@ -36,7 +46,7 @@ class Joiner:
             and not self._json
             and not record.partial
             and "[(" not in record.message
-            and _REASONS not in record.message
+            and not any(text in record.message for text in _DETAILS)
             and (record.stamp is not None or record.message.strip() != "{")
         )
 
@@ -53,9 +63,9 @@ class Joiner:
         held = self._held
         if held is not None:
             if _continues(held, record) and len(held.message) < LIMIT:
-                if _REASONS in held.message:
+                if _kind_of(held) is not None:
                     head = held.message.rstrip()
-                    mark = "" if head.endswith("Reasons:") else ";"
+                    mark = "" if head.endswith((":", ".")) else ";"
                     held.message = f"{head}{mark} {record.message.strip()}"
                 else:
                     held.message += record.message
@@ -106,18 +116,26 @@ def _is_open(record: Record) -> bool:
     if record.partial:
         return True
     message = record.message
-    if _REASONS in message:
-        return True
+    if _kind_of(record) is not None:
+        return "[type=" not in message
     start = message.rfind("[(")
     return start >= 0 and "buckets" in message and message.find("]", start) < 0
+
+
+def _kind_of(record: Record) -> str | None:
+    """The text that shows an error of several lines, if a record is one."""
+    return next((text for text in _DETAILS if text in record.message), None)
 
 
 def _continues(held: Record, record: Record) -> bool:
     if held.partial:
         return True
-    if _REASONS in held.message:
+    kind = _kind_of(held)
+    if kind is not None:
         is_same = (record.process, record.pid) == (held.process, held.pid)
-        return is_same and _REASON.fullmatch(record.message.strip()) is not None
+        text = record.message.rstrip()
+        is_reason = held.message.endswith(_NCCL_LAST) and bool(text)
+        return is_same and (is_reason or _DETAILS[kind].fullmatch(text) is not None)
     if record.stamp is not None or record.level is not None:
         return False
     return _LIST_PIECE.fullmatch(record.message) is not None

@@ -311,7 +311,11 @@ class LineParser:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
             is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
-            return is_foreign(made) and not is_own
+            # Any web server gets ready, and a name in front is that of vLLM's.
+            is_web = record.process is None and any(
+                isinstance(m, ServerReady) for m in made
+            )
+            return is_web or (is_foreign(made) and not is_own)
         if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over

@@ -245,7 +245,8 @@ class FailureLine(Signal, frozen=True, gc=False):
     is_bare: bool = False
     """True when no logger printed it: it may come from another program."""
     is_detail: bool = False
-    """True for the second line of an error whose first one ends with a colon."""
+    """True for a line that explains another one: the second of an error whose first ends
+    with a colon, or what a compiler printed."""
 
 
 class ShutdownLine(Signal, frozen=True, gc=False):

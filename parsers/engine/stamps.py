@@ -41,7 +41,8 @@ EARLY = timedelta(days=15)
 NEAR_S = 7 * 86400.0
 """A file that was last written so soon after its first line was written by the engine."""
 LEAP_YEAR = 2024
-_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
+_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(\.\d{1,6})?")
+_WHOLE = len("MM-DD HH:MM:SS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,7 @@ class Clock:
             seconds: float | None = begun + min(int(second), 59)
         else:
             seconds = self._read(stamp)
-            is_short = _SHORT.fullmatch(stamp) is not None
+            is_short = len(stamp) == _WHOLE and _SHORT.fullmatch(stamp) is not None
             if seconds is not None and is_short and int(stamp[:2]) == self._month:
                 self._known[minute] = seconds - min(int(second), 59)
         if seconds is not None:
@@ -298,7 +299,8 @@ class Clock:
         if match is None:
             full = full_stamp(stamp)
             return None if full is None else self._outer(full)
-        month, day, hour, minute, second = map(int, match.groups())
+        month, day, hour, minute, second = map(int, match.groups()[:5])
+        parts = month, day, hour, minute, second + float(match[6] or 0)
         if self._year is None:
             self._year = self._first_year(month, day)
         elif self._month - month >= 6:
@@ -306,9 +308,9 @@ class Clock:
             self._known.clear()
         elif month - self._month >= 6 and self._month:
             # An interleaved line of the old year after the first of the new one.
-            return self._stamp(self._year - 1, month, day, hour, minute, second)
+            return self._stamp(self._year - 1, *parts)
         self._month = month
-        return self._stamp(self._year, month, day, hour, minute, second)
+        return self._stamp(self._year, *parts)
 
     def _first_year(self, month: int, day: int) -> int:
         limit = datetime.fromtimestamp(self._not_after or 0.0, timezone.utc)
@@ -323,13 +325,12 @@ class Clock:
         return year
 
     def _stamp(
-        self, year: int, month: int, day: int, hour: int, minute: int, second: int
+        self, year: int, month: int, day: int, hour: int, minute: int, second: float
     ) -> float | None:
+        whole = min(int(second), 59)
         try:
-            stamp = datetime(
-                year, month, day, hour, minute, min(second, 59), tzinfo=self._zone
-            )
+            stamp = datetime(year, month, day, hour, minute, whole, tzinfo=self._zone)
         except ValueError:
             # 29 February in a year that has none: the year is wrong, not the line.
             return None
-        return stamp.timestamp()
+        return stamp.timestamp() + second % 1

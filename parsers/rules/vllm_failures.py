@@ -67,6 +67,11 @@ def _failure_at_work(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
 
+def _thrown(match: re.Match[str]) -> Made:
+    """What ends a program in C++ (`std::terminate`), or an error as the device states it."""
+    return FailureLine(match["text"].strip(), is_bare=True)
+
+
 def _refused(match: re.Match[str]) -> Made:
     """What pydantic prints below `validation error for`, without the value behind it."""
     text = match["text"].partition(" [type=")[0].rstrip()
@@ -291,16 +296,15 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "encountered a fatal error",
             "Uncaught exception",
             "died unexpectedly",
-            "startup failed",
             "Exception in worker",
             "Got fatal signal from worker",
             "output_handler failed",
             "background task failed",
         ),
         r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
-        r"EngineCore hit an exception|EngineCore encountered a fatal error|"
+        r"(?:EngineCore|WorkerProc) hit an exception|EngineCore encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
-        r"Application startup failed|Exception in worker \w{1,40} while|"
+        r"Exception in worker \w{1,40} while|"
         r"Got fatal signal from worker|AsyncLLM output_handler failed).{0,300}",
         build=_failure("error", heading=True),
         levels=("ERROR", "CRITICAL"),
@@ -309,6 +313,19 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
                 "to start.",
                 {"kind": "error", "is_heading": True},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_server",
+        "Application startup failed",
+        # uvicorn `lifespan/on.py`, of any web server.
+        r"(?:ERROR:    )?Application startup failed.{0,100}",
+        build=_failure("error", heading=True, bare=True),
+        samples=(
+            Sample(
+                "ERROR:    Application startup failed. Exiting.",
+                {"kind": "error", "is_heading": True, "is_bare": True},
             ),
         ),
     ),
@@ -340,6 +357,43 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 {"kind": "killed"},
             ),
         ),
+    ),
+    LineRule(
+        "failure_thrown",
+        (
+            "what():",
+            "CUDA error",
+            "CUDA Error",
+            "Cuda error",
+            "Cuda failure",
+            "HIP error",
+        ),
+        r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(]))"
+        r"(?P<text>.{1,600})",
+        build=_thrown,
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "  what():  CUDA error: an illegal memory access was encountered",
+                {"message": "CUDA error: an illegal memory access was encountered"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_of_a_build",
+        (": cannot find -l", ": fatal error: ", "nvcc fatal"),
+        # The linker, the compilers of C and CUDA.
+        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal).{1,300}",
+        build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(
+            Sample(
+                "(EngineCore pid=7) /usr/bin/ld: cannot find -lcuda: No such file or "
+                "directory",
+                {"is_detail": True},
+            ),
+        ),
+        startup_only=True,
     ),
     LineRule(
         "signal_fatal",

@@ -261,6 +261,46 @@ def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
     assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)
 
 
+def test_the_kv_cache_is_divided_after_the_last_rank_has_profiled():
+    time = time_of(
+        RunStarted(time=0.0, line=1),
+        PhaseMarked(name="configure", edge="start", time=0.0, line=1),
+        PhaseMarked(name="load_model", edge="start", time=1.0, rank=0, line=2),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=10.0, rank=0, line=3),
+        MemoryBudgetSet(kv_cache_bytes=2, time=39.0, rank=1, line=4),
+        KVCacheAllocated(num_tokens=3, time=40.0, line=5),
+        ServerReady(time=50.0, line=6),
+    )
+    assert totals(time)["kv_cache"] == 1.0
+
+
+def test_a_bar_over_the_weights_that_ray_printed_at_another_moment_is_part_of_the_loading():
+    time = time_of(
+        RunStarted(time=0.0, line=1),
+        PhaseMarked(name="configure", edge="start", time=0.0, line=1),
+        PhaseMarked(name="load_weights", edge="end", duration_s=90.0, line=3),
+        GapSeen(time=2.0, line=2, duration_s=8.0, next_line=4, before="", after=""),
+        MemoryMeasured(stage="weights", duration_s=95.0, time=110.0, line=9),
+        ServerReady(time=120.0, line=10),
+    )
+    assert totals(time)["load_weights"] == 90.0
+    assert totals(time)["load_model"] == 5.0
+
+
+def test_a_log_that_begins_with_the_import_of_the_core_lacks_the_lines_of_its_server():
+    """The core prints its platform before it has a name, and then its configuration."""
+    lines = (
+        RunStarted(time=0.0, line=1),
+        ConfigRecorded(device_kind="cuda", time=0.0, line=1),
+        PhaseMarked(name="import", edge="start", time=0.0, line=1),
+        ConfigRecorded(version="0.26.0", model="a/b", time=3.0, line=3),
+        ServerReady(time=30.0, line=9),
+    )
+    assert time_of(*lines)["wall_s"] is None
+    configured = PhaseMarked(name="configure", edge="start", time=1.0, line=2)
+    assert time_of(*lines[:3], configured, *lines[3:])["wall_s"] == 30.0
+
+
 def test_totals_alone_are_of_the_whole_warmup():
     time = time_of(
         RunStarted(time=0.0),

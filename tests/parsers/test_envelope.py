@@ -8,6 +8,7 @@ import json
 import pytest
 import zstandard
 
+from parsers.engine.envelope import peel
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.model.events import (
     BucketsGenerated,
@@ -185,3 +186,11 @@ def test_a_list_of_cloud_logging_is_read_from_its_oldest_entry():
         (failure,) = of(Failure, events(data))
         assert failure.message == "ValueError: Failed to find a kernel"
         assert failure.time == 1780717309.385811
+
+
+def test_the_loggers_of_nim_state_level_time_and_module():
+    (record,) = peel(
+        "INFO 2025-12-08 00:00:39.768 on.py:62] Application startup complete."
+    )
+    assert (record.message, record.level) == ("Application startup complete.", "INFO")
+    assert (record.stamp, record.file) == ("2025-12-08 00:00:39.768", "on.py:62")

@@ -50,6 +50,24 @@ def test_the_error_raised_first_is_the_cause():
     assert (failure.line, failure.failure) == (6, "error")
 
 
+def test_what_a_worker_raised_first_comes_before_what_others_print_later():
+    worker = (
+        "(Worker_TP{0} pid={0}) ERROR 07-16 10:00:05 [multiproc_executor.py:1007] {1}"
+    )
+    text = "\n".join(
+        (
+            worker.format(3, "WorkerProc hit an exception."),
+            worker.format(3, "RuntimeError: CUDA error: a"),
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(5, "RuntimeError: Worker failed with error 'CUDA error: a'"),
+            worker.format(1, "WorkerProc hit an exception."),
+            worker.format(1, "RuntimeError: CUDA error: b"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "RuntimeError: CUDA error: a"
+
+
 def test_a_heading_alone_is_still_a_failure():
     (failure,) = of(
         Failure, events(START + CORE.format(5, "EngineCore failed to start."))
@@ -481,6 +499,34 @@ def test_the_reasons_below_an_error_are_part_of_it():
         assert failure.message == f"{head}{reasons[0]};{reasons[1]}"
 
 
+@pytest.mark.parametrize(
+    ("lines", "kind", "last"),
+    [
+        # torch `c10d/NCCLUtils.hpp`, below the line that is raised.
+        (
+            ("torch.distributed.DistBackendError: NCCL error in: a.cpp:3690, unhandled cuda "
+             "error, NCCL version 2.27.5", "ncclUnhandledCudaError: Call to CUDA failed.",
+             "Last error:", "Cuda failure 2 'out of memory'"),
+            "out_of_memory", "Cuda failure 2 'out of memory'",
+        ),
+        # pydantic, below the class that is refused.
+        (
+            ("pydantic_core._pydantic_core.ValidationError: 1 validation error for AConfig",
+             "size", "  Input should be greater than 0 [type=greater_than, input_value=0]",
+             "    For further information visit a.b"),
+            "error", "size; Input should be greater than 0 [type=greater_than, input_value=0]",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", [CORE.format(5, "{}"), API + "{}"])
+def test_the_lines_below_an_error_hold_its_reason(lines, kind, last, form):
+    text = CORE.format(5, "EngineCore failed to start.") + "\n"
+    text += "\n".join(form.format(line) for line in lines)
+    (failure,) = of(Failure, events(START + text))
+    assert failure.failure == kind
+    assert failure.message.endswith(last)
+
+
 IN_VLLM = '  File "/x/vllm/{}", line 1, in {}'
 V0 = "ERROR 02-21 08:05:44 engine.py:135] "
 
@@ -605,6 +651,52 @@ def test_a_program_that_asks_its_engine_has_made_it():
     )
     (failure,) = of(ServingFailure, events(text))
     assert failure.message == "RuntimeError: BatchDecode failed"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # FlashInfer `jit/cpp_ext.py`: the output of ninja is part of the error.
+        (
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit "
+            "status 1.",
+            "RuntimeError: Ninja build failed. Ninja output:",
+            "FAILED: [code=1] x.so",
+            "/usr/bin/ld: cannot find -la: No such file or directory",
+            "collect2: error: ld returned 1 exit status",
+        ),
+        # Triton: what the compiler prints is not.
+        (
+            "/usr/bin/ld: cannot find -la: No such file or directory",
+            "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'x.c']' returned "
+            "non-zero exit status 1.",
+        ),
+    ],
+)
+def test_a_failed_build_is_explained_by_its_first_error(lines):
+    text = CORE.format(5, "EngineCore failed to start.") + "\n"
+    text += "\n".join("(EngineCore pid=7) " + line for line in lines)
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("/usr/bin/ld: cannot find -la: No such file")
+
+
+@pytest.mark.parametrize(
+    "line", ["x.h:3:9: fatal error: y.h: No such file", "ld: error"]
+)
+def test_what_a_compiler_prints_alone_is_no_failure(line):
+    assert of(Failure, events(START + line + "\n")) == []
+
+
+def test_an_error_of_the_device_comes_before_the_crash_that_follows():
+    text = "\n".join(
+        (
+            "(EngineCore pid=7) terminate called after throwing an instance of 'c10::Error'",
+            "(EngineCore pid=7)   what():  CUDA error: an illegal memory access was encountered",
+            "(EngineCore pid=7) Fatal Python error: Segmentation fault",
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "CUDA error: an illegal memory access was encountered"
 
 
 def test_a_process_that_aborts_follows_from_what_it_raised():

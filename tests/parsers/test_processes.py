@@ -14,6 +14,7 @@ from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.model.events import (
     Failure,
     KVCacheAllocated,
+    MemoryMeasured,
     ServingFailure,
     ShutdownRequested,
     SleepModeChanged,
@@ -317,3 +318,12 @@ def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
     sizes = [len(each) for each in kept if isinstance(each, set | dict)]
     assert max(sizes) == 50
     assert (parser.report.events, parser.num_runs) == (301, 1)
+
+
+def test_processes_of_one_number_on_two_hosts_are_two():
+    line = (
+        "(RayWorkerWrapper pid=345, ip=10.0.0.{}) INFO 07-16 10:00:0{} [gpu_model_runner.py:9] "
+        "Model loading took {}.0 GiB and 9.0 seconds\n"
+    )
+    found = of(MemoryMeasured, events(line.format(1, 1, 2) + line.format(2, 2, 3)))
+    assert len({each.rank for each in found}) == 2

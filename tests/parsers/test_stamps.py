@@ -222,3 +222,10 @@ def test_a_guessed_year_is_marked_where_the_first_line_has_no_stamp():
     )
     (started,) = of(RunStarted, events(text, year=None, not_after=utc(2026, 9, 1)))
     assert started.year_from == "file"
+
+
+def test_a_fraction_of_a_second_is_kept_without_a_year_too():
+    assert (
+        Clock(year=2025).seconds("06-14 15:01:20.25")
+        == utc(2025, 6, 14, 15, 1, 20) + 0.25
+    )

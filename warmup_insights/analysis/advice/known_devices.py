@@ -193,7 +193,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, or --enforce-eager and a text-only request to tell which part "
               "makes the value: tokenizer and model of other sizes, an image, a draft model",
               "slower decoding while it is looked for"))),
-        (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|"
+        (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "

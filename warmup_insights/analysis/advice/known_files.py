@@ -40,6 +40,10 @@ _CUDA_TOOLKIT = Way(
     "the CUDA toolkit of torch's version in the image, with CUDA_HOME and nvcc in PATH",
     "some GB of image",
 )
+_BUILT = Way(
+    "a package with kernels built already (flashinfer-jit-cache, an image of the release)",
+    "a larger image",
+)
 _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
     "that this user may write",
@@ -117,6 +121,15 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "missing_tool",
+        (r"cannot find -l(\w{1,40})",
+         "The linker does not find a library that kernels are built with",
+         (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
+              "libcuda.so.1: a link beside it, or the stubs of the CUDA toolkit", "none"),
+          _BUILT)),
+        (r"fatal error: (\S{1,100}): No such file",
+         "A header that kernels are compiled with is missing",
+         (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
+              "of the toolkit", "a larger image"), _BUILT)),
         (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
@@ -294,7 +307,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--compilation-config '{{\"cudagraph_mode\": \"PIECEWISE\"}}', or a newer vLLM",
               "attention runs without a graph; the error that came first may be above the line"),
           _EAGER)),
-        (r"C compiler|Python\.h|gcc.{0,600}(?:failed|non-zero|not found)|cannot find -l",
+        (r"C compiler|Python\.h|gcc.{0,600}(?:failed|non-zero|not found)",
          "Triton or torch could not build a kernel",
          (_COMPILER, _EAGER)),
         (r"[Nn]inja|Error (?:building|compiling) (?:extension|objects)|nvcc fatal|"
@@ -303,8 +316,11 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the lines of the compiler above the error: a missing header, too little memory "
               "(MAX_JOBS=4) or a CUDA older than the device", "the log holds them only where "
               "they were printed"),
-          Way("a package with kernels built already (flashinfer-jit-cache, an image of the "
-              "release)", "a larger image"))),
+          _BUILT)),
+        (r"Observed\w{1,60}(?:Error|Exception)\b",
+         "The code of the model raised an error while it was compiled",
+         (Way("what the text of the error asks for; the same code raises it without "
+              "compilation too", "the text names the setting, if there is one"),)),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",

@@ -114,6 +114,9 @@ class RankTime:
     captured_s: float = 0.0
     """What the bars over captures state that they took."""
 
+    untimed: dict[str, float] = field(default_factory=dict)
+    """Seconds of phases whose line has no time and stands in another moment."""
+
     def write(self, line: int | None, time: float) -> None:
         """A line was written, or one more event came of it."""
         if line is not None and line == self.line:
@@ -182,11 +185,24 @@ class RankTime:
             self.since = time
         self.last = time
 
+    def _weights(self) -> Iterator[Span]:
+        """Reading the weights, of which only the duration is known: it ends the loading."""
+        lasted = self.untimed.get("load_weights")
+        if lasted is None or any(span.name == "load_weights" for span in self.spans):
+            return
+        for span in self.spans:
+            if span.name == "load_model" and span.duration_s >= lasted:
+                yield Span("load_weights", span.end - lasted, span.end, MEASURED)
+
     def spans_until(self, end: float) -> list[Span]:
         """The spans so far, and what is going on until `end`."""
         if self.doing is None or self.since is None:
-            return self.spans
-        return [*self.spans, Span(self.doing, self.since, end, ASSUMED)]
+            return [*self.spans, *self._weights()]
+        return [
+            *self.spans,
+            Span(self.doing, self.since, end, ASSUMED),
+            *self._weights(),
+        ]
 
     def waits_in(self, download: Span) -> bool:
         """Whether this rank waits while another one downloads: it holds the lock of the

@@ -21,6 +21,7 @@ from warmup_insights.analysis.summary.rank_time import (
     take_step,
 )
 from warmup_insights.analysis.summary.time_spans import (
+    BOUNDED,
     MEASURED,
     Span,
     joined,
@@ -94,6 +95,8 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._saw_beginning = False
+        self._only_imports = True
+        """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
         self._is_excerpt = False
         self._is_ready = False
@@ -197,8 +200,11 @@ class Timeline:
         for event in reversed(ended):
             if not gap.line < (event.line or 0) < gap.next_line:
                 continue
-            start = max(gap.time, stop - (event.duration_s or 0.0))
-            own = self._own(event.rank or 0)
+            own, lasted = self._own(event.rank or 0), event.duration_s or 0.0
+            if lasted > gap.duration_s + STAMP_S:
+                own.untimed[event.name] = lasted  # Ray printed it late
+                continue
+            start = max(gap.time, stop - lasted)
             own.spans.append(Span(event.name, start, stop, MEASURED))
             stop = start
 
@@ -229,9 +235,7 @@ class Timeline:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
         if type(event) is not RunStarted:
-            is_first = self._first_line in (None, event.line)
-            self._first_line = self._first_line or event.line
-            self._saw_beginning |= _shows_beginning(event, is_first)
+            self._look_for_beginning(event)
         if own.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
@@ -253,6 +257,16 @@ class Timeline:
                 return
         if self.last_at is None or end > self.last_at:
             self.last_at = end
+
+    def _look_for_beginning(self, event: Event) -> None:
+        """Whether the first lines of the start are there: what imports the engine right
+        before its core states its version is that core, and its parent began before."""
+        is_first = self._first_line in (None, event.line)
+        self._first_line = self._first_line or event.line
+        self._saw_beginning |= _shows_beginning(event, is_first)
+        if self._only_imports and _is_of_engine(event):
+            self._saw_beginning = False
+        self._only_imports = self._only_imports and _is_of_import(event)
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
@@ -344,9 +358,20 @@ class Timeline:
             if own.doing == SERVER_START and self.ready_at is None:
                 until = own.since or end  # an engine without a server
             if rank == main:
-                yield from own.spans_until(until)
+                yield from map(self._behind_profiling, own.spans_until(until))
             else:
                 yield from own.spans_beside(self.by_rank[main], until)
+
+    def _behind_profiling(self, span: Span) -> Span:
+        """The KV cache is divided when all ranks have measured what is left for it; Ray may
+        print that of one alone."""
+        if span.name != "kv_cache" or span.strength != BOUNDED:
+            return span
+        measured = [
+            own.ended.get("profile_run", -math.inf) for own in self.by_rank.values()
+        ]
+        began = max((at for at in measured if at <= span.end), default=-math.inf)
+        return Span(span.name, max(span.start, began), span.end, span.strength)
 
     def _ended_elsewhere(self, own: RankTime) -> float:
         """When other ranks were done with what this one never ends.
@@ -389,6 +414,20 @@ def _shows_beginning(event: Event, is_first: bool) -> bool:
             return event.model is None  # with one it is the engine's own line
         return is_first and event.model is not None and bool(event.settings)
     return is_first and isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES
+
+
+def _is_of_engine(event: Event) -> bool:
+    """Whether an engine core of its own process states its version and model."""
+    if not isinstance(event, ConfigRecorded):
+        return False
+    return event.version is not None and event.model is not None
+
+
+def _is_of_import(event: Event) -> bool:
+    """Whether a process prints this while it imports the engine."""
+    if isinstance(event, ConfigRecorded):
+        return event.model is None and event.version is None and not event.settings
+    return isinstance(event, PhaseMarked) and event.name == "import"
 
 
 def _begins_a_process(event: Event) -> bool:
