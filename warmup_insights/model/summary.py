@@ -17,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 9
+FOLD = 10
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -916,8 +916,9 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """True when the figures come from a simulation or a synthetic log."""
     model: str | None = None
     """As the engine names it."""
-    ranks: int = 1
-    """As stated, else as many as have events."""
+    ranks: int | None = 1
+    """As stated, else as many as have events; null when a log shows one of several and
+    nothing states how many."""
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
     status: str = "unknown"

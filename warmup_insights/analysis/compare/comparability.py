@@ -109,7 +109,7 @@ def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
 
 
 def _rank_reason(old: RunSummary, new: RunSummary) -> str | None:
-    if old.ranks == new.ranks:
+    if old.ranks == new.ranks or None in (old.ranks, new.ranks):
         return None
     return f"the runs have {old.ranks} and {new.ranks} ranks"
 
