@@ -32,6 +32,8 @@ _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
 _RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu", "NPU": "ascend"}
 """Who raised an error of the device (torch `CUDAException.cpp`) or that its memory ran out
 (`CUDACachingAllocator.cpp`); the words are those of the build."""
+_OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
+"""In errors of the Gaudi bridge (`synapse_helpers`, `habana_helpers/logging.h`)."""
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
@@ -155,7 +157,9 @@ class Evidence:
         for item in made:
             if isinstance(item, FailureLine):
                 raised = _OF_TORCH.search(item.message)
-                self._see_device(_RAISED[raised[1]] if raised else None, OWN)
+                kind = _RAISED[raised[1]] if raised else None
+                kind = "hpu" if _OF_BRIDGE.search(item.message) else kind
+                self._see_device(kind, OWN)
             elif isinstance(item, BarUpdate):
                 self._see_device("cuda" if "CUDA" in item.name else None, SHARED)
             elif isinstance(item, ConfigRecorded):
@@ -372,17 +376,14 @@ class RankTable:
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product)
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
-        if seen > 1 or self._world_size:
+        is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
+        if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
-        return (
-            0
-            if any(
-                _PARTS.search(name)
-                for name, _ in self._processes
-                if name.startswith(_WORKERS)
-            )
-            else None
-        )
+        workers_seen = [
+            name for name, _ in self._processes if name.startswith(_WORKERS)
+        ]
+        is_first = any(_PARTS.search(name) for name in workers_seen)
+        return 0 if is_one_of_several or is_first else None
 
     def _rank_of(self, record: Record) -> int | None:
         if record.rank is not None:

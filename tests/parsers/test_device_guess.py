@@ -48,3 +48,9 @@ def test_a_line_that_one_platform_prints_shows_the_device(line, device):
     head = "(EngineCore pid=2) INFO 07-07 12:54:21 ["
     text = f"{head}core.py:65] Initializing a V1 LLM engine (v0.9.0) with config: model='a/b'\n"
     assert folded(events(text + head + line + "\n")).summary.device.kind == device
+
+
+def test_an_error_of_the_bridge_shows_a_gaudi():
+    head = "(EngineCore pid=2) ERROR 07-07 12:54:21 [core.py:9] "
+    text = f"{head}EngineCore failed to start.\n{head}RuntimeError: synStatus=8 [x]\n"
+    assert folded(events(text)).summary.device.kind == "hpu"

@@ -111,6 +111,7 @@ def test_the_first_of_several_ranks_is_no_count():
     assert num_ranks(loaded("Worker_TP0 pid=150")) == 0
     assert folded(events(loaded("Worker_TP0 pid=150"))).summary.ranks is None
     assert num_ranks(loaded("Worker_TP3 pid=153")) == 4
+    assert num_ranks(loaded("VllmWorkerProcess pid=7")) == 0
 
 
 def test_engine_cores_of_older_releases_have_their_number_without_letters():

@@ -327,3 +327,13 @@ def test_another_program_below_a_ready_server_began_no_part_of_its_start():
     alone = folded(events(text)).summary.time
     assert alone.wall_s == 60.0
     assert folded(events(text + platform.format("18:47"))).summary.time == alone
+
+
+def test_a_line_of_another_day_bounds_no_start():
+    text = line(
+        0, "core.py:1", "Initializing a V1 LLM engine (v0.26.0) with config: model='a'"
+    )
+    text += line(5, "core.py:2", "EngineCore failed to start.", "ERROR").replace(
+        "07-16", "07-14"
+    )
+    assert summary_of(events(text))["time"]["wall_s"] is None

@@ -101,3 +101,16 @@ def test_the_sizes_of_an_allocation_are_in_the_second_line_of_its_error():
     assert failure.needed_bytes == pytest.approx(384.11 * 1024**2, rel=1e-6)
     assert failure.free_bytes == pytest.approx(346.77 * 1024**2, rel=1e-6)
     assert "jit_f" in failure.message
+
+
+def test_what_fails_behind_a_bucket_is_not_of_it():
+    """vLLM 0.8.2 prints `finished in in`."""
+    lines = [
+        (1, 0, "Compiling the model with different input shapes."),
+        (1, 0, "  -- num_tokens: 16"), (1, 20, "Compilation finished in in 19.75 [secs]."),
+        (1, 20, "Compiling sampling with different input shapes."),
+    ]  # fmt: skip
+    text = "\n".join(RUNNER.format(*line) for line in lines) + "\n"
+    text += "ERROR 04-21 20:01:22 [core.py:367] EngineCore failed to start.\n"
+    (failure,) = of(Failure, events(text))
+    assert failure.bucket is None
