@@ -337,3 +337,15 @@ def test_a_line_of_another_day_bounds_no_start():
         "07-16", "07-14"
     )
     assert summary_of(events(text))["time"]["wall_s"] is None
+
+
+def test_a_start_that_goes_on_lasts_until_its_last_note():
+    text = line(
+        0, "core.py:1", "Initializing a V1 LLM engine (v0.26.0) with config: model='a'"
+    )
+    text += line(4, "model_runner_v1.py:2", "Loading model weights took 18.75 GB")
+    text += line(
+        12, "cudagraph_dispatcher.py:3",
+        "cudagraph dispatching keys are not initialized. No cudagraph will be used.", "WARNING",
+    )  # fmt: skip
+    assert summary_of(events(text))["time"]["wall_s"] == 12.0

@@ -150,6 +150,9 @@ class Timeline:
         time = event.time
         if time is None:
             return
+        if kind is Note and self.last_at and not (self._is_over or self._is_ready):
+            # A start that is not over goes on until its last note at least.
+            self.last_at = max(self.last_at, time)
         self._began(time)
         if kind is ServerReady:
             self._ready(time)
