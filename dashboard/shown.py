@@ -84,7 +84,7 @@ def badges(summary: RunSummary) -> list[str]:
     texts = [
         engine_words(engine.name, engine.version),
         device_words(device.kind, device.name, summary.guessed),
-        f"{summary.ranks} ranks" if summary.ranks > 1 else "",
+        f"{summary.ranks} ranks" if (summary.ranks or 1) > 1 else "",
     ]
     return [text for text in texts if text]
 

@@ -219,7 +219,9 @@ _CONTENTS = (
     (rb"Traceback \(most recent call last\)", "a Python traceback"),
     (rb"\A(?:diff --git |--- a/)", "a patch"),
     (rb"(?m)^(?:apiVersion|kind): ", "a Kubernetes manifest"),
-    (rb"\A\s{0,99}[\[{]", "JSON of another kind"),
+    (rb"(?m)^.{0,80}?(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,200}:\d",
+     "lines of vLLM without a fact of a start"),
+    (rb"\A\s{0,99}(?:\{|\[\s{0,99}[\[{\"])", "JSON of another kind"),
     (rb"(?m)^.{0,80}\d\d:\d\d:\d\d", "a log of another program"),
 )  # fmt: skip
 _CONTENT_RULES = tuple((re.compile(rule), words) for rule, words in _CONTENTS)

@@ -123,7 +123,7 @@ _RULES: tuple[LineRule, ...] = (
         "tpu_compiled",
         "[secs]",
         rf"Compilation (?:of (?:worker\d{{1,4}} )?{_NAME}{_SHAPE} )?finished in "
-        rf"(?P<seconds>{_NUM}) \[secs\]",
+        rf"(?:in )?(?P<seconds>{_NUM}) \[secs\]",
         build=_finished,
         device="tpu",
         samples=(

@@ -30,11 +30,13 @@ SHARED, CONFIGURED, OWN, DETECTED = range(1, 5)
 MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
-_RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu"}
+_RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu", "NPU": "ascend"}
 """Who raised an error of the device (torch `CUDAException.cpp`) or that its memory ran out
 (`CUDACachingAllocator.cpp`); the words are those of the build."""
+_OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
+"""In errors of the Gaudi bridge (`synapse_helpers`, `habana_helpers/logging.h`)."""
 _OF_TORCH = re.compile(
-    r"\b(CUDA|HIP|XPU) (?:error: |out of memory\. Tried to allocate)"
+    r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
 API_SERVER, ENGINE_CONFIG = 1, 3
 """`LineRule.starts` of the first line of an API server, and of the line with the
@@ -67,6 +69,8 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "tpu_jax_runner.py": ("tpu", OWN, "tpu-inference"),
     "tpu_worker_jax.py": ("tpu", OWN, "tpu-inference"),
     "compilation_manager.py": ("tpu", OWN, "tpu-inference"),
+    "worker_v1.py": ("ascend", OWN, None),
+    "model_runner_v1.py": ("ascend", OWN, None),
     "neuron.py": ("neuron", OWN, None),
     "neuron_worker.py": ("neuron", OWN, None),
     "neuron_model_runner.py": ("neuron", OWN, None),
@@ -87,9 +91,18 @@ def seen_file(record: Record) -> str | None:
     return f"?{record.file}"
 
 
-_ROCM_ONLY = "[ROCm] "
-"""Beginning of warnings behind `current_platform.is_rocm()` (`layers/activation.py`)."""
-_TELLING = (NOT_THERE, _ROCM_ONLY)
+_WORDS = {
+    "[ROCm] ": "rocm",
+    "xpu kernel ": "xpu",
+    "bfloat16 is not fully supported on XPU": "xpu",
+    "ACL graph ": "ascend",
+    "Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU": "cpu",
+    "CPU-only mode doesn't support parallel": "cpu",
+}
+"""Beginnings of lines that one platform alone prints, to that platform: vLLM
+`layers/activation.py`, `ops/topk_topp_sampler.py` and `platforms/cpu.py`, vllm-ascend
+`platform.py`."""
+_TELLING = (NOT_THERE, *_WORDS)
 
 
 class Evidence:
@@ -111,8 +124,9 @@ class Evidence:
         if is_new or record.message.startswith(_TELLING):
             if len(self._printers) < MAX_PROCESSES:
                 self._printers.add(printer)
-            if record.message.startswith(_ROCM_ONLY):
-                self._see_device("rocm", OWN)
+            for words, device in _WORDS.items():
+                if record.message.startswith(words):
+                    self._see_device(device, OWN)
             self.see_file(seen_file(record))
         return is_new
 
@@ -144,7 +158,9 @@ class Evidence:
         for item in made:
             if isinstance(item, FailureLine):
                 raised = _OF_TORCH.search(item.message)
-                self._see_device(_RAISED[raised[1]] if raised else None, OWN)
+                kind = _RAISED[raised[1]] if raised else None
+                kind = "hpu" if _OF_BRIDGE.search(item.message) else kind
+                self._see_device(kind, OWN)
             elif isinstance(item, BarUpdate):
                 self._see_device("cuda" if "CUDA" in item.name else None, SHARED)
             elif isinstance(item, ConfigRecorded):
@@ -205,6 +221,8 @@ class Evidence:
 
 _PLATFORM = "platform"
 _TRITON = "triton_looked_for"
+PROGRAM_LINES = 300
+"""Imports print fewer lines; a trainer that builds its model first prints more."""
 IMPORTING = frozenset({_PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
 
@@ -232,6 +250,17 @@ class Imports:
         """The Ray actor, or None outside of any, and the time."""
         self.began: float | None = None
         """When the process that starts the engine did."""
+        self._line: int | None = None
+
+    def is_far(self, rule: LineRule, line: int) -> bool:
+        """Whether a line starts an engine in a program, and its output since the first
+        import is too long for that of an import."""
+        if self._line is None:
+            self._line = line
+        is_far = rule.starts > API_SERVER and line - self._line > PROGRAM_LINES
+        if is_far:
+            self.began = None
+        return is_far
 
     def move(self, rule: LineRule, actor: int | None, time: float | None) -> bool:
         """Add a line; True if it starts an engine in another process than the first."""
@@ -251,12 +280,19 @@ class Imports:
 
 _PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
 _NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
+_CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
 MAX_RANKS = 4096
 """More than that is no number of ranks."""
 _UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
 _WORKERS = ("VllmWorker", "Worker", "RayWorker")
 _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
+
+
+def _core_number(name: str) -> str:
+    """The data parallel rank in the name of an engine core, without `DP` until v0.9."""
+    found = _CORE.match(name)
+    return found[1] if found is not None else ""
 
 
 class RankTable:
@@ -329,7 +365,8 @@ class RankTable:
         On TPU and Neuron one process drives all devices of a host, whatever the groups
         are: the world that its processes state is then smaller than the groups.
 
-        None when there is no sign of more than one.
+        None when there is no sign of more than one, 0 when there are several and the log
+        states nowhere how many: only the first ranks of groups print lines.
         """
         stated = set(self._by_pid.values())
         stated |= self._seen - set(self._unnumbered.values())
@@ -340,7 +377,14 @@ class RankTable:
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product)
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
-        return seen if seen > 1 or self._world_size else None
+        is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
+        if self._world_size or (seen > 1 and not is_one_of_several):
+            return seen
+        workers_seen = [
+            name for name, _ in self._processes if name.startswith(_WORKERS)
+        ]
+        is_first = any(_PARTS.search(name) for name in workers_seen)
+        return 0 if is_one_of_several or is_first else None
 
     def _rank_of(self, record: Record) -> int | None:
         if record.rank is not None:
@@ -350,7 +394,7 @@ class RankTable:
         name = record.process
         if name is None:
             return None
-        if name.startswith("EngineCore_DP"):
+        if name.startswith("EngineCore_"):
             return self._of_core(name)
         if not name.startswith(_WORKERS):
             return None
@@ -369,15 +413,12 @@ class RankTable:
 
     def _of_core(self, name: str) -> int | None:
         """An engine of several that runs its only worker itself."""
-        number = name.removeprefix("EngineCore_DP")
-        if not number.isdigit() or self._has_workers or len(number) > 4:
+        number = _core_number(name)
+        if not number or self._has_workers:
             return None
         if self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1:
             return None
-        others = any(
-            other.startswith("EngineCore_DP") and other != "EngineCore_DP0"
-            for other, _ in self._processes
-        )
+        others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None
 
     def _numbered(self, name: str, parts: dict[str, int]) -> int:

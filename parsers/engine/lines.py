@@ -24,6 +24,7 @@ from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
+    Elided,
     Origin,
     RankNamed,
     ShutdownLine,
@@ -360,6 +361,8 @@ class LineParser:
             if item is None or kind is RankNamed:
                 continue
             if kind is ServerReady and run.is_foreign_server(record):
+                continue
+            if kind is Elided and not run.is_beside(matched.line):
                 continue
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))

@@ -66,6 +66,8 @@ _HEARTBEATS = ("Waiting for ", "No available shared memory broadcast block found
 wait_for_engine_startup`, `distributed/device_communicators/shm_broadcast.py`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
+NEAR_LINES = 5
+"""Dots further below the lines of a start-up are those of another program."""
 FIRST_LINES = 2000
 """So many lines of a file are read for the first request to a ready server."""
 GAP_TEXT = 160
@@ -94,6 +96,8 @@ class OpenRun:
         """Time, number and text of the last line that only tells that something waits."""
         self.gaps = 0
         self.lines = 0
+        self.timed_line: int | None = None
+        """Number of the last line that has a time."""
         self.ready_line: int | None = None
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
@@ -182,9 +186,14 @@ class OpenRun:
             self._only_pids[name] = pid
 
     def moved(self, matched: Matched) -> Iterator[Event]:
-        """What states that the start-up begins in another process than its first line."""
+        """What states that the start-up begins in another process than its first line, or
+        long after it in a program that does other things first."""
         actor, time = matched.record.actor, matched.time
-        if self._openings or not self._imports.move(matched.rule, actor, time):
+        if self._openings:
+            return
+        if not self._imports.move(matched.rule, actor, time) and not (
+            self._imports.is_far(matched.rule, matched.line)
+        ):
             return
         began = self._imports.began
         begun = Origin(began or time, None, matched.line)
@@ -237,9 +246,15 @@ class OpenRun:
         is_near = self.ready_line is not None and line - self.ready_line <= FIRST_LINES
         return is_near and self.tracker.usage.is_waited_for
 
+    def is_beside(self, line: int) -> bool:
+        """Whether no line of the run with a time stands far above a line."""
+        return self.timed_line is None or line - self.timed_line <= NEAR_LINES
+
     def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
         """Count a line; the stretch of time before it, if nothing was printed in it."""
         self.lines += 1
+        if time is not None:
+            self.timed_line = line
         if self.is_ready:
             self.tracker.usage.is_waited_for = self.waits_for_request(line)
             return None

@@ -342,7 +342,7 @@ def _shape_step(state: RankState, made: ShapeBegun) -> StepLine:
 def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> Event:
     started, state.precompile = state.precompile, None
     compiled = CompileFinished(
-        what=started.graph if started is not None else "graph",
+        what=started.graph if started is not None else "shape",
         detail=(started.shape or None) if started is not None else None,
         duration_s=made.duration_s,
         from_cache=None,

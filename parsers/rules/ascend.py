@@ -5,12 +5,21 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
+import re
+
+from parsers.base import LineRule, Made, Sample
 from parsers.rules.vllm_memory import on_startup
 from warmup_insights.model.events import MemoryBudgetSet, PhaseMarked
 from warmup_insights.units import GIB
 
 _NUM = r"-?[\d.]{1,16}"
+
+
+def _available(match: re.Match[str]) -> Made:
+    return MemoryBudgetSet(
+        kv_cache_bytes=int(match["cache"]), total_bytes=int(match["total"])
+    )
+
 
 ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
@@ -53,6 +62,33 @@ ASCEND_RULES: tuple[LineRule, ...] = (
                     "suggested_full_kv_cache_bytes": 45902462976,
                     "kv_cache_bytes": round(37.75 * GIB),
                 },
+            ),
+        ),
+    ),
+    LineRule(
+        "ascend_kv_cache_budget",
+        "Available memory: ",
+        r"Available memory: (?P<cache>\d{1,18}), total memory: (?P<total>\d{1,18})$",
+        build=_available,
+        device="ascend",
+        samples=(
+            Sample(
+                "(Worker_TP1 pid=20) INFO 08-20 10:00:40 [worker_v1.py:235] Available "
+                "memory: 11857880064, total memory: 65452113920",
+                {"kv_cache_bytes": 11857880064, "total_bytes": 65452113920},
+            ),
+        ),
+    ),
+    LineRule(
+        "ascend_graph_sizes",
+        ("ACL graph batch sizes", "batch sizes for ACL graph", "enabled on NPU"),
+        r"(?:Calculated maximum supported|(?:No a|A)djust(?:ed|ment needed for) ACL|"
+        r"\w{1,30} compilation enabled on NPU\.)",
+        device="ascend",
+        samples=(
+            Sample(
+                "(EngineCore_1 pid=20) INFO 08-20 10:00:02 [utils.py:334] Calculated "
+                "maximum supported batch sizes for ACL graph: 25"
             ),
         ),
     ),

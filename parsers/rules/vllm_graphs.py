@@ -211,8 +211,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "graph_pool_memory",
-        "CUDA graph pool memory",
-        rf"CUDA graph pool memory: (?P<actual>{_NUM}) GiB \(actual\), "
+        " graph pool memory: ",
+        rf"(?:CUDA|ACL) graph pool memory: (?P<actual>{_NUM}) GiB \(actual\), "
         rf"(?P<estimated>{_NUM}) GiB \(estimated\)",
         build=_pool,
         device="cuda",
@@ -281,13 +281,13 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "graph_estimate_reserved",
-        "CUDA graph memory profiling",
-        r"(?:(?P<enabled>CUDA graph memory profiling is enabled) .{1,120}?"
+        " graph memory profiling ",
+        r"(?:(?P<enabled>(?:CUDA|ACL) graph memory profiling is enabled) .{1,120}?"
         rf"current --gpu-memory-utilization=(?P<used>{_NUM}) "
         rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{_NUM}) )?|"
         r"In v[\d.]{1,8}, CUDA graph memory profiling will .{1,260}?from "
         rf"(?P<without>{_NUM}) to |"
-        r"CUDA graph memory profiling is disabled .{1,360}?from "
+        r"(?:CUDA|ACL) graph memory profiling is disabled .{1,360}?from "
         rf"(?P<disabled>{_NUM}) to )",
         build=_reserved,
         device="cuda",

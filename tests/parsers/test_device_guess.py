@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import folded, read
+from tests.helpers import events, folded, read
 
 HEAD = "INFO 07-16 20:02:46 [gpu_model_runner.py:5780] "
 CAPTURED = f"{HEAD}Graph capturing finished in 5 secs, took 0.62 GiB\n"
@@ -14,8 +14,8 @@ FOUND = "INFO 07-16 20:02:40 [__init__.py:216] Automatically detected platform r
 
 def device_of(log):
     runs, _ = read(log)
-    (events,) = runs.values()
-    summary = folded(list(events)).summary
+    (found,) = runs.values()
+    summary = folded(list(found)).summary
     return summary.device.kind, "device.kind" in summary.guessed
 
 
@@ -29,3 +29,28 @@ def device_of(log):
 )
 def test_words_that_rocm_shares_are_a_guess(log, kind, is_guess):
     assert device_of(log) == (kind, is_guess)
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("worker_v1.py:235] Available memory: 11857880064, total memory: 65452113920", "ascend"),
+        ("utils.py:334] Calculated maximum supported batch sizes for ACL graph: 25", "ascend"),
+        ("worker.py:729] ACL graph pool memory: 0.25 GiB (actual), 0.5 GiB (estimated), "
+         "difference: 0.25 GiB (50.0%).", "ascend"),
+        ("topk_topp_sampler.py:300] xpu kernel topk_topp_sampler does not support "
+         "per-request generators. Falling back to PyTorch-native implementation.", "xpu"),
+        ("logger.py:75] Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU backend "
+         "is not set, using 4 by default.", "cpu"),
+    ],
+)  # fmt: skip
+def test_a_line_that_one_platform_prints_shows_the_device(line, device):
+    head = "(EngineCore pid=2) INFO 07-07 12:54:21 ["
+    text = f"{head}core.py:65] Initializing a V1 LLM engine (v0.9.0) with config: model='a/b'\n"
+    assert folded(events(text + head + line + "\n")).summary.device.kind == device
+
+
+def test_an_error_of_the_bridge_shows_a_gaudi():
+    head = "(EngineCore pid=2) ERROR 07-07 12:54:21 [core.py:9] "
+    text = f"{head}EngineCore failed to start.\n{head}RuntimeError: synStatus=8 [x]\n"
+    assert folded(events(text)).summary.device.kind == "hpu"

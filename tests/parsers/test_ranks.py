@@ -9,6 +9,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     MemoryMeasured,
 )
+from warmup_insights.testing import folded
 
 LOADED = " INFO 07-16 10:00:0{} [gpu_model_runner.py:1] Model loading took 2.5 GiB and 1.5 seconds"
 OTHER = " INFO 07-16 10:00:09 [backends.py:920] collected artifacts: 2 entries"
@@ -104,3 +105,16 @@ def test_names_of_processes_that_were_not_renamed_yet_are_read():
     assert event.rank == 1
     (event,) = of(MemoryMeasured, events(loaded("SpawnProcess-1:2 pid=12")))
     assert event.rank is None
+
+
+def test_the_first_of_several_ranks_is_no_count():
+    assert num_ranks(loaded("Worker_TP0 pid=150")) == 0
+    assert folded(events(loaded("Worker_TP0 pid=150"))).summary.ranks is None
+    assert num_ranks(loaded("Worker_TP3 pid=153")) == 4
+    assert num_ranks(loaded("VllmWorkerProcess pid=7")) == 0
+
+
+def test_engine_cores_of_older_releases_have_their_number_without_letters():
+    text = loaded("EngineCore_1 pid=2") + loaded("EngineCore_3 pid=4")
+    assert num_ranks(text) == 4
+    assert num_ranks(loaded("EngineCore_0 pid=1")) is None

@@ -276,3 +276,21 @@ def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     )
     (found,) = read(text)[0].values()
     assert summary_of(found)["graphs"]["captured"] == 67
+
+
+FOREIGN = "a line of a trainer\n"
+
+
+def test_a_trainer_that_imported_long_before_starts_its_engine_later():
+    head = "INFO 11-14 23:{}:02 [{}] {}\n"
+    text = head.format(53, "__init__.py:22", "Automatically detected platform cuda.")
+    text += FOREIGN * 200 + " ...\n" + FOREIGN * 200
+    text += head.format(55, "utils.py:253", "non-default args: {'model': 'a/b'}")
+    text += head.format(
+        56,
+        "core.py:93",
+        "Initializing a V1 LLM engine (v0.11.1) with config: model='a/b'",
+    )
+    summary = folded(events(text)).summary
+    assert summary.time.seconds_by_phase() == {"configure": 60.0}
+    assert not [note for note in summary.notes if note.topic == "elided"]

@@ -327,3 +327,25 @@ def test_another_program_below_a_ready_server_began_no_part_of_its_start():
     alone = folded(events(text)).summary.time
     assert alone.wall_s == 60.0
     assert folded(events(text + platform.format("18:47"))).summary.time == alone
+
+
+def test_a_line_of_another_day_bounds_no_start():
+    text = line(
+        0, "core.py:1", "Initializing a V1 LLM engine (v0.26.0) with config: model='a'"
+    )
+    text += line(5, "core.py:2", "EngineCore failed to start.", "ERROR").replace(
+        "07-16", "07-14"
+    )
+    assert summary_of(events(text))["time"]["wall_s"] is None
+
+
+def test_a_start_that_goes_on_lasts_until_its_last_note():
+    text = line(
+        0, "core.py:1", "Initializing a V1 LLM engine (v0.26.0) with config: model='a'"
+    )
+    text += line(4, "model_runner_v1.py:2", "Loading model weights took 18.75 GB")
+    text += line(
+        12, "cudagraph_dispatcher.py:3",
+        "cudagraph dispatching keys are not initialized. No cudagraph will be used.", "WARNING",
+    )  # fmt: skip
+    assert summary_of(events(text))["time"]["wall_s"] == 12.0

@@ -25,11 +25,19 @@ def test_a_compilation_is_named_by_the_line_that_began_it():
 
 
 def test_a_compilation_whose_beginning_was_cut_off_has_no_shape():
-    (found,) = of(
-        CompileFinished,
-        events(HEAD.format(40) + "Compilation finished in 39.64 [secs].\n"),
-    )
-    assert (found.what, found.detail) == ("graph", None)
+    text = HEAD.format(40) + "Compilation finished in 39.64 [secs].\n"
+    found = events(text)
+    (compiled,) = of(CompileFinished, found)
+    assert (compiled.what, compiled.detail) == ("shape", None)
+    assert "torch_compile" not in folded(found).summary.start.caches
+
+
+def test_shapes_that_end_in_one_second_ran_one_after_the_other():
+    text = HEAD.format(1) + "Compilation finished in 0.25 [secs].\n"
+    text += (HEAD.format(2) + "Compilation finished in 0.30 [secs].\n") * 3
+    text += HEAD.format(9) + "Init kv-cache | num_layers=27\n"
+    found = folded(events(text)).summary.time.seconds_by_phase()
+    assert found["compile"] == pytest.approx(0.9, abs=0.01)
 
 
 RUNNER = "INFO 04-21 20:{:02d}:{:02d} [tpu_model_runner.py:1365] {}"
@@ -93,3 +101,16 @@ def test_the_sizes_of_an_allocation_are_in_the_second_line_of_its_error():
     assert failure.needed_bytes == pytest.approx(384.11 * 1024**2, rel=1e-6)
     assert failure.free_bytes == pytest.approx(346.77 * 1024**2, rel=1e-6)
     assert "jit_f" in failure.message
+
+
+def test_what_fails_behind_a_bucket_is_not_of_it():
+    """vLLM 0.8.2 prints `finished in in`."""
+    lines = [
+        (1, 0, "Compiling the model with different input shapes."),
+        (1, 0, "  -- num_tokens: 16"), (1, 20, "Compilation finished in in 19.75 [secs]."),
+        (1, 20, "Compiling sampling with different input shapes."),
+    ]  # fmt: skip
+    text = "\n".join(RUNNER.format(*line) for line in lines) + "\n"
+    text += "ERROR 04-21 20:01:22 [core.py:367] EngineCore failed to start.\n"
+    (failure,) = of(Failure, events(text))
+    assert failure.bucket is None

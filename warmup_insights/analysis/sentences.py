@@ -71,6 +71,10 @@ def count_text(number: float, one: str, many: str | None = None) -> str:
     return f"{shown} {one if number == 1 else many or one + 's'}" if number else ""
 
 
+_WARMING = ("compile", "graph_capture", "multimodal_graphs", "profile_run")
+"""Phases besides those with `warmup` in their names that run the model."""
+
+
 def _outcome(summary: RunSummary) -> str:
     """How far the start came, and after what time."""
     wall = BY_NAME["wall_s"].trusted(summary)
@@ -94,7 +98,12 @@ def _outcome(summary: RunSummary) -> str:
     if stated and (not after or BY_NAME["warmup_s"].trusted(summary)):
         return f"time to ready is not stated; {stated}"
     if summary.status == "finished":
-        return f"time to ready is not stated; the warm-up ended{after}"
+        warmed = any(
+            "warmup" in name or name in _WARMING
+            for name in summary.time.seconds_by_phase()
+        )
+        over = "the warm-up ended" if warmed else "the engine was initialised"
+        return f"time to ready is not stated; {over}{after}"
     if summary.serving is not None and summary.serving.end is not None:
         return f"stopped{after}, before the log has a line that the server was ready"
     stage = progress_text(summary.progress)

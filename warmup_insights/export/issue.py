@@ -67,7 +67,7 @@ def _environment(summary: RunSummary) -> Iterator[str]:
         "Engine": " ".join(filter(None, (engine.name, engine.version))),
         "Model": summary.model,
         "Device": device.name or device.kind,
-        "Ranks": str(summary.ranks),
+        "Ranks": str(summary.ranks) if summary.ranks else None,
         **{name: config.get(name) for name in _MACHINE},
     }
     shown = [f"{name}: {value}" for name, value in facts.items() if value]

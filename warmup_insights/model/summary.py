@@ -916,8 +916,9 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """True when the figures come from a simulation or a synthetic log."""
     model: str | None = None
     """As the engine names it."""
-    ranks: int = 1
-    """As stated, else as many as have events."""
+    ranks: int | None = 1
+    """As stated, else as many as have events; null when a log shows one of several and
+    nothing states how many."""
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
     status: str = "unknown"

@@ -156,7 +156,7 @@ def weights_bytes(summary: RunSummary) -> float | None:
     each = BY_NAME["weights_bytes"].trusted(summary)
     if summary.device.kind == "tpu":
         return None  # one process has many devices, and each holds a part
-    return each * summary.ranks if each else None
+    return each * summary.ranks if each and summary.ranks else None
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     is_short = (
         known is not None
         and known.available_bytes is not None
-        and known.available_bytes < weights * summary.ranks
+        and known.available_bytes < weights * (summary.ranks or 1)
     )
     end = Way(
         "the rest of the log, if it goes on; if the process ended here, look whether the "

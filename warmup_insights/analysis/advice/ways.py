@@ -151,7 +151,7 @@ def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
 def num_ranks(facts: RunFacts) -> int:
     """Devices of the engine: as it was set, or as many as printed lines."""
     tensor = int(facts.summary.setting("tensor_parallel_size") or 1)
-    return max(tensor, facts.summary.ranks)
+    return max(tensor, facts.summary.ranks or 1)
 
 
 def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:

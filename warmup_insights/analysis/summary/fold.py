@@ -138,6 +138,12 @@ class RunFold:
             key = (event.topic, event.text)
             self._notes[key] = self._notes.get(key, 0) + event.count
 
+    def _num_ranks(self) -> int | None:
+        """As stated, else as many as have events; None when the first of several has."""
+        stated = self._identity.num_ranks
+        seen = len({rank or 0 for rank in self._ranks})
+        return stated or (None if stated == 0 and seen < 2 else seen or 1)
+
     def result(self, run: RunRecord) -> Folded:
         """The summary and the rows of the events so far."""
         is_recorded = run.source_kind == "recorder"
@@ -170,7 +176,7 @@ class RunFold:
             ),
             synthetic=who.synthetic or run.synthetic,
             model=who.model,
-            ranks=who.num_ranks or len({rank or 0 for rank in self._ranks}) or 1,
+            ranks=self._num_ranks(),
             config=config,
             status=status,
             failure=who.failure(progress),

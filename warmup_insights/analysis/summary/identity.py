@@ -67,7 +67,8 @@ class Identity:
         """Setting to whether it is the engine's own, as it was printed last."""
         self._failure: Failure | None = None
         self.num_ranks: int | None = None
-        """As stated, or as many as printed anything; None when neither is known."""
+        """As stated, or as many as printed anything; None when neither is known, 0 when
+        only the first of several printed anything."""
         self._year_from: str | None = None
         self._is_device_guessed = False
         self.serving_end: ServingEnd | None = None
@@ -90,7 +91,8 @@ class Identity:
                 self._beside = event
             case ConfigRecorded():
                 self._describe(event)
-                self.num_ranks = event.num_ranks or self.num_ranks
+                if event.num_ranks is not None:
+                    self.num_ranks = event.num_ranks or self.num_ranks or 0
                 self._is_device_guessed = (
                     self._is_device_guessed or event.device_guessed
                 )

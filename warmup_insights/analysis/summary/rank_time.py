@@ -41,6 +41,8 @@ from warmup_insights.model.events import (
 from warmup_insights.model.summary import OF_OTHER_RANK
 
 DOWNLOAD = "download"
+STAMP_S = 1.0
+"""Resolution of the stamps of most logs."""
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -142,11 +144,16 @@ class RankTime:
 
     def end(self, name: str, time: float, duration_s: float | None) -> None:
         """At `time` this rank is done with `name`."""
+        is_again = self.ended.get(name) == time and time.is_integer()
         self.ended[name] = time
         before = self.last
         if duration_s is not None:
             self._settle(time, name)
-            self.spans.append(Span(name, time - duration_s, time, MEASURED))
+            stop = time
+            if is_again and duration_s < STAMP_S and self.spans[-1:]:
+                # One of several within a second, one after the other.
+                stop = max(self.spans[-1].start, time - STAMP_S)
+            self.spans.append(Span(name, stop - duration_s, stop, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))
         elif self.doing == "start_engine" and name in _WITH_LOADING:

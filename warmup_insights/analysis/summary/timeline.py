@@ -61,6 +61,8 @@ STAMP_S = 2.0
 """What stamps of whole seconds can be off together."""
 _FIRST_STAGES = ("import", "configure")
 
+OTHER_S = 3600.0
+"""A line that much earlier than the first one is of another start."""
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = frozenset(
     (Failure, WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
@@ -109,6 +111,8 @@ class Timeline:
 
     def _began(self, time: float) -> None:
         """What a copy of a terminal has below a ready server is no part of its start."""
+        if self.started_at is not None and time < self.started_at - OTHER_S:
+            self._is_excerpt = True
         if self.started_at is None or (time < self.started_at and not self._is_ready):
             self.started_at = time
 
@@ -149,6 +153,9 @@ class Timeline:
         time = event.time
         if time is None:
             return
+        if kind is Note and self.last_at and not (self._is_over or self._is_ready):
+            # A start that is not over goes on until its last note at least.
+            self.last_at = max(self.last_at, time)
         self._began(time)
         if kind is ServerReady:
             self._ready(time)
