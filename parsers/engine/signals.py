@@ -178,13 +178,14 @@ class DevicesSeen(Signal, frozen=True, gc=False):
     count: int
     """What the process sums up is of all of them."""
     used_bytes: int
-    """Of the first one, by other parts of the same program, such as a trainer."""
+    """Of each, the mean, by other parts of the same program, such as a trainer."""
 
 
 class HbmLoaded(Signal, frozen=True, gc=False):
-    """Memory of the first device when the model is loaded, in bytes."""
+    """Memory of a device when the model is loaded, in bytes."""
 
     used_bytes: int
+    """The mean of all."""
     total_bytes: int
     count: int
     """Devices of the process."""

@@ -33,10 +33,16 @@ def _memory(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
+def _mean_used(match: re.Match[str]) -> int:
+    """Bytes in use on a device, the mean of all: so does the engine divide the rest."""
+    used = [gib(each) for each in re.findall(rf"\(({_NUM}),", match["hbm"])]
+    return round(sum(used) / len(used))
+
+
 def _worker_made(match: re.Match[str]) -> list[Made]:
     return [
         PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(match["hbm"].count("("), gib(match["used"])),
+        DevicesSeen(match["hbm"].count("("), _mean_used(match)),
     ]
 
 
@@ -44,7 +50,7 @@ def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     return [
         PhaseMarked(name="load_model", edge="end"),
-        HbmLoaded(gib(match["used"]), gib(match["total"]), match["hbm"].count("(")),
+        HbmLoaded(_mean_used(match), gib(match["total"]), match["hbm"].count("(")),
     ]
 
 

@@ -86,6 +86,19 @@ def test_what_a_trainer_holds_is_no_part_of_the_weights():
     assert sum(shares.values()) == pytest.approx(95)
 
 
+def test_weights_on_some_devices_are_a_mean_like_what_is_left():
+    text = (
+        WORKER.format(1) + "Init model | hbm=[(12.0, 95.0), (0.0, 95.0)]GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=190.0GiB | "
+        "total_hbm_limit_cap_gb=170.0GiB | total_hbm_used_gb=12.0GiB | "
+        "total_hbm_avail_gb=158.0GiB\n"
+    )  # fmt: skip
+    summary = folded(events(text)).summary
+    memory = summary.memory
+    assert memory.weights_bytes + memory.kv_cache_bytes == memory.usable_bytes
+    assert summary.contradictions == []
+
+
 def test_the_sizes_of_an_allocation_are_in_the_second_line_of_its_error():
     error = "(EngineCore pid=7) ERROR 08-08 21:04:00 [core.py:1349] "
     text = (
