@@ -173,22 +173,20 @@ class RoutesListed(Signal, frozen=True, gc=False):
 
 
 class DevicesSeen(Signal, frozen=True, gc=False):
-    """Devices that the process drives, before the engine uses them."""
+    """Devices that the process drives, before the engine uses them: what it sums up is of
+    all of them."""
 
-    count: int
-    """What the process sums up is of all of them."""
-    used_bytes: int
-    """Of each, the mean, by other parts of the same program, such as a trainer."""
+    used_bytes: tuple[int, ...]
+    """Of each, by other parts of the same program, such as a trainer."""
 
 
 class HbmLoaded(Signal, frozen=True, gc=False):
-    """Memory of a device when the model is loaded, in bytes."""
+    """Memory of the devices of a process when the model is loaded, in bytes."""
 
-    used_bytes: int
-    """The mean of all."""
+    used_bytes: tuple[int, ...]
+    """Of each."""
     total_bytes: int
-    count: int
-    """Devices of the process."""
+    """Of one."""
 
 
 class HbmSums(Signal, frozen=True, gc=False):

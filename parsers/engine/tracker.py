@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import msgspec
 
 from parsers.engine.failures import Failures
@@ -352,10 +354,13 @@ def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> 
 
 def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:
     """What the weights took of a device, beside what was in use before."""
-    devices = state.devices = state.devices or DevicesSeen(made.count, 0)
+    if state.devices is None:
+        state.devices = DevicesSeen((0,) * len(made.used_bytes))
+    # The mean, since the engine divides what all of them have left.
+    used, before = (round(fmean(each.used_bytes)) for each in (made, state.devices))
     loaded = MemoryMeasured(
-        stage="weights", total_bytes=made.total_bytes, used_bytes=made.used_bytes,
-        delta_bytes=max(made.used_bytes - devices.used_bytes, 0),
+        stage="weights", total_bytes=made.total_bytes, used_bytes=used,
+        delta_bytes=max(used - before, 0),
     )  # fmt: skip
     return stamped(loaded, origin)
 
@@ -364,7 +369,7 @@ def _of_one_device(state: RankState, made: HbmSums, origin: Origin) -> list[Even
     """What a device has of the sums; nothing where their number is not known."""
     if state.devices is None:
         return []
-    count = state.devices.count
+    count = len(state.devices.used_bytes)
     usable = None if made.usable_bytes is None else made.usable_bytes // count
     budget = MemoryBudgetSet(
         total_bytes=made.total_bytes // count,

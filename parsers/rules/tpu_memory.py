@@ -33,16 +33,15 @@ def _memory(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
-def _mean_used(match: re.Match[str]) -> int:
-    """Bytes in use on a device, the mean of all: so does the engine divide the rest."""
-    used = [gib(each) for each in re.findall(rf"\(({_NUM}),", match["hbm"])]
-    return round(sum(used) / len(used))
+def _used(match: re.Match[str]) -> tuple[int, ...]:
+    """Bytes in use on each device."""
+    return tuple(gib(each) for each in re.findall(rf"\(({_NUM}),", match["hbm"]))
 
 
 def _worker_made(match: re.Match[str]) -> list[Made]:
     return [
         PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(match["hbm"].count("("), _mean_used(match)),
+        DevicesSeen(_used(match)),
     ]
 
 
@@ -50,7 +49,7 @@ def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     return [
         PhaseMarked(name="load_model", edge="end"),
-        HbmLoaded(_mean_used(match), gib(match["total"]), match["hbm"].count("(")),
+        HbmLoaded(_used(match), gib(match["total"])),
     ]
 
 

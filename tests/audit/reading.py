@@ -13,7 +13,7 @@ from parsers import all_rules
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, peel
-from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded
+from parsers.engine.signals import FailureLine
 from tests.audit.rendering import HOWS, Head, render
 from tests.audit.statements import Statement
 from warmup_insights.model.events import Note
@@ -170,8 +170,6 @@ def _understood(rule: LineRule, made: list[Made], message: str) -> Reading:
 
 def _is_derived(item: Any, name: str, value: Any) -> bool:
     """Whether it follows from other fields: what is free, and the length of a list."""
-    if isinstance(item, DevicesSeen | HbmLoaded) and name == "count":
-        return True
     if name == "count":
         return value == len(getattr(item, "buckets", None) or ())
     used, total = (getattr(item, f"{n}_bytes", None) for n in ("used", "total"))
