@@ -46,7 +46,9 @@ class Joiner:
             and not self._json
             and not record.partial
             and "[(" not in record.message
-            and not any(text in record.message for text in _DETAILS)
+            and _REASONS not in record.message
+            and _NCCL not in record.message
+            and _REFUSED not in record.message
             and (record.stamp is not None or record.message.strip() != "{")
         )
 
