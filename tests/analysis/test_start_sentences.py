@@ -127,3 +127,17 @@ def test_settings_of_an_engine_are_of_a_start():
     assert start_sentences(
         summarize(run, [RunStarted(engine="vllm-fork")]).summary
     ) == ["The log has no line that the server was ready."]
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        ("unified_warmup", "warming unified buckets"),
+        ("chat_template_warmup", "warming the chat template"),
+        ("multimodal_warmup", "warming multi-modal inputs"),
+        ("validation_warmup", "warming validation"),
+        ("server_start", "starting the server"),
+    ],
+)
+def test_only_what_has_buckets_warms_them(phase, words):
+    assert phase_words(phase) == words

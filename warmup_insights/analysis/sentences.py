@@ -9,6 +9,7 @@ from warmup_insights.analysis.remaining import Remaining
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
+    PHASES,
     Contradiction,
     FailureFacts,
     Progress,
@@ -310,9 +311,14 @@ _WORDS = {
     "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
     "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",
     "decode": "decode buckets",
-    "defrag_warmup": "warming the defragmenter",
+    "defrag_warmup": "warming the defragmenter", "pooler_warmup": "warming the pooler",
+    "encoder_profile": "profiling the encoder", "server_start": "starting the server",
+    "multimodal_warmup": "warming multi-modal inputs",
+    "chat_template_warmup": "warming the chat template",
 }  # fmt: skip
 
+_BUCKETED = (*PHASES, "unified", "mixed")
+"""Phases whose warm-up goes through buckets."""
 _CACHES = {
     "torch_compile": "torch.compile cache", "aot": "whole compiled functions (AOT)",
     "flashinfer_autotune": "FlashInfer autotune cache", "hpu_recipes": "recipe cache",
@@ -327,7 +333,7 @@ def phase_words(name: str) -> str:
         return _WORDS[name]
     kind, _, what = name.rpartition("_")
     if kind and what == "warmup":
-        return f"warming {kind.replace('_', ' ')} buckets"
+        return f"warming {kind.replace('_', ' ')}{' buckets' * (kind in _BUCKETED)}"
     if kind and what == "graphs":
         return f"capturing graphs of {kind.replace('_', ' ')} buckets"
     return name.replace("_", " ")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warmup_insights.analysis.plan.planning import Planner
+from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory
@@ -24,32 +25,6 @@ _FIRST = frozenset({
     "init_worker", "load_model", "load_weights", "download",
 })  # fmt: skip
 """Phases that a log can begin with that holds the whole start."""
-_WORDS = {
-    "import": "Importing the engine",
-    "configure": "Imports and configuration of the server",
-    "start_engine": "Starting the engine process",
-    "start_workers": "Starting the worker processes",
-    "distributed_init": "Connecting the ranks",
-    "init_worker": "Initialising the device",
-    "download": "Downloading the weights",
-    "load_weights": "Reading the weights",
-    "load_model": "Loading the model",
-    "compile": "Compilation",
-    "profile_run": "The profile run",
-    "graph_memory_profile": "Estimating graph memory",
-    "kv_cache": "Allocating the KV cache",
-    "kernel_warmup": "Kernel warm-up",
-    "graph_capture": "Graph capture",
-    "prompt_warmup": "Running the prompt buckets",
-    "prompt_graphs": "Capturing prompt graphs",
-    "decode_warmup": "Running the decode buckets",
-    "decode_graphs": "Capturing decode graphs",
-    "multimodal_warmup": "Multi-modal warm-up",
-    "sampler_warmup": "Sampler warm-up",
-    "defrag_warmup": "Defragmenter warm-up",
-    "model_warmup": "Warming up the model",
-    "server_start": "Starting the server",
-}
 
 
 @dataclass(frozen=True)
@@ -138,10 +113,9 @@ def _initialisation(summary: RunSummary) -> Start | None:
 
 
 def words_of(phase: str) -> str:
-    """The phase in words, as the beginning of a sentence."""
+    """The phase in a sentence."""
     own = phase.removesuffix(OF_OTHER_RANK)
-    words = _WORDS.get(own, own.replace("_", " ").capitalize())
-    return words if own == phase else f"{words} on a slower rank"
+    return phase_words(own) + (" on a slower rank" if own != phase else "")
 
 
 def phase_s(summary: RunSummary, phase: str) -> float:

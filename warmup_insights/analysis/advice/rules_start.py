@@ -66,7 +66,7 @@ _RECORDED = frozenset({
 def largest_part(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The phase that took longest, where no other rule treats it."""
     phase = start.dominant
-    seconds = start.seconds[phase]
+    seconds, words = start.seconds[phase], words_of(phase)
     setting, shown = _RECORDER if phase in _RECORDED else _SHOWN_BY.get(phase, _DEBUG)
     if facts.summary.engine.name == "reference":
         setting, shown = _REFERENCE
@@ -79,7 +79,8 @@ def largest_part(facts: RunFacts, start: Start) -> Iterator[Finding]:
     others = sorted(start.seconds.items(), key=lambda item: -item[1])[1:4]
     yield Finding(
         "low",
-        f"{words_of(phase)} took {start.of_all(seconds)}, more than any other part.",
+        f"{words[0].upper()}{words[1:]} took {start.of_all(seconds)}, more than any other "
+        "part.",
         {"part_s": seconds, "start_s": start.wall_s, "share": start.share(seconds)},
         setting,
         shown,

@@ -61,7 +61,7 @@ def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
     if following is not None:
         effect += (
-            f"; {words_of(following).lower()} is the largest part then "
+            f"; {words_of(following)} is the largest part then "
             f"({format_duration(rest[following])})"
         )
     keep = (
