@@ -82,7 +82,7 @@ ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
         "ascend_graph_sizes",
         ("ACL graph batch sizes", "batch sizes for ACL graph", "enabled on NPU"),
-        r"(?:Calculated maximum supported|(?:No a|A)djust(?:ed|ment needed for) ACL|"
+        r"(?:Calculated maximum supported|(?:Adjusted|No adjustment needed for) ACL|"
         r"\w{1,30} compilation enabled on NPU\.)",
         device="ascend",
         samples=(
