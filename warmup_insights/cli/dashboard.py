@@ -12,6 +12,7 @@ import click
 from warmup_insights.cli.options import db_option
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.storage import EventStore
+from warmup_insights.storage.engine import check_path
 from warmup_insights.storage.location import database_path, shown_location
 
 
@@ -62,7 +63,9 @@ def dashboard(
             )
     path = database_path(db)
     if path is not None:  # a server may be reached later, a file is wrong at once
-        EventStore(db, read_only=path.exists()).close()
+        check_path(path, read_only=False)
+        if path.exists():
+            EventStore(db, read_only=True).close()
     from dashboard.server import LOCAL, command, environment
 
     if host not in LOCAL:

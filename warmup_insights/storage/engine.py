@@ -156,7 +156,7 @@ def open_engine(
         engine = sa.create_engine("sqlite://", poolclass=StaticPool)
         sa.event.listen(engine, "connect", lambda raw, _: _configure(raw))
         return _with_begin(engine)
-    _check_path(location.path, read_only=read_only)
+    check_path(location.path, read_only=read_only)
     uri = "file:" + quote(str(location.path.absolute()))
     mode = _read_mode(location.path) if read_only else "mode=rwc"
 
@@ -176,7 +176,8 @@ def open_engine(
     )
 
 
-def _check_path(path: Path, *, read_only: bool) -> None:
+def check_path(path: Path, *, read_only: bool) -> None:
+    """Raises StoreError for what cannot be a database file, or is not there to read."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; --db takes the name of a database file")
     if read_only and not path.exists():
