@@ -10,7 +10,6 @@ import pandas as pd
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS, colour
-from dashboard.shown import MARK
 from dashboard.text import figure_text, middle, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
@@ -18,7 +17,7 @@ from warmup_insights.analysis.compare import (
     FigureRow,
 )
 from warmup_insights.export.comparison import change_texts, gaps_table
-from warmup_insights.model.figures import contradictory
+from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -47,24 +46,19 @@ def figures_table(
     """
     names = run_names(result)
     rows = [row for row in result.figures if full or row.is_telling]
-    doubted = [contradictory(summary) for summary in summaries]
-    cells = [
-        [row.title, *_cells(row, [row.name in names for names in doubted])]
-        for row in rows
-    ]
+    cells = [[row.title, *_cells(row, summaries)] for row in rows]
     verdicts = [["", "", *(change.verdict for change in row.changes)] for row in rows]
     columns = ["figure", *names]
     return pd.DataFrame(cells, columns=columns), pd.DataFrame(verdicts, columns=columns)
 
 
-def _cells(row: FigureRow, is_doubted: Sequence[bool]) -> list[str]:
+def _cells(row: FigureRow, summaries: Sequence[RunSummary]) -> list[str]:
     changes = ["", *change_texts(row)]
     cells = []
-    for text, doubted, change in zip(row.texts, is_doubted, changes, strict=True):
-        words = [text]
-        words += [f"({MARK})"] if doubted else []
-        words += [f"  {change}"] if change not in ("", "unknown") else []
-        cells.append(" ".join(words))
+    for text, summary, change in zip(row.texts, summaries, changes, strict=True):
+        marked = text + contradiction_mark(summary, row.name)
+        is_shown = change not in ("", "unknown")
+        cells.append(f"{marked}   {change}" if is_shown else marked)
     return cells
 
 

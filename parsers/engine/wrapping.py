@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from textwrap import dedent
 
 WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
@@ -85,11 +86,11 @@ def indent_of(text: str) -> str:
     """The space in front of every line of a text, as in a quotation; often empty."""
     if not text[:1].isspace():
         return ""
-    lines = [line for line in text.split("\n") if line.strip()]
-    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
-    shortest = min(indents, key=len, default="")
-    is_shared = all(indent.startswith(shortest) for indent in indents)
-    return shortest if is_shared else ""
+    first, bare = (
+        next((line for line in lines.split("\n") if line.strip()), "")
+        for lines in (text, dedent(text))
+    )
+    return first.removesuffix(bare)
 
 
 def unindented(blocks: Iterable[bytes], indent: str) -> Iterator[bytes]:

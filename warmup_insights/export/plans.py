@@ -118,7 +118,7 @@ _CACHE_OUTCOMES = {
 
 
 def outcome_text(plan: Plan) -> str:
-    """Whether it fits, as far as the figures of the run can tell."""
+    """Whether it fits, within the rounding of the figures that it is made of."""
     return "may fit: too close to tell" if plan.is_close else _OUTCOMES[plan.outcome]
 
 

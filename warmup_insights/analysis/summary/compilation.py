@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
 from warmup_insights.analysis.summary.stages import MAX_ROWS
+from warmup_insights.analysis.summary.time_spans import STAMP_S
 from warmup_insights.model.events import (
     CompileFinished,
     EngineInitialized,
@@ -309,8 +310,6 @@ SPIKE_FACTOR = 2.5
 _SIDE = 4
 """Neighbours on each side, in the order of the warm-up."""
 _FEWEST = 4
-_STAMP_S = 1.0
-"""Whole seconds are differences of stamps, which may be so far off."""
 
 
 class _Timed(NamedTuple):
@@ -355,7 +354,7 @@ def _timed(index: int, row: BucketRow, cost: StepCost | None) -> _Timed | None:
     if cost is None or cost.duration_s is None:
         return None
     is_whole = cost.duration_s == int(cost.duration_s)
-    error = row.resolution_s or (_STAMP_S if is_whole else 0.0)
+    error = row.resolution_s or (STAMP_S if is_whole else 0.0)
     return _Timed(cost.position, index, cost.duration_s, error)
 
 

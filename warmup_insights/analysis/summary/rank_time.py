@@ -16,6 +16,7 @@ from warmup_insights.analysis.summary.time_spans import (
     BOUNDED,
     MEASURED,
     OTHER_RANK,
+    STAMP_S,
     Span,
 )
 from warmup_insights.model.events import (
@@ -41,8 +42,6 @@ from warmup_insights.model.events import (
 from warmup_insights.model.summary import OF_OTHER_RANK
 
 DOWNLOAD = "download"
-_RESOLUTION_S = 1.0
-"""Resolution of the stamps of most logs."""
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -150,9 +149,9 @@ class RankTime:
         if duration_s is not None:
             self._settle(time, name)
             stop = time
-            if is_again and duration_s < _RESOLUTION_S and self.spans[-1:]:
+            if is_again and duration_s < STAMP_S and self.spans[-1:]:
                 # One of several within a second, one after the other.
-                stop = max(self.spans[-1].start, time - _RESOLUTION_S)
+                stop = max(self.spans[-1].start, time - STAMP_S)
             self.spans.append(Span(name, stop - duration_s, stop, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))

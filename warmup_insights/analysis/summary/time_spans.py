@@ -12,6 +12,10 @@ OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
 to the next one; from the line before to the line that closes it; from a duration."""
 
 
+STAMP_S = 1.0
+"""Resolution of the stamps of most logs: two may be off by twice as much together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A named stretch of time, in seconds since the epoch."""

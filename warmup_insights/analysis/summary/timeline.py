@@ -23,6 +23,7 @@ from warmup_insights.analysis.summary.rank_time import (
 from warmup_insights.analysis.summary.time_spans import (
     BOUNDED,
     MEASURED,
+    STAMP_S,
     Span,
     joined,
     partition,
@@ -57,8 +58,6 @@ from warmup_insights.units import isoformat
 READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together."""
 MAX_GAPS = 200
-STAMP_S = 2.0
-"""What stamps of whole seconds can be off together."""
 _FIRST_STAGES = ("import", "configure")
 
 OTHER_S = 3600.0
@@ -208,7 +207,7 @@ class Timeline:
             if not gap.line < (event.line or 0) < gap.next_line:
                 continue
             own, lasted = self._own(event.rank or 0), event.duration_s or 0.0
-            if lasted > gap.duration_s + STAMP_S:
+            if lasted > gap.duration_s + 2 * STAMP_S:
                 own.untimed[event.name] = lasted  # Ray printed it late
                 continue
             start = max(gap.time, stop - lasted)
@@ -227,7 +226,7 @@ class Timeline:
         began = time - duration_s
         if self._saw_beginning or self.started_at is None:
             return
-        if began < self.started_at - STAMP_S:
+        if began < self.started_at - 2 * STAMP_S:
             self.started_at, self._is_excerpt = began, True
 
     def _stated(self, figure: str, event: Event) -> None:
