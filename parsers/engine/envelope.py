@@ -126,7 +126,8 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     head = _own_head(line[:end]) if end <= _LONGEST_HEAD else None
     if head is not None and _glued(message := line[end:]) is None:
         record = Record(message, *head)
-        _drop_repeat(record)
+        if "across cluster]" in message:
+            _drop_repeat(record)
         return [record]
     rest, base = _peel_front(line, Record(message=""))
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
@@ -171,10 +172,9 @@ def _glued(message: str) -> re.Match[str] | None:
 
 def _drop_repeat(record: Record) -> None:
     """Without Ray's mark that other processes printed the message too."""
-    if "across cluster]" in record.message:
-        match = _REPEATED.search(record.message)
-        if match is not None:
-            record.message, record.is_repeated = record.message[: match.start()], True
+    match = _REPEATED.search(record.message)
+    if match is not None:
+        record.message, record.is_repeated = record.message[: match.start()], True
 
 
 def peel_again(record: Record) -> list[Record]:
@@ -332,7 +332,8 @@ def _split_owner(before: str, owner: Record) -> tuple[str, Record]:
 
 
 def _finish(record: Record) -> None:
-    _drop_repeat(record)
+    if "across cluster]" in record.message:
+        _drop_repeat(record)
     message = record.message
     if message.startswith("*** SIG") and (match := _SIGNALLED.match(message)):
         record.pid = int(match[1])

@@ -350,6 +350,8 @@ class LineParser:
     def _deliver(self, run: OpenRun, matched: Matched) -> None:
         """Give what a line makes to the tracker of its run."""
         made, record = matched.made, matched.record
+        if not made:
+            return
         if len(made) > 1:
             for item in made:
                 if isinstance(item, RankNamed):
@@ -360,10 +362,10 @@ class LineParser:
             kind = type(item)
             if item is None or kind is RankNamed:
                 continue
-            if kind is ServerReady and run.is_foreign_server(record):
-                continue
-            if kind is Elided and not run.is_beside(matched.line):
-                continue
+            if (kind is ServerReady and run.is_foreign_server(record)) or (
+                kind is Elided and not run.is_beside(matched.line)
+            ):
+                continue  # of another program
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))
             ready = run.tracker.take(item, origin)

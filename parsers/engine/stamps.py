@@ -43,6 +43,8 @@ NEAR_S = 7 * 86400.0
 LEAP_YEAR = 2024
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(\.\d{1,6})?")
 _WHOLE = len("MM-DD HH:MM:SS")
+_SECONDS = {f"{second:02}": float(min(second, 59)) for second in range(100)}
+"""A leap second is read as the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class Clock:
         self._lacks_year = False
         """Whether a stamp in the first lines has none."""
         self._known: dict[str, float] = {}
+        """Stamps, and minutes of the month that was read last, to seconds."""
         self._shift: float | None = None
         self._latest = 0.0
         """The latest time of the engine's own in a line with a shipper's too."""
@@ -240,22 +243,20 @@ class Clock:
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's timestamp; None when it is not a time."""
-        cached = self._known.get(stamp)
-        if cached is not None:
-            return cached
+        begun, second = self._known.get(stamp[:-2]), _SECONDS.get(stamp[-2:])
+        if begun is not None and second is not None:
+            return begun + second  # no zone changes within a minute
+        if (seconds := self._known.get(stamp)) is not None:
+            return seconds
+        seconds = self._read(stamp)
+        if seconds is None:
+            return None
         if len(self._known) > 4096:
             self._known.clear()
-        minute, second = stamp[:-2], stamp[-2:]
-        begun = self._known.get(minute)
-        if begun is not None and second.isdecimal() and int(stamp[:2]) == self._month:
-            # Of the same year, and no zone changes within a minute.
-            seconds: float | None = begun + min(int(second), 59)
+        is_short = len(stamp) == _WHOLE and _SHORT.fullmatch(stamp) is not None
+        if is_short and second is not None and int(stamp[:2]) == self._month:
+            self._known[stamp[:-2]] = seconds - second
         else:
-            seconds = self._read(stamp)
-            is_short = len(stamp) == _WHOLE and _SHORT.fullmatch(stamp) is not None
-            if seconds is not None and is_short and int(stamp[:2]) == self._month:
-                self._known[minute] = seconds - min(int(second), 59)
-        if seconds is not None:
             self._known[stamp] = seconds
         return seconds
 
@@ -305,10 +306,11 @@ class Clock:
             self._year = self._first_year(month, day)
         elif self._month - month >= 6:
             self._year += 1
-            self._known.clear()
         elif month - self._month >= 6 and self._month:
             # An interleaved line of the old year after the first of the new one.
             return self._stamp(self._year - 1, *parts)
+        if month != self._month:
+            self._known.clear()
         self._month = month
         return self._stamp(self._year, *parts)
 
