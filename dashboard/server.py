@@ -92,7 +92,7 @@ def allowed_hosts(host: str, more: Sequence[str] = ()) -> list[str]:
     """Names by which a server on this machine may be called; empty means any.
 
     A page elsewhere whose name was pointed at this machine (DNS rebinding) may not
-    talk to a server that listens for this machine alone.
+    talk to a server that this machine alone can reach.
     """
     return [*LOCAL, *more] if host in LOCAL else list(more)
 

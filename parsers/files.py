@@ -78,8 +78,8 @@ class LogReader:
         file: the raw bytes, compressed or not.
         name: how to call it in messages.
         not_after: when it was last written, seconds since the epoch.
-        year: year of the first stamp; None to take it from `not_after`.
-        zone: time zone of the stamps; None when unknown, read as UTC.
+        year: year of the first timestamp; None to take it from `not_after`.
+        zone: time zone of the timestamps; None when unknown, read as UTC.
         timezone: the zone's name, for the record.
 
     After the last batch `report`, `num_runs`, `digest`, `head_digest` and `size` are final.
@@ -263,7 +263,7 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _dialects_of(report: ParseReport) -> dict[str, int]:
-    """Dialects by the rules that matched, each rule speaking for those that have it.
+    """Dialects by the rules that matched, each rule counted for those that have it.
 
     A dialect whose every matched rule also belongs to one with more is left out.
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -70,6 +72,20 @@ def wrong_pattern() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
 
 
+def comments_of(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every comment."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def documentation_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring, those of attributes too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and (text := text_of(node.value)) is not None:
+            yield node.lineno, text
+
+
 def text_of(node: ast.expr) -> str | None:
     """A string as it is written; what is filled in later is {}."""
     if isinstance(node, ast.Constant):
@@ -118,17 +134,25 @@ def wrong_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     for node in nodes(tree):
         if isinstance(node, NAMED):
             line = getattr(node, "lineno", 1)
-            first = (ast.get_docstring(node) or "").partition("\n")[0]
-            yield from ((line, first, word) for word in wrong_words(first))
             name = re.sub(r"([A-Z])|_", r" \1", getattr(node, "name", ""))
             words = (word.lower() for word in wrong_words(name))
             yield from ((line, name, word) for word in words if word not in SHORT)
-    for line, text in messages(tree):
+    for line, text in (*messages(tree), *documentation_of(tree)):
         yield from ((line, text, word) for word in wrong_words(text))
 
 
 def test_docstrings_messages_and_names_have_plain_words(trees):
     found = [(path, *row) for path, tree in trees.items() for row in wrong_in(tree)]
+    assert found == []
+
+
+def test_comments_have_plain_words():
+    found = [
+        (path.name, line, text)
+        for path in SOURCES
+        for line, text in comments_of(path.read_text(encoding="utf-8"))
+        if wrong_words(text)
+    ]
     assert found == []
 
 

@@ -180,7 +180,7 @@ def read_log(
     """The start-ups in a log, in its order; nothing is stored.
 
     `log` is a path, or a seekable file open for bytes, compressed or not. `year` is that
-    of the first time stamp where the log holds no full date, `timezone` a zone such as
+    of the first timestamp where the log holds no full date, `timezone` a zone such as
     Europe/Berlin. Raises InputError when it cannot be read.
     """
     store, options = EventStore("sqlite://"), Options(year=year, timezone=timezone)

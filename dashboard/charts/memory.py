@@ -105,7 +105,7 @@ def _stated(summary: RunSummary) -> Iterator[_Step]:
 def failure_frame(summary: RunSummary) -> pd.DataFrame:
     """Memory at the moment of a failure, as far as it is stated: BUDGET_COLUMNS.
 
-    What was asked for begins where free memory begins, so that it ends beyond it by what
+    A request begins where free memory begins, so that it ends beyond it by what
     was short.
     """
     cause, memory = failed_with(summary), summary.memory_or_none

@@ -30,7 +30,7 @@ from warmup_insights.units import GIB, parse_bytes
 def _old_step(match: re.Match[str]) -> Made:
     return StepLine(
         phase="prompt" if match["prompt"] == "True" else "decode", mode="eager",
-        # The total of this version counts both phases together: nobody's total.
+        # The total of this version counts both phases together: no phase's total.
         index=int(match["index"]), total=None,
         bucket=(int(match["batch_size"]), int(match["seq_len"])), free_bytes=None,
     )  # fmt: skip

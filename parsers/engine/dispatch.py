@@ -70,7 +70,7 @@ class Dispatcher:
         self._hints = re.compile(any_of(by_hint))
         self._relevant = re.compile(any_of(RELEVANT))
         self._bare = re.compile(any_of(BARE))
-        # Head of a message to the rule that knew the last one like it.
+        # Head of a message to the rule that matched the last one like it.
         self._last: dict[str, tuple[LineRule, bool, Matcher]] = {}
         self.literals = _literals(r for r in rules if r.matters_while_serving)
         self.statistics = _literals(r for r in rules if r.event is StatisticsLine)

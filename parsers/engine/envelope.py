@@ -89,7 +89,7 @@ class Record(msgspec.Struct, gc=False):
     message: str
     level: str | None = None
     stamp: str | None = None
-    """The stamp as written, `MM-DD HH:MM:SS` or with a year from JSON logs."""
+    """The timestamp as written, `MM-DD HH:MM:SS` or with a year from JSON logs."""
     file: str | None = None
     process: str | None = None
     """Name of the process, such as `Worker_TP1` or `EngineCore`."""

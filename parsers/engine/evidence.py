@@ -241,7 +241,7 @@ def imports_unnamed(rule: LineRule, record: Record) -> bool:
 class Imports:
     """Imports of vLLM before the start of an engine, by process.
 
-    Each process prints the platform once, when it asks for it (`platforms/__init__.py`): also a
+    Each process prints the platform once, when it is first read (`platforms/__init__.py`): also a
     program that only starts the engine in another process, or in an actor of Ray.
     """
 

@@ -56,7 +56,7 @@ _OTHER_END = re.compile(
     r"Fatal Python error: Aborted"
 )
 """What a process prints when the one that it writes to or reads from has ended, or when
-an error of C++ that nobody caught ends it."""
+an error of C++ that is not caught ends it."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",

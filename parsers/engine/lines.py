@@ -45,7 +45,7 @@ from warmup_insights.model.events import (
 )
 
 MAX_SOURCES = 256
-"""Containers that are told apart in one file; lines of further ones are read as one."""
+"""Containers that are kept apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
 MAX_HEADS, MAX_HEAD = 32, 400
@@ -69,7 +69,7 @@ class LineParser:
     Args:
         dispatcher: the rules of all dialects.
         report: counts what happened to the lines; a new one if none is given.
-        clock: gives stamps a year and a zone.
+        clock: gives timestamps a year and a zone.
         timezone: name of the zone for `RunStarted`; None when unknown.
     """
 

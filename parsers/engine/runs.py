@@ -58,7 +58,7 @@ BACK_S = 3600.0
 EARLIER_S = 30.0
 """Lines of one start are mixed up by less: its engine does not begin before them."""
 GAP_S = 2.0
-"""Shorter steps between lines are not kept: stamps have a resolution of a second."""
+"""Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
 _HEARTBEATS = ("Waiting for ", "No available shared memory broadcast block found in")
@@ -93,7 +93,7 @@ class OpenRun:
         self.last_line = 0
         self.last_text = ""
         self.waited: tuple[float, int, str] | None = None
-        """Time, number and text of the last line that only tells that something waits."""
+        """Time, number and text of the last line that states only that something waits."""
         self.gaps = 0
         self.lines = 0
         self.timed_line: int | None = None

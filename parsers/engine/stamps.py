@@ -178,7 +178,7 @@ LATE_S = 2.0
 class Clock:
     """Gives `MM-DD HH:MM:SS` a year and a zone, across New Year.
 
-    The year of the first stamp is `year`, or the one that puts it closest before
+    The year of the first timestamp is `year`, or the one that puts it closest before
     `not_after` (the time the file was last written); see also `look_at`. From there the
     year grows when the month falls by half a year or more.
     """
@@ -196,9 +196,9 @@ class Clock:
         self._zone = zone or timezone.utc
         self._month = 0
         self._lacks_year = False
-        """Whether a stamp in the first lines has none."""
+        """Whether a timestamp in the first lines has none."""
         self._known: dict[str, float] = {}
-        """Stamps, and minutes of the month that was read last, to seconds."""
+        """Timestamps, and minutes of the month that was read last, to seconds."""
         self._shift: float | None = None
         self._latest = 0.0
         """The latest time of the engine's own in a line with a shipper's too."""
@@ -208,14 +208,14 @@ class Clock:
     @property
     def year_from(self) -> str | None:
         """What the year of timestamps without one follows from: `log`, `build`, `release`
-        or `file`. None when it was given, or when no stamp lacked one.
+        or `file`. None when it was given, or when no timestamp lacked one.
         """
         return self._source if self._month or self._lacks_year else None
 
     def look_at(self, text: str) -> None:
         """Take the year from the first lines of a log.
 
-        A full date beside the first stamp is evidence, so it counts more than a year
+        A full date beside the first timestamp is evidence, so it counts more than a year
         that was given; the date of a build does not.
         """
         found = year_in(text)

@@ -102,7 +102,7 @@ class RunTracker:
         self._has_model = False
         self._has_routes = False
         self._routes_at: float | None = None
-        """When the routes were listed: the next line, of uvicorn, has no stamp."""
+        """When the routes were listed: the next line, of uvicorn, has no timestamp."""
         self._bench = BenchCollector()
         self.usage = Usage()
 

@@ -37,7 +37,7 @@ _FRAMES = {
 those of executors and engines that run only in a start and in several stages; AT_WORK
 for the loops of an engine that was made (`v1/engine/core.py`, `engine/
 async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
-a program that asks it (`entrypoints/llm.py`)."""
+a program that calls it (`entrypoints/llm.py`)."""
 _OF_REQUESTS = (
     "serving*.py", "batch_serving.py", "*_tool_parser.py", "*reasoning_parser*.py",
     "speech_to_text.py",

@@ -275,7 +275,7 @@ def pick(
 ) -> Pick | None:
     """The marked row that serves a goal best; None where no row is marked.
 
-    Rows that are within `tolerance` of the best in what the goal counts are told apart
+    Rows that are within `tolerance` of the best in what the goal counts are ordered
     by their weakest figure, and so are all for the goal `balanced`.
     """
     marked = [row for row in rows if row.is_non_dominated]

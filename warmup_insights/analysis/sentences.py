@@ -187,7 +187,7 @@ def largest_phase_text(summary: RunSummary) -> str:
     of, whole = format_duration(seconds), format_duration(wall)
     if f"after {whole}" not in _outcome(summary):
         of += f" of {whole}"
-    if not summary.is_log or wall >= 10:  # stamps of logs are whole seconds
+    if not summary.is_log or wall >= 10:  # timestamps of logs are whole seconds
         share = 100 * seconds / wall
         of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
     is_more = max(lost, cut) > seconds

@@ -254,7 +254,7 @@ def format_bucket_file(prompt: Iterable[Bucket], decode: Iterable[Bucket]) -> st
 
     Raises:
         InputError: a prompt bucket has query length 1 or a decode bucket has another;
-            the file format cannot tell the two phases apart then.
+            the file format cannot keep the two phases apart then.
     """
     prompts, decodes = sorted(set(prompt)), sorted(set(decode))
     for phase, buckets, is_decode in (

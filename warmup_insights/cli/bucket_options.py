@@ -31,7 +31,7 @@ from warmup_insights.cli.options import (
 from warmup_insights.errors import InputError, cannot_read
 
 MAX_SETTINGS_BYTES = 16 * 1024 * 1024
-_DEFAULT_BLOCK_SIZE = 128  # what vllm-gaudi uses where nothing else is asked for
+_DEFAULT_BLOCK_SIZE = 128  # what vllm-gaudi uses where nothing else is set
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def _planner(
 ) -> Planner | None:
     """The planner of a run; None where only its KV cache can be planned.
 
-    Raises InputError where what was asked for needs more than the run states.
+    Raises InputError where what was requested needs more than the run states.
     """
     needs_graphs = assignments or any(options[name] for name in _NEED_GRAPHS)
     if options["kv_cache_dtype"] is not None:

@@ -19,7 +19,7 @@ _ASKED = re.compile(
     r"|Allocation (?:failed for size::|of size ::)(\d{1,19})"
 )
 """How torch's caching allocator, its CPU allocator and the Gaudi bridge write what they
-were asked for (`device_memory.cpp`, `device.cpp`)."""
+were requested (`device_memory.cpp`, `device.cpp`)."""
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def _too_many(device: Device) -> list[int]:
     """Sizes of tensors that a device has no room for together.
 
     A Gaudi is this process's alone: there they are many, because of one tensor the number
-    of elements could be what fails. Elsewhere one is refused, and nobody else runs out.
+    of elements could be what fails. Elsewhere one is refused, and no other process runs out.
     """
     if device.kind == "cpu":
         return [BEYOND_ANY]
@@ -254,7 +254,7 @@ def checks_of(choice: str) -> list[Check]:
     """Every check of a device, made in a process of its own.
 
     A Gaudi belongs to one process until that ends, and some devices end the process that
-    asks for too much memory: then the check that was going on is wrong.
+    requests too much memory: then the check that was going on is wrong.
     """
     command = [sys.executable, "-m", "warmup_insights.devices.checks", choice]
     try:

@@ -46,7 +46,7 @@ def allocated_bytes() -> int | None:
 
 
 def return_free_pages() -> None:
-    """Ask the C library to give unused pages back, so that resident size means use."""
+    """Make the C library give unused pages back, so that resident size means use."""
     if _MALLOC_TRIM is not None:
         _MALLOC_TRIM(ctypes.c_size_t(0))
 

@@ -74,7 +74,7 @@ class HpuDevice(MeasuredDevice):
         keeps its recipes and every tensor that it reads or writes; what lies between is
         scratch memory that all recipes share. It gives them back when it is dropped,
         which **ends any recording of the process** (`HPUGraph::destroy`): a recording that
-        failed is destroyed here, and not by a collector during the next one.
+        failed is destroyed here, and not by the garbage collector during the next one.
         """
         graph = self._hpu.HPUGraph()
         with self._hpu.stream(self._hpu.default_stream()), torch.inference_mode():

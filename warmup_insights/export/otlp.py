@@ -42,8 +42,8 @@ def send(
     `/v1/traces` has to be given.
 
     Raises:
-        InputError: the SDK is not installed, the run has no times, or the collector does
-            not take the spans.
+        InputError: the SDK is not installed, the run has no times, or the
+            OpenTelemetry collector does not take the spans.
     """
     address = urlsplit(endpoint)
     if address.scheme not in ("http", "https") or not address.netloc:

@@ -69,7 +69,7 @@ class Redactor:
         """A run without names of hosts and users, paths and addresses in its free text.
 
         Words of fixed vocabularies (engine, status, phases, ...) stay as they are, also
-        where somebody has such a name.
+        where a person has such a name.
         """
         self.learn(folded.summary)
         content = msgspec.to_builtins(folded.summary)

@@ -45,7 +45,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None = None
     """What is left of that stage at its own pace, in seconds; None while that is unknown."""
     elapsed_s: float | None = None
-    """From the first time stamp of the start-up to the last."""
+    """From the first timestamp of the start-up to the last."""
     silence_s: float = 0.0
     """Seconds without a line so far."""
     model: str | None = None

@@ -32,14 +32,14 @@ class Event(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
-    gc=False,  # events hold no cycles; the collector would visit each of a million
+    gc=False,  # events hold no cycles; the garbage collector would visit each of a million
     tag_field="kind",
     tag=_kind,
 ):
     """What every event has; the store adds the run and the sequence number."""
 
     time: float | None = None
-    """When it happened; None when the log line had no time stamp."""
+    """When it happened; None when the log line had no timestamp."""
     rank: int | None = None
     """The rank that it concerns; None when the line does not state one."""
     line: int | None = None
@@ -59,10 +59,10 @@ class RunStarted(Event):
     timezone: str | None = None
     """Zone in which timestamps were read; None when unknown and taken as UTC."""
     year_from: str | None = None
-    """What the year of stamps without one follows from: `log` (a full date in it),
+    """What the year of timestamps without one follows from: `log` (a full date in it),
     `build` (the date in the engine's version: the log is not older), `release` (the first
     such day since the engine's version was released: a guess) or `file` (when the file
-    was last written: a guess). None when stamps have a year or it was given."""
+    was last written: a guess). None when timestamps have a year or it was given."""
     synthetic: bool = False
     """True when the figures come from a simulation or made-up log."""
 
@@ -74,7 +74,7 @@ class ConfigRecorded(Event):
     """Flat mapping of engine arguments, features and the like."""
     environment: dict[str, str] = {}
     defaults: list[str] = []
-    """Of these, what the line gives as the engine's own value: nobody set it."""
+    """Of these, what the line gives as the engine's own value: it was not set."""
     fills: bool = False
     """True for what stands beside the engine's own lines: it fills in what they lack."""
     engine: str | None = None
@@ -682,7 +682,7 @@ class Note(Event):
     text: str
     count: int = 1
     values: dict[str, Any] = {}
-    """Figures of the topic. `gc_freeze`: `objects` that are kept from the collector and
+    """Figures of the topic. `gc_freeze`: `objects` that are kept from the garbage collector and
     the `duration_s` of freezing them, which lies before the warm-up's own time;
     `gc_unfreeze`: whether they were `lifted`; `checkpoint`: `size_bytes`,
     `available_bytes` of host memory and `filesystem`; `autotune`: `new` and `previous`

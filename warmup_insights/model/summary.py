@@ -572,13 +572,13 @@ class GcFacts(Part):
     """Python's garbage collector during the bucket steps."""
 
     seconds: float | None = None
-    """In the collector during these steps."""
+    """In the garbage collector during these steps."""
     share: float | None = None
     """Of the steps whose share is known; 0 to 1."""
     steps_s: float | None = None
     """The time of these steps."""
     warmup_s: float | None = None
-    """In the collector during the whole warm-up, between steps as well."""
+    """In the garbage collector during the whole warm-up, between steps as well."""
     frozen: bool = False
     """Whether the objects alive before warm-up were taken out of its reach."""
     freeze_s: float | None = None
@@ -950,7 +950,7 @@ class RunSummary(Part, frozen=True, kw_only=True):
     notes: list[NoteFacts] = []
     """At most 100 distinct ones."""
     gc: GcFacts | None = None
-    """Null where nothing is known of the collector."""
+    """Null where nothing is known of the garbage collector."""
     compile: CompileFacts | None = None
     """Null where no event mentions a compilation."""
     recipes: RecipeFacts | None = None
@@ -966,7 +966,7 @@ class RunSummary(Part, frozen=True, kw_only=True):
     profile_shape: Bucket | None = None
     """Shape of the profile run, where it is none of the buckets (HPU)."""
     defaults: list[str] = []
-    """Settings of `config` that the engine printed as its own: nobody set them."""
+    """Settings of `config` that the engine printed as its own: they were not set."""
     serving: Serving | None = None
     """Null where nothing came after the start-up."""
     progress: Progress = Progress()

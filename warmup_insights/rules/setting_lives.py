@@ -17,7 +17,7 @@ class SettingLife:
     `pattern` matches the whole name, or `name=value` where only one value is meant.
     `first` is the first version known to read it; None where it was always there.
     `last` is the first version that no longer does (`ignored`, `renamed`) or that warns
-    about it (`deprecated`); None while nothing speaks against it. `instead` may refer to
+    about it (`deprecated`); None while nothing advises against it. `instead` may refer to
     groups of the pattern, and is empty where nothing replaces it.
     """
 

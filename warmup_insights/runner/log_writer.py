@@ -1,7 +1,7 @@
 """From the events of a run to the lines of an engine's log, and lines that dialects share.
 
 A dialect is a table: which line an event becomes, and from which file and line of the
-engine it comes. The envelope (level, time stamp, source) is put around it here.
+engine it comes. The envelope (level, timestamp, source) is put around it here.
 """
 
 from __future__ import annotations

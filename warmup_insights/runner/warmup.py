@@ -258,7 +258,7 @@ def _difference(after: int | None, before: int | None) -> int | None:
 
 
 def make_buckets(settings: RunSettings, num_kv_blocks: int) -> Buckets:
-    """The buckets that the settings ask for.
+    """The buckets that the settings describe.
 
     Raises:
         SettingError: the settings leave no bucket, or cannot be used.

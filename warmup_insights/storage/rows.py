@@ -71,7 +71,7 @@ _NO_BUCKET = (None, None, None)
 def event_rows(run_id: str, first_seq: int, events: Sequence[Event]) -> list[Row]:
     """One row per event, numbered from `first_seq`.
 
-    Quick, and trusts the events. A value that has another type than its field, or
+    Quick, without a check of the events. A value that has another type than its field, or
     that a column cannot hold, raises here or in the driver: see `careful_rows`.
     """
     rows = []

@@ -42,7 +42,7 @@ class Instrumentation:
         self._listener = ImportListener(self._by_module, self.attach_module)
 
     def attach(self) -> None:
-        """Attach what can be attached now, and listen for the rest."""
+        """Attach what can be attached now, and the rest when it is imported."""
         self._listener.install()
         for name in self._by_module:
             if is_imported(name):
@@ -132,7 +132,7 @@ class ImportListener(importlib.abc.MetaPathFinder):
         self._listener = listener
 
     def install(self) -> None:
-        """Listen from now on, before all other finders."""
+        """Follow imports from now on, before all other finders."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 

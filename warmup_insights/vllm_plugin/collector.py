@@ -2,7 +2,7 @@
 
 vllm-gaudi's `HabanaMemoryProfiler` (`extension/profiler.py`) collects when it is
 entered and when it is left, which is twice for every bucket, and each time the
-collector visits every object of the process.
+garbage collector visits every object of the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CollectorClock:
         self._started: float | None = None
 
     def switch_on(self) -> None:
-        """Begin to listen; calls are counted."""
+        """Begin to measure; calls are counted."""
         self._users += 1
         if self._users == 1:
             gc.callbacks.append(self._measure)
@@ -57,7 +57,7 @@ class Freeze:
     def lift(self) -> bool:
         """Unfreeze; False when the program had frozen objects of its own before.
 
-        The collector has only one set of frozen objects: lifting ours would lift
+        The garbage collector has only one set of frozen objects: lifting ours would lift
         theirs, so then everything stays frozen.
         """
         if self._had_frozen:

@@ -34,7 +34,7 @@ class Ending:
     exit_code: int
     """Its own, or 128 plus the signal that killed it, like a shell gives."""
     was_stopped: bool
-    """True when a signal that was passed on asked it to stop."""
+    """True when a signal that was passed on stopped it."""
 
     @property
     def is_failure(self) -> bool:

@@ -27,7 +27,7 @@ class Step:
     """Whether the executed shape had not been executed before."""
     uses_graph: bool | None = None
     collector_s: float = 0.0
-    """Reading of the collector's clock when the step began."""
+    """Reading of the garbage collector's clock when the step began."""
     compiled: Compiled | None = None
     """Reading of the compiler's figures when the step began."""
 
@@ -79,7 +79,7 @@ class Warmup:
     """The warm-up of a model, from its first to its last line."""
 
     collector_s: float = 0.0
-    """Reading of the collector's clock when it began."""
+    """Reading of the garbage collector's clock when it began."""
     readings: list[tuple[float, int]] = field(default_factory=list)
     """Clock and used device bytes, where the engine read them for its own message."""
     phases_done: set[str] = field(default_factory=set)
@@ -200,7 +200,7 @@ class State:
     aot_path: str | None = None
     """Where a compiled function of an earlier start was looked for."""
     loaded_from_cache: bool = False
-    """Whether the compiled graph that was asked for last was in the cache."""
+    """Whether the compiled graph that was looked up last was in the cache."""
     serving: Serving = field(default_factory=Serving)
     multimodal: Step | None = None
     """The shape of images that is being warmed up."""

@@ -17,7 +17,7 @@ from warmup_insights.units import format_duration
 LEAST_S, LEAST_SHARE = 10.0, 0.05
 """What is shorter, or a smaller share, is a finding only as the largest part."""
 MOST_UNLOGGED = 0.5
-"""Share of a start in no line from which nothing is said of its parts."""
+"""Share of a start in no line from which nothing is stated of its parts."""
 GAUDI = ("vllm-gaudi", "vllm-fork")
 """Engines for HPU devices."""
 _FIRST = frozenset({

@@ -1,5 +1,5 @@
 """Advice on the time of buckets and around them: steps, near twins, contexts, the garbage
-collector, the sampler, a warm-up that was skipped.
+garbage collector, the sampler, a warm-up that was skipped.
 
 A bucket is counted with the median of those that share its value, so that the first
 compilation of a kind, which another bucket would have instead, is not counted as saved.
@@ -418,7 +418,7 @@ def _no_prefixes(facts: RunFacts) -> bool:
 
 
 GC_GAIN = (0.9, 1.05)
-"""Of the seconds in the collector: it slows down what runs between, too."""
+"""Of the seconds in the garbage collector: it slows down what runs between, too."""
 
 
 @rule(

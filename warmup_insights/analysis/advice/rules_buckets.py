@@ -51,7 +51,7 @@ _RANGE = re.compile(
 def strategy_of(summary: RunSummary) -> str | None:
     """`exp`, `lin` or `pad`; None where nothing shows it.
 
-    What the engine printed counts before what was asked for.
+    What the engine printed counts before what was set.
     """
     printed = [summary.phase(phase).strategy or "" for phase in PHASES]
     for text in (*printed, str(summary.config.get("bucketing_strategy") or "")):
@@ -124,7 +124,7 @@ def reproduces(summary: RunSummary) -> bool:
 def context_max_leaves_zero(summary: RunSummary) -> bool:
     """Whether prompts get no context with VLLM_PROMPT_CTX_BUCKET_MAX=0 in this version.
 
-    Some versions add the longest context of each query length, whatever the range says,
+    Some versions add the longest context of each query length, whatever the range is,
     so the buckets are generated to find out.
     """
     if strategy_of(summary) != "lin" or not knows(summary, CONTEXT_MAX):

@@ -130,7 +130,7 @@ def _loaded_words(summary: RunSummary) -> tuple[str, str, str] | None:
 
 SLOW_IMPORTS_S, SLOW_IMPORTS_SHARE = 20.0, 0.2
 MUCH_S = 45.0
-"""Of imports: less is what two processes take that read from a disk nobody had read yet."""
+"""Of imports: less is what two processes take that read from a disk for the first time."""
 _WAITED = re.compile(r"specs for (\d{1,6}) seconds")
 _IMPORTING = ("import", "configure", "start_engine", "start_workers")
 """Phases that are mostly imports: each new process does them again."""

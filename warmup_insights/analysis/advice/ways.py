@@ -22,7 +22,7 @@ from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
 NO_HELP = ("does not help", "not enough")
-"""How the price of a way begins that is told only because it is a usual remedy."""
+"""How the price of a way begins that is given only because it is a usual remedy."""
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
 MIN_MARGIN_SHARE = 0.05

@@ -38,7 +38,7 @@ _FIT_STEP = 0.1
 class Observation:
     """What some buckets cost together; `step` is the rounding of that figure.
 
-    What is not typical (`StepCost.is_spike`) is measured, but says nothing of others.
+    What is not typical (`StepCost.is_spike`) is measured, but is no sign of others.
     """
 
     buckets: frozenset[Bucket]

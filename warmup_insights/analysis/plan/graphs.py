@@ -20,7 +20,7 @@ SPREAD = 2.0
 RUN_TO_RUN = 0.1
 """Share by which starts of the same settings differ, taken as the least range."""
 MIN_COLLECTIONS = 9
-"""Buckets with a collector's time from which on stretches of them are compared."""
+"""Buckets with a garbage collector's time from which on stretches of them are compared."""
 
 
 @dataclass(frozen=True)

@@ -590,7 +590,7 @@ MARGIN_SHARE = 0.02
 """Of the memory that is free after profiling, when no margin is given."""
 
 SHARE_STEP = 0.01
-"""Of a utilisation that somebody sets by hand."""
+"""Of a utilisation that is set by hand."""
 
 Wanted = Mapping[str, set[Bucket]]
 

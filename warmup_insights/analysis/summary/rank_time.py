@@ -48,9 +48,9 @@ CUT = "lines_cut_out"
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
 TOGETHER_S = 1.0
-"""Lines printed together are at most this far apart: stamps are of whole seconds."""
+"""Lines printed together are at most this far apart: timestamps are whole seconds."""
 WARMUP = "model_warmup"
-"""Of prompts and decodes, where nothing tells them apart."""
+"""Of prompts and decodes, where nothing keeps them apart."""
 SERVER_START = "server_start"
 """From the engine's last line of its own start-up until the server is ready."""
 _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
@@ -59,7 +59,7 @@ _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
 (vllm-neuron) leave all of it behind the last line of the workers."""
 _WITH_LOADING = ("load_model", "kv_cache")
 """What the first end of a stage behind the start of an engine stands for where no line
-prints that loading begins (vLLM before 0.5.1): nobody can tell how long each took."""
+prints that loading begins (vLLM before 0.5.1): how long each took is unknown."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)

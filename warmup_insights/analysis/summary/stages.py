@@ -257,7 +257,7 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[float]] = {}
-        """Rank to seconds in the collector and seconds of the same steps."""
+        """Rank to seconds in the garbage collector and seconds of the same steps."""
         self._warmup: dict[int, float] = {}
         self._frozen = False
         self._freeze_s: float | None = None

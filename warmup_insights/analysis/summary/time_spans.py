@@ -13,7 +13,7 @@ to the next one; from the line before to the line that closes it; from a duratio
 
 
 STAMP_S = 1.0
-"""Resolution of the stamps of most logs: two may be off by twice as much together."""
+"""Resolution of the timestamps of most logs: two may be off by twice as much together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Timeline:
         self.by_rank: dict[int, RankTime] = {}
         self._gaps: list[GapSeen] = []
         self._untimed: list[PhaseMarked] = []
-        """Ends of stages since the last line that had a stamp."""
+        """Ends of stages since the last line that had a timestamp."""
         self.started_at: float | None = None
         self.ready_at: float | None = None
         self.last_at: float | None = None

@@ -25,7 +25,7 @@ def scenario(session: Session, call: Call) -> Watch:
     """A dummy run of one bucket; outside of a pass it is no step.
 
     The step began when the memory profiler around it was entered, so that the
-    collector's time is in it.
+    garbage collector's time is in it.
     """
     state = session.state
     found = scenario_bucket(call)
