@@ -11,7 +11,7 @@ from warmup_insights.secrets import VALUE_LIMIT, mask_text, mask_texts
 SHOWN = 10
 """So many unknown lines are kept and shown."""
 KEPT_LINES = 4000
-"""So many matched lines are kept with their text."""
+"""So many lines that state something or are unknown are kept with their text."""
 TEXT_LIMIT = 400
 
 

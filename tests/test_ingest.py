@@ -280,6 +280,17 @@ def test_kept_lines_show_rule_and_text(store):
     assert any(rule == "warmup_finished" for _, rule, _ in lines)
 
 
+def test_lines_that_state_nothing_are_counted_and_not_kept(store, tmp_path):
+    route = "INFO 08-02 17:38:50 [launcher.py:36] Route: /v1/models, Methods: GET\n"
+    log = tmp_path / "routes.log"
+    log.write_text(CAPTURE.read_text() + route * 40)
+    outcome = ingest_path(store, str(log))
+    run = store.run(outcome.run_ids[0])
+    source = store.source(run.source_id)
+    (name,) = (name for name, times in source.report["ignored"].items() if times == 40)
+    assert name not in {rule for _, rule, _ in store.source_lines(run.source_id)}
+
+
 def test_folders_give_their_logs_and_patterns_their_matches(tmp_path):
     (tmp_path / "sub").mkdir()
     copy(CAPTURE, tmp_path / "sub" / "a.log")

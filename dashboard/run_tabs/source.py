@@ -56,7 +56,7 @@ def show_lines(view: View) -> None:
         kind="stable",
     )  # fmt: skip
     st.caption(
-        f"{format_count(len(shown))} lines that matched a rule or look relevant; those "
+        f"{format_count(len(shown))} lines that state something or look relevant; those "
         "not understood come first."
     )
     st.dataframe(

@@ -285,11 +285,11 @@ class LineParser:
         rule, record, line = matched.rule, matched.record, matched.line
         if run.evidence.see_line(record):
             run.ranks.see(record)
-        report = self.report
-        counter = report.matched if matched.made or rule.starts else report.ignored
-        counter[rule.name] += 1
-        if not report.is_full:
-            report.keep(line, rule.name, record.message)
+        if matched.made or rule.starts:
+            self.report.matched[rule.name] += 1
+            self.report.keep(line, rule.name, record.message)
+        else:
+            self.report.ignored[rule.name] += 1
         if (gap := run.pass_line(matched.time, line, record.message)) is not None:
             self._emit(gap)
         if run.lines < CREDITED_LINES:

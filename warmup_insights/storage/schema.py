@@ -79,7 +79,7 @@ source_lines = Table(
     Column("line", BigInteger, primary_key=True, autoincrement=False, doc="from 1"),
     Column("rule", Text, doc="that matched; null for an unknown relevant line"),
     Column("text", Text, nullable=False),
-    info={"doc": "Lines of a log that matter, as evidence."},
+    info={"doc": "Lines of a log that state something or look relevant, as evidence."},
     sqlite_with_rowid=False,
 )
 
