@@ -187,7 +187,7 @@ CHECKS = {
         "tests/dashboard/test_command.py",
     ),
     "database": _pytest(
-        "a database made by somebody who means harm", "tests/safety/test_hostile_database.py"
+        "a hostile database", "tests/safety/test_hostile_database.py"
     ),
     "sql": _pytest("no value becomes a text of SQL", "tests/safety/test_sql.py"),
     "secrets": _pytest("secrets in logs and settings", "tests/safety/test_secrets.py"),
