@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import Pool, QueuePool, StaticPool
 
 from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.storage.location import database_path, shown_location
@@ -151,7 +151,8 @@ def open_engine(
     """An engine for a location; nothing is connected yet."""
     if location.url is not None:
         return _postgres_engine(location.url, read_only=read_only)
-    uri, pool = "file::memory:", StaticPool  # type: ignore[assignment]
+    uri = "file::memory:"
+    pool: type[Pool] = StaticPool
     if location.path is not None:
         check_path(location.path, read_only=read_only)
         mode = _read_mode(location.path) if read_only else "mode=rwc"

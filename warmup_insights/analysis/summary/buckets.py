@@ -139,10 +139,7 @@ class Buckets:
         self._is_finished = False
         self._is_elided = False
         self._is_ready = False
-
-    def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        """What takes the events of one class; None where they do not matter here."""
-        routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: dict[type[Event], Callable[[Any], None]] = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
@@ -155,7 +152,7 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
         }
-        return routes.get(kind)
+        """Classes of events to what takes them."""
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:

@@ -14,7 +14,7 @@ import msgspec
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.buckets import Buckets
-from warmup_insights.analysis.summary.compilation import Compilation, Recipes, StartKind
+from warmup_insights.analysis.summary.compilation import Compilation, Recipes
 from warmup_insights.analysis.summary.identity import Identity, ProgressFold
 from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
@@ -88,7 +88,6 @@ class RunFold:
         self._benchmarks: dict[bytes, dict[str, Any]] = {}
         self._notes: dict[tuple[str, str], int] = {}
         self._note_figures = NoteFigures()
-        self._start_kind = StartKind()
         self._pod: PodFacts | None = None
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -114,13 +113,12 @@ class RunFold:
         """What takes the events of one class."""
         yield self._timeline.route(kind)
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
-        for own in (self._serving.route(kind), self._buckets.route(kind)):
-            if own is not None:
-                yield own
+        for routes in (self._serving.routes, self._buckets.routes):
+            if kind in routes:
+                yield routes[kind]
         for section in (
             self._identity, self._memory, self._sampler, self._defrag, self._graphs,
             self._gc, self._compilation, self._recipes, self._note_figures,
-            self._start_kind,
         ):  # fmt: skip
             if kind in section.KINDS:
                 yield section.add
@@ -180,7 +178,7 @@ class RunFold:
             config=config,
             status=status,
             failure=who.failure(progress),
-            start=self._start_kind.result(
+            start=self._compilation.start(
                 compiled,
                 config,
                 who.device_kind,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from warmup_insights.analysis.summary.ranks import copied, first_known, leading, rank_of
+from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
 from warmup_insights.model.events import (
     Event,
     GraphBudgetSet,
@@ -146,8 +146,8 @@ class Memory:
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""
-        value = first_known(self._by_rank, lambda facts: facts.get(name))
-        return value if isinstance(value, int | float) else None
+        known = (self._by_rank[rank].get(name) for rank in sorted(self._by_rank))
+        return next((value for value in known if value is not None), None)
 
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""

@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    BOUNDED,
+    MEASURED,
     SERVER_START,
+    STAMP_S,
     STEPS,
     RankTime,
+    Span,
+    partition,
     take_bar,
     take_failure,
     take_mark,
     take_step,
-)
-from warmup_insights.analysis.summary.time_spans import (
-    BOUNDED,
-    MEASURED,
-    STAMP_S,
-    Span,
-    joined,
-    partition,
 )
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -289,7 +286,7 @@ class Timeline:
                 timezone=self.timezone, warmup_s=self.warmup_s,
                 engine_init_s=self.engine_init_s, is_excerpt=goes_back,
             )  # fmt: skip
-        phases = joined(partition(self._spans(end), start, end), self._resolution_s)
+        phases = partition(self._spans(end), start, end, self._resolution_s)
         wall = round(end - start, 6)
         is_excerpt = self._is_part()
         explained = sum(round(span.duration_s, 6) for span in phases)
