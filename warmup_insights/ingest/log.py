@@ -33,7 +33,7 @@ class Events(msgspec.Struct, tag=True):
     digest: str
     """Hash of the text up to the last of them."""
     batch: list[tuple[int, list[AnyEvent]]]
-    """Ordinals of runs with their events."""
+    """Ordinals of runs, each once, with their events."""
 
 
 class LogEnd(msgspec.Struct, tag=True):
@@ -77,12 +77,15 @@ def read_log(
         timezone=options.timezone,
     )
     folds: dict[int, RunFold] = {}
-    for batch in reader:
-        for ordinal, events in batch:
+    for groups in reader:
+        batch: dict[int, list[AnyEvent]] = {}
+        for ordinal, events in groups:
+            batch.setdefault(ordinal, []).extend(events)  # type: ignore[arg-type]
+        for ordinal, own in batch.items():
             if ordinal not in folds:
                 folds[ordinal] = RunFold()
-            folds[ordinal].add_all(events)
-        yield Events(reader.digest, batch)  # type: ignore[arg-type]
+            folds[ordinal].add_all(own)
+        yield Events(reader.digest, [*batch.items()])
     yield LogEnd(
         head_digest=reader.head_digest,
         digest=reader.digest,

@@ -171,24 +171,18 @@ def _plan(kind: str, cls: type[Event]) -> _Plan:
     the class lacks, all its fields, the three sizes. Three calls into C per event
     instead of one per column.
     """
-    fields = cls.__struct_fields__
-    null, first_field = 4, 5
-    first_size = first_field + len(fields)
-
-    def place(name: str) -> int:
-        return first_field + fields.index(name) if name in fields else null
-
-    bucket = _first(cls, _BUCKET)
-    sizes = range(first_size, first_size + 3)
+    places = {name: place for place, name in enumerate(cls.__struct_fields__, 5)}
+    null, first_size = 4, 5 + len(places)
+    bucket, size = (
+        next((name for name in names if name in places), "")
+        for names in (_BUCKET, _MEMORY)
+    )
     columns = (
-        0, 1, 2, *map(place, _PLAIN), *sizes, place("duration_s"),
-        place(_first(cls, _MEMORY)), 3,
+        0, 1, 2, *(places.get(name, null) for name in _PLAIN),
+        *range(first_size, first_size + 3), places.get("duration_s", null),
+        places.get(size, null), 3,
     )  # fmt: skip
-    return kind, fields.index(bucket) if bucket else None, itemgetter(*columns)
-
-
-def _first(cls: type[Event], names: Sequence[str]) -> str:
-    return next((name for name in names if name in cls.__struct_fields__), "")
+    return kind, places[bucket] - 5 if bucket else None, itemgetter(*columns)
 
 
 _PLANS = {cls: _plan(kind, cls) for kind, cls in EVENT_CLASSES.items()}

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
 from warmup_insights.analysis.summary.compilation import mark_spikes, num_reused
 from warmup_insights.analysis.summary.ranks import rank_of
 from warmup_insights.model.events import (
@@ -44,6 +46,9 @@ from warmup_insights.model.summary import (
 )
 
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
+_OF_THE_FIRST = (
+    "index", "time", "free_before_bytes", "free_after_bytes", "estimate_bytes",
+)  # fmt: skip
 _OF_A_STEP = (*_OF_A_CAPTURE, "gc_s", "compiled", "compile_s", "resolution_s")
 
 
@@ -74,18 +79,16 @@ class _Steps:
 
     def cost(self, other: _Steps | None = None) -> StepCost:
         """As stated; what is missing is taken from `other`, the same stated otherwise."""
-        named = [self] if other is None else [self, other]
-        first = {
-            name: _known(getattr(steps.first, name, None) for steps in named)
-            for name in ("index", "time", "free_before_bytes", "free_after_bytes",
-                         "estimate_bytes")
-        }  # fmt: skip
-        return StepCost(
+        cost = StepCost(
             position=self.position,
-            duration_s=_known(steps.duration_s for steps in named),
-            memory_bytes=_known(steps.memory_bytes for steps in named),
-            **first,
+            duration_s=self.duration_s,
+            memory_bytes=self.memory_bytes,
+            **{name: getattr(self.first, name, None) for name in _OF_THE_FIRST},
         )
+        if other is None:
+            return cost
+        known = {k: v for k, v in asdict(cost).items() if v is not None}
+        return replace(other.cost(), **known)
 
 
 @dataclass(slots=True)
