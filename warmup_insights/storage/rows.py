@@ -83,7 +83,9 @@ def event_rows(run_id: str, first_seq: int, events: Sequence[Event]) -> list[Row
         kind, bucket_at, order = plans[type(event)]
         values = astuple(event)
         bucket = None if bucket_at is None else values[bucket_at]
-        if bucket is None or len(bucket) != 3:
+        if bucket is None:
+            bucket = _NO_BUCKET
+        elif len(bucket) != 3:
             bucket = _dimensions(bucket)
         known = (run_id, seq, kind, payload, None)
         rows.append(order(known + values + bucket))
@@ -133,12 +135,12 @@ def bucket_text(bucket: Iterable[int]) -> str:
     return "x".join(str(number) for number in bucket)
 
 
-def _dimensions(bucket: tuple[int, ...] | None) -> tuple[int | None, ...]:
+def _dimensions(bucket: tuple[int, ...]) -> tuple[int | None, ...]:
     """Batch size, query length and blocks.
 
     One dimension is a number of tokens; four mean something else and have no columns.
     """
-    if bucket is None or len(bucket) > 3 or len(bucket) == 0:
+    if len(bucket) > 3 or len(bucket) == 0:
         return _NO_BUCKET
     if len(bucket) == 1:
         return (None, *bucket, None)

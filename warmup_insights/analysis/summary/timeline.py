@@ -105,24 +105,21 @@ class Timeline:
             return self._stepped
         return self._while_serving if kind in _SERVING - _SPECIAL else self.add
 
-    def _began(self, time: float) -> None:
-        """What a copy of a terminal has below a ready server is no part of its start."""
+    def _reaches(self, time: float) -> bool:
+        """Take a time of the run; whether it is within the start-up.
+
+        What a copy of a terminal has below a ready server is no part of its start.
+        """
         if self.started_at is not None and time < self.started_at - OTHER_S:
             self._is_excerpt = True
         if self.started_at is None or (time < self.started_at and not self._is_ready):
             self.started_at = time
-
-    def _is_within(self, time: float) -> bool:
-        assert self.started_at is not None, "set by _began"
         return self.started_at <= time <= (self.ready_at or math.inf)
 
     def _stepped(self, event: Event) -> None:
         """`add` of the events of which there are most."""
         time = event.time
-        if time is None:
-            return
-        self._began(time)
-        if self._is_within(time):
+        if time is not None and self._reaches(time):
             self._startup(event, time)
 
     def _while_serving(self, event: Event) -> None:
@@ -133,7 +130,7 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        self._began(time)
+        self._reaches(time)
         if type(event) is ShutdownRequested and not was_over:
             self.last_at = max(self.last_at or time, time)
 
@@ -152,10 +149,9 @@ class Timeline:
         if kind is Note and self.last_at and not (self._is_over or self._is_ready):
             # A start that is not over goes on until its last note at least.
             self.last_at = max(self.last_at, time)
-        self._began(time)
         if kind is ServerReady:
             self._ready(time)
-        if kind not in _SERVING and self._is_within(time):
+        if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
     def _special(  # noqa: C901 - a table: one case for each kind
