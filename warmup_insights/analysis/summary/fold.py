@@ -24,7 +24,7 @@ from warmup_insights.analysis.summary.stages import (
     Defrag,
     GarbageCollection,
     Graphs,
-    NoteFigures,
+    Notes,
     Sampler,
 )
 from warmup_insights.analysis.summary.timeline import Timeline
@@ -37,7 +37,6 @@ from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
     MemoryMeasured,
-    Note,
     PodSeen,
     SamplerWarmup,
     WarmupStep,
@@ -48,13 +47,10 @@ from warmup_insights.model.summary import (
     BucketRow,
     DeviceName,
     EngineName,
-    NoteFacts,
     PodFacts,
     RunSummary,
     SourceName,
 )
-
-MAX_NOTES = 100
 
 # Kinds that only a process with a device prints: each number on them is a rank.
 _RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
@@ -86,8 +82,7 @@ class RunFold:
         self._recipes = Recipes()
         self._gc = GarbageCollection()
         self._benchmarks: dict[bytes, dict[str, Any]] = {}
-        self._notes: dict[tuple[str, str], int] = {}
-        self._note_figures = NoteFigures()
+        self._notes = Notes()
         self._pod: PodFacts | None = None
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -118,23 +113,20 @@ class RunFold:
                 yield routes[kind]
         for section in (
             self._identity, self._memory, self._sampler, self._defrag, self._graphs,
-            self._gc, self._compilation, self._recipes, self._note_figures,
+            self._gc, self._compilation, self._recipes, self._notes,
         ):  # fmt: skip
             if kind in section.KINDS:
                 yield section.add
-        if kind in (PodSeen, BenchmarkResult, Note):
+        if kind in (PodSeen, BenchmarkResult):
             yield self._take
 
-    def _take(self, event: PodSeen | BenchmarkResult | Note) -> None:
+    def _take(self, event: PodSeen | BenchmarkResult) -> None:
         """Events of no section, which the summary has as they are."""
         if isinstance(event, PodSeen):
             self._pod = copied(event, PodFacts)
-        elif isinstance(event, BenchmarkResult):
+        else:
             # Equal to the last digit is the same result, pasted once more.
             self._benchmarks.setdefault(msgspec.json.encode(event.values), event.values)
-        elif len(self._notes) < MAX_NOTES:
-            key = (event.topic, event.text)
-            self._notes[key] = self._notes.get(key, 0) + event.count
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events; None when the first of several has."""
@@ -196,18 +188,15 @@ class RunFold:
             graphs=graphs,
             misses=misses,
             benchmarks=list(self._benchmarks.values()),
-            notes=[
-                NoteFacts(topic=topic, text=text, count=count)
-                for (topic, text), count in self._notes.items()
-            ],
+            notes=self._notes.result(),
             gc=self._gc.result(),
             compile=compiled,
             recipes=self._recipes.result(),
-            checkpoint=self._note_figures.checkpoint(),
-            autotune=self._note_figures.autotune,
-            usage=self._note_figures.usage,
+            checkpoint=self._notes.checkpoint(),
+            autotune=self._notes.autotune,
+            usage=self._notes.usage,
             pod=self._pod,
-            profile_shape=self._note_figures.profile_shape,
+            profile_shape=self._notes.profile_shape,
             defaults=who.defaults(),
             serving=self._serving.result(
                 self._timeline.ready_at, who.serving_end, who.ended_at
