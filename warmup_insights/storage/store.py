@@ -53,7 +53,7 @@ from warmup_insights.storage.schema import (
 )
 from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
 
-MAX_VALUES = 999
+VALUES_AT_ONCE = 999
 """So many values go in one statement of SQLite: old ones take no more, and the text of a
 longer statement takes longer to read than its rows to write."""
 BLOCK = 10_000
@@ -126,7 +126,7 @@ class Transaction(Queries):
             if rows:
                 self._connection.exec_driver_sql(insert + conflict, list(rows))
             return
-        at_once = MAX_VALUES // len(columns)
+        at_once = VALUES_AT_ONCE // len(columns)
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
             statement = _repeated(insert, len(part)) + conflict

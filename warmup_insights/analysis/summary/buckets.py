@@ -263,7 +263,10 @@ class Buckets:
     ) -> PhaseBuckets | None:
         facts = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
         missed = sum(1 for miss in misses if miss.phase == phase)
-        budget = self._budget(phase)
+        budget = _known(
+            getattr(self.budgets[rank], f"{phase}_bytes")
+            for rank in sorted(self.budgets)
+        )
         if not facts and not missed and budget is None:
             return None
         generated = _lowest(_known((each.generated, each.total)) for each in facts)
@@ -301,14 +304,6 @@ class Buckets:
             spikes=_total(row.is_spike for row in own),
             spikes_s=_total(row.spike_s for row in own),
         )
-
-    def _budget(self, phase: str) -> int | None:
-        for rank in sorted(self.budgets):
-            budget = self.budgets[rank]
-            value = budget.prompt_bytes if phase == "prompt" else budget.decode_bytes
-            if value is not None:
-                return value
-        return None
 
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
         """Distinct buckets that ran; unknown when lines were cut out between them."""
