@@ -39,7 +39,7 @@ from warmup_insights.model.summary import (
 )
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
-from warmup_insights.storage.transaction import BLOCK
+from warmup_insights.storage.store import BLOCK
 from warmup_insights.units import isoformat
 
 START = 1_760_000_000.0

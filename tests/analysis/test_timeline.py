@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import summary_of
-from warmup_insights.analysis.summary.time_spans import MEASURED, Span, partition
+from warmup_insights.analysis.summary.rank_time import MEASURED, Span, partition
 from warmup_insights.model.events import (
     CaptureSummary,
     CompileFinished,

@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from tests.helpers import ROOT
 from tests.ingest.builders import SAMPLES
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.ingest.log import (
-    Events,
-    LogEnd,
+from warmup_insights.ingest.log import Events, LogEnd, read_log
+from warmup_insights.ingest.outcome import Options
+from warmup_insights.ingest.worker import (
     decode_part,
     encode_part,
-    read_log,
     read_part,
     write_parts,
 )
-from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.model.summary import RunSummary, SourceName
 from warmup_insights.storage.rows import careful_rows, event_rows

@@ -11,10 +11,11 @@ import pytest
 
 from tests.ingest.builders import SAMPLES, Recording, contents, write_logs
 from warmup_insights.ingest import many, parallel, worker
-from warmup_insights.ingest.log import LogEnd, read_log, source_name, write_parts
+from warmup_insights.ingest.log import LogEnd, read_log, source_name
 from warmup_insights.ingest.many import ingest_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.parallel import ReaderPool
+from warmup_insights.ingest.worker import write_parts
 from warmup_insights.storage import EventStore
 
 

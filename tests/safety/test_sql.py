@@ -24,14 +24,10 @@ SQL = re.compile(
 ALLOWED = {
     # Names of tables and columns out of our own schema, checked before, and the driver's
     # mark for a parameter.
-    "transaction.py": {
-        "insert",
+    "store.py": {
         "table",
         "table.name",
         "names",
-        "', '.join(names)",
-        "places",
-        "first",
         "settings",
         "self._mark",
         "', '.join([mark] * len(columns))",

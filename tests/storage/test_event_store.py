@@ -19,6 +19,8 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary, SourceName
 from warmup_insights.storage import store as store_module
+from warmup_insights.storage.rows import EVENT_COLUMNS
+from warmup_insights.storage.schema import events
 
 EVENTS = [
     MemoryMeasured(time=1.5, stage="weights", delta_bytes=14 * 2**30, line=3),
@@ -73,7 +75,9 @@ def test_unknown_kinds_are_skipped_and_counted(store):
     """A newer version may have written kinds that this one does not know."""
     add_run(store, events=make_steps(2))
     with store.begin() as transaction:
-        transaction._insert_rows(
+        transaction._insert(
+            events,
+            EVENT_COLUMNS,
             [
                 (
                     "run1",
@@ -84,7 +88,7 @@ def test_unknown_kinds_are_skipped_and_counted(store):
                 ),
                 ("run1", 3, "warmup_step", *[None] * 10, '{"kind":"warmup_step"}'),
                 ("run1", 4, "warmup_step", *[None] * 10, "{"),
-            ]
+            ],
         )
     reader = store.events("run1")
     assert len(list(reader)) == 2

@@ -1,14 +1,10 @@
-"""Reading one log: its events as they come, then its report.
-
-Also these parts as bytes, on their way from one process to another.
-"""
+"""Reading one log: its events as they come, then its report."""
 
 from __future__ import annotations
 
 import gc
 import os
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -19,7 +15,6 @@ from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.ingest.outcome import Options, Progress
 from warmup_insights.model.events import AnyEvent
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage.rows import event_payload, read_payload, to_json
 
 LARGE_BYTES = 32 << 20
 """A log of this size is stored while another process still reads it."""
@@ -33,7 +28,7 @@ class Events(msgspec.Struct, tag=True):
     digest: str
     """Hash of the text up to the last of them."""
     batch: list[tuple[int, list[AnyEvent]]]
-    """Ordinals of runs with their events."""
+    """Ordinals of runs, each once, with their events."""
 
 
 class LogEnd(msgspec.Struct, tag=True):
@@ -77,12 +72,15 @@ def read_log(
         timezone=options.timezone,
     )
     folds: dict[int, RunFold] = {}
-    for batch in reader:
-        for ordinal, events in batch:
+    for groups in reader:
+        batch: dict[int, list[AnyEvent]] = {}
+        for ordinal, events in groups:
+            batch.setdefault(ordinal, []).extend(events)  # type: ignore[arg-type]
+        for ordinal, own in batch.items():
             if ordinal not in folds:
                 folds[ordinal] = RunFold()
-            folds[ordinal].add_all(events)
-        yield Events(reader.digest, batch)  # type: ignore[arg-type]
+            folds[ordinal].add_all(own)
+        yield Events(reader.digest, [*batch.items()])
     yield LogEnd(
         head_digest=reader.head_digest,
         digest=reader.digest,
@@ -137,68 +135,3 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-_LENGTH = struct.Struct(">I")
-_MSGPACK, _JSON = b"m", b"j"
-
-
-class _Payloads(msgspec.Struct, tag=True):
-    """Events with text or numbers that MessagePack cannot hold, each as JSON text."""
-
-    digest: str
-    batch: list[tuple[int, list[str]]]
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Events | LogEnd)
-_json_decoder: msgspec.json.Decoder[_Payloads | LogEnd] = msgspec.json.Decoder(
-    _Payloads | LogEnd
-)
-
-
-def encode_part(part: Part) -> bytes:
-    """A part of a log as bytes."""
-    try:
-        return _MSGPACK + _encoder.encode(part)
-    except (UnicodeEncodeError, OverflowError):
-        # Half a surrogate pair, or a number of more than 64 bits, from a hostile log.
-        plain: _Payloads | Part = part
-        if isinstance(part, Events):
-            batch = [(ordinal, [*map(event_payload, e)]) for ordinal, e in part.batch]
-            plain = _Payloads(part.digest, batch)
-        return _JSON + to_json(msgspec.to_builtins(plain)).encode()
-
-
-def decode_part(data: bytes) -> Part:
-    """The part of a log in these bytes."""
-    body = memoryview(data)[1:]
-    if data.startswith(_MSGPACK):
-        return _decoder.decode(body)
-    part = _json_decoder.decode(body)
-    if isinstance(part, LogEnd):
-        return part
-    batch = [
-        (ordinal, [e for e in map(read_payload, payloads) if e is not None])
-        for ordinal, payloads in part.batch
-    ]
-    return Events(part.digest, batch)
-
-
-def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:
-    """Write the parts of a log to a file; gives the bytes written for each."""
-    for part in parts:
-        data = encode_part(part)
-        yield file.write(_LENGTH.pack(len(data)) + data)
-
-
-def read_part(file: BinaryIO) -> Part | None:
-    """The next part of a log in such a file; None while it is not there as a whole."""
-    start, head = file.tell(), file.read(_LENGTH.size)
-    if len(head) == _LENGTH.size:
-        (size,) = _LENGTH.unpack(head)
-        data = file.read(size)
-        if len(data) == size:
-            return decode_part(data)
-    file.seek(start)
-    return None

@@ -19,7 +19,7 @@ from pathlib import Path
 from parsers.source import open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.ingest import worker
-from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part, read_part, source_name
+from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part, source_name
 from warmup_insights.ingest.outcome import (
     Options,
     Outcome,
@@ -147,7 +147,7 @@ class ReaderPool:
             part: Part | None = None
             while not isinstance(part, LogEnd):
                 is_over = reading.done()
-                part = read_part(file)
+                part = worker.read_part(file)
                 if part is not None:
                     yield part
                 elif is_over:

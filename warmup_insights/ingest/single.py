@@ -17,7 +17,6 @@ import msgspec
 
 from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
-from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import StoreError
 from warmup_insights.ingest.log import (
     LogEnd,
@@ -73,7 +72,7 @@ def store_log(
                         transaction.append(run_id, events)
     except AlreadyStoredError as stored:
         return unchanged(store, stored.source, path, options)
-    ids = writer.run_ids
+    ids = [run.run_id for _, run in sorted(writer.runs.items())]
     state = "continued" if older else "new" if ids else "nothing"
     return Outcome(path, ids, state, report)
 
@@ -107,16 +106,12 @@ class _Writer:
         self._options = options
         self._replaced = replaced
         self._older: dict[int, RunRecord] = {}
-        self._runs: dict[int, RunRecord] = {}
+        self.runs: dict[int, RunRecord] = {}
+        """The runs so far, by their ordinal in the log."""
         if replaced is not None:
             runs = transaction.runs(source_id=replaced.source_id)
             self._older = {run.ordinal: run for run in runs}
             transaction.delete_source(replaced.source_id)
-
-    @property
-    def run_ids(self) -> list[str]:
-        """The runs so far, in their order in the log."""
-        return [self._runs[ordinal].run_id for ordinal in sorted(self._runs)]
 
     def run_id(self, ordinal: int, digest: str) -> str:
         """The id of a run, which is added when its first events come.
@@ -124,8 +119,8 @@ class _Writer:
         It follows from the text up to these events and from the ordinal. A run of the
         source that is continued keeps the one that it has.
         """
-        if ordinal in self._runs:
-            return self._runs[ordinal].run_id
+        if ordinal in self.runs:
+            return self.runs[ordinal].run_id
         older = self._older.get(ordinal)
         run = RunRecord(
             run_id=_hash(f"{digest}/{ordinal}") if older is None else older.run_id,
@@ -136,7 +131,7 @@ class _Writer:
         while not self._transaction.ensure_run(run):
             # Another log has the same beginning of thousands of events.
             run = dataclasses.replace(run, run_id=_hash(run.run_id))
-        self._runs[ordinal] = run
+        self.runs[ordinal] = run
         return run.run_id
 
     def finish(self, end: LogEnd) -> dict[str, Any]:
@@ -144,7 +139,7 @@ class _Writer:
 
         A log without a start-up is not kept, so that a later version may read it.
         """
-        if not self._runs and self._replaced is None:
+        if not self.runs and self._replaced is None:
             return dict(end.report)
         stored = self._transaction.source_with_digest(end.digest)
         if stored is not None:
@@ -161,18 +156,18 @@ class _Writer:
         )  # fmt: skip
         self._transaction.add_source(source)
         self._transaction.add_source_lines(source.source_id, end.kept_lines)
-        for ordinal, run in self._runs.items():
-            self._put_summary(run, source.source_id, end.runs[ordinal])
+        for ordinal, run in self.runs.items():
+            folded = end.runs[ordinal]
+            summary = msgspec.structs.replace(
+                folded.summary, run_id=run.run_id, label=run.label
+            )
+            is_over = summary.progress.stage == "ready" or summary.failure is not None
+            if self._options.is_growing and not is_over:
+                summary = msgspec.structs.replace(summary, status="running")
+            self._transaction.put_summary(
+                summary, folded.rows, source_id=source.source_id
+            )
         return dict(report)
-
-    def _put_summary(self, run: RunRecord, source_id: str, folded: Folded) -> None:
-        summary = msgspec.structs.replace(
-            folded.summary, run_id=run.run_id, label=run.label
-        )
-        is_over = summary.progress.stage == "ready" or summary.failure is not None
-        if self._options.is_growing and not is_over:
-            summary = msgspec.structs.replace(summary, status="running")
-        self._transaction.put_summary(summary, folded.rows, source_id=source_id)
 
 
 def _hash(text: str) -> str:

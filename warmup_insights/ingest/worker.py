@@ -1,6 +1,7 @@
 """What runs in the processes that read logs; another one stores what they found.
 
-Nothing here imports the database.
+The parts of a log go from one to the other as bytes in a file. Nothing here imports the
+database.
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ import shutil
 import signal
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
 
 from parsers.source import modified_at, open_path
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.log import (
+    Events,
+    LogEnd,
+    Part,
     rare_collections,
     read_log,
     source_name,
-    write_parts,
 )
 from warmup_insights.ingest.outcome import Options, no_room
+from warmup_insights.storage.rows import event_payload, read_payload, to_json
 
 PROGRESS = struct.Struct(">qq")
 """Bytes read and bytes written; short enough to be sent at once by many processes."""
@@ -97,3 +104,68 @@ def read_to_file(path: str, options: Options, target: str) -> None:
                 _report(0, written)
     except OSError as error:
         raise no_room(error) from None
+
+
+_LENGTH = struct.Struct(">I")
+_MSGPACK, _JSON = b"m", b"j"
+
+
+class _Payloads(msgspec.Struct, tag=True):
+    """Events with text or numbers that MessagePack cannot hold, each as JSON text."""
+
+    digest: str
+    batch: list[tuple[int, list[str]]]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Events | LogEnd)
+_json_decoder: msgspec.json.Decoder[_Payloads | LogEnd] = msgspec.json.Decoder(
+    _Payloads | LogEnd
+)
+
+
+def encode_part(part: Part) -> bytes:
+    """A part of a log as bytes."""
+    try:
+        return _MSGPACK + _encoder.encode(part)
+    except (UnicodeEncodeError, OverflowError):
+        # Half a surrogate pair, or a number of more than 64 bits, from a hostile log.
+        plain: _Payloads | Part = part
+        if isinstance(part, Events):
+            batch = [(ordinal, [*map(event_payload, e)]) for ordinal, e in part.batch]
+            plain = _Payloads(part.digest, batch)
+        return _JSON + to_json(msgspec.to_builtins(plain)).encode()
+
+
+def decode_part(data: bytes) -> Part:
+    """The part of a log in these bytes."""
+    body = memoryview(data)[1:]
+    if data.startswith(_MSGPACK):
+        return _decoder.decode(body)
+    part = _json_decoder.decode(body)
+    if isinstance(part, LogEnd):
+        return part
+    batch = [
+        (ordinal, [e for e in map(read_payload, payloads) if e is not None])
+        for ordinal, payloads in part.batch
+    ]
+    return Events(part.digest, batch)
+
+
+def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:
+    """Write the parts of a log to a file; gives the bytes written for each."""
+    for part in parts:
+        data = encode_part(part)
+        yield file.write(_LENGTH.pack(len(data)) + data)
+
+
+def read_part(file: BinaryIO) -> Part | None:
+    """The next part of a log in such a file; None while it is not there as a whole."""
+    start, head = file.tell(), file.read(_LENGTH.size)
+    if len(head) == _LENGTH.size:
+        (size,) = _LENGTH.unpack(head)
+        data = file.read(size)
+        if len(data) == size:
+            return decode_part(data)
+    file.seek(start)
+    return None

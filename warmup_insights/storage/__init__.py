@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from warmup_insights.storage.location import default_database
     from warmup_insights.storage.spool import Spool
-    from warmup_insights.storage.store import EventStore
-    from warmup_insights.storage.transaction import Transaction
+    from warmup_insights.storage.store import EventStore, Transaction
 
 _MODULES = {
     "default_database": "location",
     "Spool": "spool",
     "EventStore": "store",
-    "Transaction": "transaction",
+    "Transaction": "store",
 }
 
 __all__ = [

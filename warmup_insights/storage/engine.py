@@ -13,14 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import Pool, QueuePool, StaticPool
 
 from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.storage.location import database_path, shown_location
@@ -152,28 +151,39 @@ def open_engine(
     """An engine for a location; nothing is connected yet."""
     if location.url is not None:
         return _postgres_engine(location.url, read_only=read_only)
-    if location.path is None:
-        engine = sa.create_engine("sqlite://", poolclass=StaticPool)
-        sa.event.listen(engine, "connect", lambda raw, _: _configure(raw))
-        return _with_begin(engine)
-    check_path(location.path, read_only=read_only)
-    uri = "file:" + quote(str(location.path.absolute()))
-    mode = _read_mode(location.path) if read_only else "mode=rwc"
+    uri = "file::memory:"
+    pool: type[Pool] = StaticPool
+    if location.path is not None:
+        check_path(location.path, read_only=read_only)
+        mode = _read_mode(location.path) if read_only else "mode=rwc"
+        uri = f"file:{quote(str(location.path.absolute()))}?{mode}"
+        pool = QueuePool
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{uri}?{mode}",
+            uri,
             uri=True,
             timeout=busy_timeout_s,
             isolation_level=None,
             check_same_thread=False,
         )
-        _configure(connection, read_only=read_only)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if not read_only:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         return connection
 
-    return _with_begin(
-        sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool)
-    )
+    def begin(connection: Connection) -> None:
+        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
+    sa.event.listen(engine, "begin", begin)
+    return engine
 
 
 def check_path(path: Path, *, read_only: bool) -> None:
@@ -204,30 +214,6 @@ def _read_mode(path: Path) -> str:
     if not has_log and not os.access(path.parent, os.W_OK, effective_ids=effective):
         return "mode=ro&immutable=1"
     return "mode=ro"
-
-
-def _configure(connection: sqlite3.Connection, *, read_only: bool = False) -> None:
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    if sys.version_info >= (3, 11):
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if not read_only:
-        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-
-
-def _with_begin(engine: Engine) -> Engine:
-    def begin(connection: Connection) -> None:
-        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
-        connection.exec_driver_sql(f"BEGIN {mode}")
-
-    def no_implicit_begin(connection: Any, _: Any) -> None:
-        connection.isolation_level = None
-
-    sa.event.listen(engine, "connect", no_implicit_begin)
-    sa.event.listen(engine, "begin", begin)
-    return engine
 
 
 def _postgres_engine(url: URL, *, read_only: bool) -> Engine:

@@ -83,7 +83,9 @@ def event_rows(run_id: str, first_seq: int, events: Sequence[Event]) -> list[Row
         kind, bucket_at, order = plans[type(event)]
         values = astuple(event)
         bucket = None if bucket_at is None else values[bucket_at]
-        if bucket is None or len(bucket) != 3:
+        if bucket is None:
+            bucket = _NO_BUCKET
+        elif len(bucket) != 3:
             bucket = _dimensions(bucket)
         known = (run_id, seq, kind, payload, None)
         rows.append(order(known + values + bucket))
@@ -133,12 +135,12 @@ def bucket_text(bucket: Iterable[int]) -> str:
     return "x".join(str(number) for number in bucket)
 
 
-def _dimensions(bucket: tuple[int, ...] | None) -> tuple[int | None, ...]:
+def _dimensions(bucket: tuple[int, ...]) -> tuple[int | None, ...]:
     """Batch size, query length and blocks.
 
     One dimension is a number of tokens; four mean something else and have no columns.
     """
-    if bucket is None or len(bucket) > 3 or len(bucket) == 0:
+    if len(bucket) > 3 or len(bucket) == 0:
         return _NO_BUCKET
     if len(bucket) == 1:
         return (None, *bucket, None)
@@ -171,24 +173,18 @@ def _plan(kind: str, cls: type[Event]) -> _Plan:
     the class lacks, all its fields, the three sizes. Three calls into C per event
     instead of one per column.
     """
-    fields = cls.__struct_fields__
-    null, first_field = 4, 5
-    first_size = first_field + len(fields)
-
-    def place(name: str) -> int:
-        return first_field + fields.index(name) if name in fields else null
-
-    bucket = _first(cls, _BUCKET)
-    sizes = range(first_size, first_size + 3)
+    places = {name: place for place, name in enumerate(cls.__struct_fields__, 5)}
+    null, first_size = 4, 5 + len(places)
+    bucket, size = (
+        next((name for name in names if name in places), "")
+        for names in (_BUCKET, _MEMORY)
+    )
     columns = (
-        0, 1, 2, *map(place, _PLAIN), *sizes, place("duration_s"),
-        place(_first(cls, _MEMORY)), 3,
+        0, 1, 2, *(places.get(name, null) for name in _PLAIN),
+        *range(first_size, first_size + 3), places.get("duration_s", null),
+        places.get(size, null), 3,
     )  # fmt: skip
-    return kind, fields.index(bucket) if bucket else None, itemgetter(*columns)
-
-
-def _first(cls: type[Event], names: Sequence[str]) -> str:
-    return next((name for name in names if name in cls.__struct_fields__), "")
+    return kind, places[bucket] - 5 if bucket else None, itemgetter(*columns)
 
 
 _PLANS = {cls: _plan(kind, cls) for kind, cls in EVENT_CLASSES.items()}

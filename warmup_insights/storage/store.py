@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
 
-from warmup_insights.model.events import AnyEvent
+from warmup_insights.errors import StoreError
+from warmup_insights.model.events import AnyEvent, Event
+from warmup_insights.model.run import RunRecord, SourceRecord
+from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.storage.engine import (
     BUSY_TIMEOUT_S,
     Location,
@@ -20,13 +29,242 @@ from warmup_insights.storage.engine import (
     use_wal,
     vacuum,
 )
-from warmup_insights.storage.queries import Queries
-from warmup_insights.storage.rows import read_payload
-from warmup_insights.storage.schema import is_current, prepare_schema
-from warmup_insights.storage.transaction import Transaction
+from warmup_insights.storage.queries import Queries, spool_prefix
+from warmup_insights.storage.rows import (
+    EVENT_COLUMNS,
+    Row,
+    careful_rows,
+    clean,
+    clean_text,
+    event_rows,
+    read_payload,
+    to_json,
+)
+from warmup_insights.storage.schema import (
+    bucket_summaries,
+    events,
+    is_current,
+    prepare_schema,
+    run_summaries,
+    runs,
+    source_lines,
+    sources,
+    store_info,
+)
+from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
 
+VALUES_AT_ONCE = 999
+"""So many values go in one statement of SQLite: old ones take no more, and the text of a
+longer statement takes longer to read than its rows to write."""
+BLOCK = 10_000
+"""Rows per driver call: large enough to be fast, small enough for memory."""
 READ_BLOCK = 5_000
 """Events per query while streaming; no read transaction outlives a block."""
+
+_REFUSED = (
+    DataError,
+    InterfaceError,
+    ProgrammingError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
+"""What an event with unfit values raises, in our code or in a driver."""
+_RUN_COLUMNS = frozenset(runs.c.keys()) - {"run_id", "num_events", "created_at"}
+_UNLESS_KNOWN = " ON CONFLICT DO NOTHING"
+
+
+class NoRunError(StoreError):
+    """The run that shall change is not in the store."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id}; another process removed it")
+
+
+class Transaction(Queries):
+    """Writes between `EventStore.begin()` and its end; an exception undoes them all.
+
+    What it reads holds what it has written.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return nullcontext(self._connection)
+
+    def ensure_run(self, run: RunRecord) -> bool:
+        """Add a run unless there is one of that id; True when it was added."""
+        now = time.time()
+        values = {name: clean(value) for name, value in vars(run).items()}
+        values["num_events"] = 0
+        values["created_at"] = now if run.created_at is None else run.created_at
+        values["updated_at"] = now
+        return self._insert_new(runs, values)
+
+    def _insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
+        insert = _insert_sql(table.name, tuple(values), self._mark) + _UNLESS_KNOWN
+        added = self._connection.exec_driver_sql(insert, (*values.values(),))
+        return added.rowcount == 1
+
+    def _insert(
+        self,
+        table: sa.Table,
+        columns: tuple[str, ...],
+        rows: Sequence[Row],
+        conflict: str = "",
+    ) -> None:
+        """Add rows, many of them in one step of SQLite's driver.
+
+        The driver releases the interpreter lock at every step: a program that is recorded
+        would wait once per row. Large blocks take a fifth less time as well.
+        """
+        insert = _insert_sql(table.name, columns, self._mark)
+        if self._mark != "?":
+            if rows:
+                self._connection.exec_driver_sql(insert + conflict, list(rows))
+            return
+        at_once = VALUES_AT_ONCE // len(columns)
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            statement = _repeated(insert, len(part)) + conflict
+            values = tuple(chain.from_iterable(part))
+            self._connection.exec_driver_sql(statement, values)
+
+    def update_run(self, run_id: str, *, num_new: int = 0, **columns: Any) -> None:
+        """Change columns of a run, and count new events of it.
+
+        Raises StoreError when there is no such run.
+        """
+        unknown = sorted(columns.keys() - _RUN_COLUMNS)
+        if unknown:
+            raise TypeError(f"no such column: {', '.join(unknown)}")
+        values = {"updated_at": time.time(), **columns}
+        settings = ", ".join(f'"{name}" = {self._mark}' for name in values)
+        changed = self._connection.exec_driver_sql(
+            f"UPDATE runs SET num_events = num_events + {self._mark}, {settings} "
+            f"WHERE run_id = {self._mark}",
+            (num_new, *map(clean, values.values()), run_id),
+        )
+        if changed.rowcount == 0:
+            raise NoRunError(run_id)
+
+    def append(self, run_id: str, new: Sequence[Event], **columns: Any) -> int:
+        """Add events to the end of a run, and change columns of it in the same step.
+
+        Gives the sequence number of the first one. Raises StoreError when there is no
+        such run.
+        """
+        # Writers of one run wait for each other here.
+        self.update_run(run_id, num_new=len(new), **columns)
+        first = self._num_events(run_id) - len(new)
+        for start in range(0, len(new), BLOCK):
+            self._append_block(run_id, first + start, new[start : start + BLOCK])
+        return first
+
+    def _num_events(self, run_id: str) -> int:
+        count = self._connection.exec_driver_sql(
+            f"SELECT num_events FROM runs WHERE run_id = {self._mark}", (run_id,)
+        ).scalar()
+        if count is None:
+            raise NoRunError(run_id)
+        return int(count)
+
+    def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
+        self._connection.exec_driver_sql("SAVEPOINT append_block")
+        try:
+            rows = event_rows(run_id, first, block)
+            self._insert(events, EVENT_COLUMNS, rows)
+        except _REFUSED:
+            self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
+            rows = careful_rows(run_id, first, block)
+            self._insert(events, EVENT_COLUMNS, rows)
+        self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
+
+    def add_source(self, source: SourceRecord) -> None:
+        """Add a source. Raises StoreError when its bytes are stored already."""
+        texts = {"dialects": to_json(source.dialects), "report": to_json(source.report)}
+        columns = {**vars(source), **texts}
+        values = {name: clean(value) for name, value in columns.items()}
+        if values["ingested_at"] is None:
+            values["ingested_at"] = time.time()
+        if not self._insert_new(sources, values):
+            raise StoreError(f"{source.name} is stored already; remove it first")
+
+    def add_source_lines(
+        self, source_id: str, lines: Iterable[tuple[int, str | None, str]]
+    ) -> None:
+        """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
+        rows = [(source_id, line, rule, clean_text(text)) for line, rule, text in lines]
+        columns = ("source_id", "line", "rule", "text")
+        for start in range(0, len(rows), BLOCK):
+            part = rows[start : start + BLOCK]
+            self._insert(source_lines, columns, part, _UNLESS_KNOWN)
+
+    def put_summary(
+        self, summary: RunSummary, bucket_rows: Iterable[BucketRow], **columns: Any
+    ) -> None:
+        """Replace the summary of a run and of its buckets, and what lists show of it;
+        change columns of the run in the same step.
+
+        Raises StoreError when there is no such run.
+        """
+        run_id = summary.run_id
+        count = self._num_events(run_id)
+        buckets = [bucket_row(run_id, row) for row in bucket_rows]
+        for table, rows in (
+            (run_summaries, [summary_row(summary, count)]), (bucket_summaries, buckets),
+        ):  # fmt: skip
+            remove = f"DELETE FROM {table.name} WHERE run_id = {self._mark}"
+            self._connection.exec_driver_sql(remove, (run_id,))
+            if rows:
+                values = [(*row.values(),) for row in rows]
+                self._insert(table, tuple(rows[0]), values)
+        self.update_run(run_id, **run_columns(summary), **columns)
+
+    def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
+        """Store how far each spool of a run is stored."""
+        statement = sa.text(
+            "INSERT INTO store_info (name, value) VALUES (:name, :value) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
+        prefix = spool_prefix(run_id)
+        rows = [{"name": prefix + key, "value": str(n)} for key, n in offsets.items()]
+        self._connection.execute(statement, rows)
+
+    def delete_run(self, run_id: str) -> None:
+        """Remove a run with all that belongs to it, and its source if it was the last.
+
+        Raises StoreError when there is no such run.
+        """
+        source_id = self.run(run_id).source_id
+        names = [spool_prefix(run_id) + key for key in self.spool_offsets(run_id)]
+        self._connection.execute(
+            sa.delete(store_info).where(store_info.c.name.in_(names))
+        )
+        self._connection.execute(sa.delete(runs).where(runs.c.run_id == run_id))
+        if source_id is not None and not self.runs(source_id=source_id, limit=1):
+            self.delete_source(source_id)
+
+    def delete_source(self, source_id: str) -> None:
+        """Remove a source, its lines and the runs that were read from it."""
+        self._connection.execute(
+            sa.delete(sources).where(sources.c.source_id == source_id)
+        )
+
+
+def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))})"
+
+
+@lru_cache(maxsize=256)
+def _repeated(insert: str, count: int) -> str:
+    """The statement for so many rows."""
+    values = insert[insert.rindex("(") :]
+    return insert + f", {values}" * (count - 1)
 
 
 class EventReader(Iterator[AnyEvent]):

@@ -27,7 +27,9 @@ FIGURES = {
 }  # fmt: skip
 """Columns of `run_summaries` to the figures in them, for lists that sort by them."""
 _FLAGS = ("generated", "warmed", "captured", "skipped")
-_AS_IS = ("duration_s", "memory_bytes", "gc_s", "compiled", "compile_s", "resolution_s")
+"""Fields of a bucket that are integers in the table."""
+_TEXTS = ("executed", "run", "capture")
+"""Fields of a bucket that are JSON in the table."""
 
 
 def summary_row(summary: RunSummary, num_events: int) -> dict[str, Any]:
@@ -100,29 +102,28 @@ def read_summary(text: str, *, with_lists: bool = True) -> RunSummary:
 
 def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
     """The table row of a bucket."""
+    found = msgspec.structs.asdict(row)
     bucket = row.bucket
-    flags = ((name, getattr(row, name)) for name in _FLAGS)
-    return {
+    found |= {
         "run_id": run_id,
         "phase": clean_text(row.phase),
         "bucket": bucket_text(bucket),
-        **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
-        **{name: None if flag is None else int(flag) for name, flag in flags},
-        "missed": row.missed,
-        **{name: getattr(row, name) for name in _AS_IS},
-        "executed": None if row.executed is None else to_json(row.executed),
         "state": clean_text(row.state),
-        "run": None if row.run is None else to_json(row.run),
-        "capture": None if row.capture is None else to_json(row.capture),
+        **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
     }
+    for name in _FLAGS:
+        found[name] = None if found[name] is None else int(found[name])
+    for name in _TEXTS:
+        found[name] = None if found[name] is None else to_json(found[name])
+    return found
 
 
 def read_bucket_row(row: Mapping[str, Any]) -> BucketRow:
     """A stored bucket. Raises ForeignValueError for one that was never stored so."""
-    known = {name: row[name] for name in ("phase", "missed", *_AS_IS, "state")}
+    known = {name: row[name] for name in BucketRow.__struct_fields__}
     try:
         known["bucket"] = [int(number) for number in row["bucket"].split("x") if number]
-        for name in ("executed", "run", "capture"):
+        for name in _TEXTS:
             text = row[name]
             known[name] = None if text is None else msgspec.json.decode(text)
         for name in _FLAGS:

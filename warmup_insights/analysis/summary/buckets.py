@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
 from warmup_insights.analysis.summary.compilation import mark_spikes, num_reused
 from warmup_insights.analysis.summary.ranks import rank_of
 from warmup_insights.model.events import (
@@ -44,6 +46,9 @@ from warmup_insights.model.summary import (
 )
 
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
+_OF_THE_FIRST = (
+    "index", "time", "free_before_bytes", "free_after_bytes", "estimate_bytes",
+)  # fmt: skip
 _OF_A_STEP = (*_OF_A_CAPTURE, "gc_s", "compiled", "compile_s", "resolution_s")
 
 
@@ -74,18 +79,16 @@ class _Steps:
 
     def cost(self, other: _Steps | None = None) -> StepCost:
         """As stated; what is missing is taken from `other`, the same stated otherwise."""
-        named = [self] if other is None else [self, other]
-        first = {
-            name: _known(getattr(steps.first, name, None) for steps in named)
-            for name in ("index", "time", "free_before_bytes", "free_after_bytes",
-                         "estimate_bytes")
-        }  # fmt: skip
-        return StepCost(
+        cost = StepCost(
             position=self.position,
-            duration_s=_known(steps.duration_s for steps in named),
-            memory_bytes=_known(steps.memory_bytes for steps in named),
-            **first,
+            duration_s=self.duration_s,
+            memory_bytes=self.memory_bytes,
+            **{name: getattr(self.first, name, None) for name in _OF_THE_FIRST},
         )
+        if other is None:
+            return cost
+        known = {k: v for k, v in asdict(cost).items() if v is not None}
+        return replace(other.cost(), **known)
 
 
 @dataclass(slots=True)
@@ -139,10 +142,7 @@ class Buckets:
         self._is_finished = False
         self._is_elided = False
         self._is_ready = False
-
-    def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        """What takes the events of one class; None where they do not matter here."""
-        routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: dict[type[Event], Callable[[Any], None]] = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
@@ -155,7 +155,7 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
         }
-        return routes.get(kind)
+        """Classes of events to what takes them."""
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:
@@ -263,7 +263,10 @@ class Buckets:
     ) -> PhaseBuckets | None:
         facts = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
         missed = sum(1 for miss in misses if miss.phase == phase)
-        budget = self._budget(phase)
+        budget = _known(
+            getattr(self.budgets[rank], f"{phase}_bytes")
+            for rank in sorted(self.budgets)
+        )
         if not facts and not missed and budget is None:
             return None
         generated = _lowest(_known((each.generated, each.total)) for each in facts)
@@ -301,14 +304,6 @@ class Buckets:
             spikes=_total(row.is_spike for row in own),
             spikes_s=_total(row.spike_s for row in own),
         )
-
-    def _budget(self, phase: str) -> int | None:
-        for rank in sorted(self.budgets):
-            budget = self.budgets[rank]
-            value = budget.prompt_bytes if phase == "prompt" else budget.decode_bytes
-            if value is not None:
-                return value
-        return None
 
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
         """Distinct buckets that ran; unknown when lines were cut out between them."""

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from warmup_insights.analysis.summary.rank_time import STAMP_S
 from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
 from warmup_insights.analysis.summary.stages import MAX_ROWS
-from warmup_insights.analysis.summary.time_spans import STAMP_S
 from warmup_insights.model.events import (
     CompileFinished,
     EngineInitialized,
@@ -37,9 +37,15 @@ from warmup_insights.model.summary import (
     StepCost,
 )
 
+RECIPES = "PT_HPU_RECIPE_CACHE_CONFIG"
+_TRUE = ("1", "true")
+_PLAN = ("saved", "applied", "refused")
+"""Outcomes of a start-up plan; of several ranks' the last of these counts."""
+
 
 class Compilation:
-    """What was compiled before the server was ready, and what came from a cache."""
+    """What was compiled before the server was ready, what came from a cache, and which
+    kind of start that makes it."""
 
     KINDS = (CompileFinished, EngineInitialized, Note, PhaseMarked, ServerReady)
 
@@ -50,6 +56,13 @@ class Compilation:
         self._saved_to: str | None = None
         self._key: dict[str, str] = {}
         self._factors: dict[str, str] = {}
+        self._is_compile_off = False
+        self._is_aot_refused = False
+        self._aot_reason: str | None = None
+        self._autotune: str | None = None
+        self._weights: str | None = None
+        self._weights_reason: str | None = None
+        self._plan: str | None = None
         self._is_ready = False
 
     def add(self, event: Event) -> None:
@@ -99,10 +112,26 @@ class Compilation:
         )  # fmt: skip
 
     def _noted(self, event: Note) -> None:
-        """The cache key of the first model: each model of several has its own."""
+        """What a note states about results of earlier starts."""
+        outcome = event.values.get("outcome")
         if event.topic == "compile_cache_key":
+            # Of the first model: each model of several has its own.
             self._key = self._key or dict(event.values.get("hashes", {}))
             self._factors = self._factors or dict(event.values.get("factors", {}))
+        elif event.topic == "compile":
+            self._is_compile_off = self._is_compile_off or outcome == "off"
+            self._is_aot_refused = self._is_aot_refused or outcome == "refused"
+            self._aot_reason = self._aot_reason or event.values.get("reason")
+        elif event.topic == "autotune":
+            self._tuned(event)
+        elif event.topic == "weight_cache" and self._weights != "fell back":
+            # One rank that reads from the disk keeps all of them waiting.
+            self._weights = str(outcome)
+            self._weights_reason = event.values.get("reason")
+        elif event.topic == "startup_plan" and outcome in _PLAN:
+            # A rank without its plan is profiled; the start takes as long as that.
+            known = -1 if self._plan is None else _PLAN.index(self._plan)
+            self._plan = _PLAN[max(known, _PLAN.index(str(outcome)))]
 
     def _seconds(self, parts: Iterable[CompilePart]) -> float | None:
         """As the engine sums it up; else its totals; else the parts.
@@ -122,96 +151,6 @@ class Compilation:
         known = [part.duration_s or 0.0 for part in totals or whole or timed]
         return sum(known) if known else None
 
-
-MAX_SLOWEST = 20
-"""Recipes that are kept by name."""
-
-
-class Recipes:
-    """The recipes that the Gaudi bridge compiled before requests were served."""
-
-    KINDS = (RecipeCompiled,)
-
-    def __init__(self) -> None:
-        self._by_rank: dict[int, RecipeFacts] = {}
-
-    def add(self, event: RecipeCompiled) -> None:
-        """Take a recipe."""
-        rank = rank_of(event)
-        own = self._by_rank.get(rank) or RecipeFacts()
-        is_outside = event.bucket is None
-        slowest = own.slowest
-        last = slowest[-1].duration_s or 0.0 if len(slowest) == MAX_SLOWEST else -1.0
-        if (event.duration_s or 0.0) > last:
-            ranked = [*slowest, copied(event, RecipePart)]
-            ranked.sort(key=lambda part: -(part.duration_s or 0.0))
-            slowest = ranked[:MAX_SLOWEST]
-        self._by_rank[rank] = RecipeFacts(
-            count=own.count + 1,
-            seconds=_added(own.seconds, event.duration_s),
-            outside=own.outside + is_outside,
-            outside_s=_added(own.outside_s, event.duration_s if is_outside else None),
-            slowest=slowest,
-        )
-
-    def result(self) -> RecipeFacts | None:
-        """The section; None without a recipe."""
-        return leading(self._by_rank)
-
-
-def _added(total: float | None, more: float | None) -> float | None:
-    """A sum in which unknown parts are left out; None without a known one."""
-    return total if more is None else (total or 0.0) + more
-
-
-def num_reused(rows: Iterable[BucketRow]) -> int | None:
-    """Buckets that ran and compiled nothing; None where nothing counted compilations."""
-    known = [row.compiled for row in rows if row.warmed and row.compiled is not None]
-    return known.count(0) if known else None
-
-
-RECIPES = "PT_HPU_RECIPE_CACHE_CONFIG"
-_TRUE = ("1", "true")
-_PLAN = ("saved", "applied", "refused")
-"""Outcomes of a start-up plan; of several ranks' the last of these counts."""
-
-
-class StartKind:
-    """Collects what the notes of a start state about results of earlier starts."""
-
-    KINDS = (Note, ServerReady)
-
-    def __init__(self) -> None:
-        self._is_compile_off = False
-        self._is_aot_refused = False
-        self._aot_reason: str | None = None
-        self._autotune: str | None = None
-        self._weights: str | None = None
-        self._weights_reason: str | None = None
-        self._plan: str | None = None
-        self._is_ready = False
-
-    def add(self, event: Note | ServerReady) -> None:
-        """Take a note, in the order of the run; those after ready change nothing."""
-        if isinstance(event, ServerReady) or self._is_ready:
-            self._is_ready = True
-            return
-        outcome = event.values.get("outcome")
-        if event.topic == "compile":
-            self._is_compile_off = self._is_compile_off or outcome == "off"
-            self._is_aot_refused = self._is_aot_refused or outcome == "refused"
-            self._aot_reason = self._aot_reason or event.values.get("reason")
-        elif event.topic == "autotune":
-            self._tuned(event)
-        elif event.topic == "weight_cache" and self._weights != "fell back":
-            # One rank that reads from the disk keeps all of them waiting.
-            self._weights = str(outcome)
-            self._weights_reason = event.values.get("reason")
-        elif event.topic == "startup_plan" and outcome in _PLAN:
-            # A rank without its plan is profiled; the start takes as long as that.
-            known = -1 if self._plan is None else _PLAN.index(self._plan)
-            self._plan = _PLAN[max(known, _PLAN.index(str(outcome)))]
-
     def _tuned(self, event: Note) -> None:
         values = event.values
         if values.get("outcome") == "off":
@@ -222,7 +161,7 @@ class StartKind:
             found = self._autotune == "hit" or values.get("previous")
             self._autotune = "partial" if found else "missed"
 
-    def result(
+    def start(
         self,
         compiled: CompileFacts | None,
         config: Mapping[str, Setting],
@@ -303,6 +242,53 @@ def _kind(states: set[str]) -> str | None:
     if "partial" in states or {"hit", "missed"} <= states:
         return "partly warm"
     return "warm" if "hit" in states else "cold"
+
+
+MAX_SLOWEST = 20
+"""Recipes that are kept by name."""
+
+
+class Recipes:
+    """The recipes that the Gaudi bridge compiled before requests were served."""
+
+    KINDS = (RecipeCompiled,)
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int, RecipeFacts] = {}
+
+    def add(self, event: RecipeCompiled) -> None:
+        """Take a recipe."""
+        rank = rank_of(event)
+        own = self._by_rank.get(rank) or RecipeFacts()
+        is_outside = event.bucket is None
+        slowest = own.slowest
+        last = slowest[-1].duration_s or 0.0 if len(slowest) == MAX_SLOWEST else -1.0
+        if (event.duration_s or 0.0) > last:
+            ranked = [*slowest, copied(event, RecipePart)]
+            ranked.sort(key=lambda part: -(part.duration_s or 0.0))
+            slowest = ranked[:MAX_SLOWEST]
+        self._by_rank[rank] = RecipeFacts(
+            count=own.count + 1,
+            seconds=_added(own.seconds, event.duration_s),
+            outside=own.outside + is_outside,
+            outside_s=_added(own.outside_s, event.duration_s if is_outside else None),
+            slowest=slowest,
+        )
+
+    def result(self) -> RecipeFacts | None:
+        """The section; None without a recipe."""
+        return leading(self._by_rank)
+
+
+def _added(total: float | None, more: float | None) -> float | None:
+    """A sum in which unknown parts are left out; None without a known one."""
+    return total if more is None else (total or 0.0) + more
+
+
+def num_reused(rows: Iterable[BucketRow]) -> int | None:
+    """Buckets that ran and compiled nothing; None where nothing counted compilations."""
+    known = [row.compiled for row in rows if row.warmed and row.compiled is not None]
+    return known.count(0) if known else None
 
 
 SPIKE_FACTOR = 2.5

@@ -14,7 +14,7 @@ import msgspec
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.buckets import Buckets
-from warmup_insights.analysis.summary.compilation import Compilation, Recipes, StartKind
+from warmup_insights.analysis.summary.compilation import Compilation, Recipes
 from warmup_insights.analysis.summary.identity import Identity, ProgressFold
 from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
@@ -24,7 +24,7 @@ from warmup_insights.analysis.summary.stages import (
     Defrag,
     GarbageCollection,
     Graphs,
-    NoteFigures,
+    Notes,
     Sampler,
 )
 from warmup_insights.analysis.summary.timeline import Timeline
@@ -37,7 +37,6 @@ from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
     MemoryMeasured,
-    Note,
     PodSeen,
     SamplerWarmup,
     WarmupStep,
@@ -48,13 +47,10 @@ from warmup_insights.model.summary import (
     BucketRow,
     DeviceName,
     EngineName,
-    NoteFacts,
     PodFacts,
     RunSummary,
     SourceName,
 )
-
-MAX_NOTES = 100
 
 # Kinds that only a process with a device prints: each number on them is a rank.
 _RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
@@ -86,9 +82,7 @@ class RunFold:
         self._recipes = Recipes()
         self._gc = GarbageCollection()
         self._benchmarks: dict[bytes, dict[str, Any]] = {}
-        self._notes: dict[tuple[str, str], int] = {}
-        self._note_figures = NoteFigures()
-        self._start_kind = StartKind()
+        self._notes = Notes()
         self._pod: PodFacts | None = None
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -114,29 +108,25 @@ class RunFold:
         """What takes the events of one class."""
         yield self._timeline.route(kind)
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
-        for own in (self._serving.route(kind), self._buckets.route(kind)):
-            if own is not None:
-                yield own
+        for routes in (self._serving.routes, self._buckets.routes):
+            if kind in routes:
+                yield routes[kind]
         for section in (
             self._identity, self._memory, self._sampler, self._defrag, self._graphs,
-            self._gc, self._compilation, self._recipes, self._note_figures,
-            self._start_kind,
+            self._gc, self._compilation, self._recipes, self._notes,
         ):  # fmt: skip
             if kind in section.KINDS:
                 yield section.add
-        if kind in (PodSeen, BenchmarkResult, Note):
+        if kind in (PodSeen, BenchmarkResult):
             yield self._take
 
-    def _take(self, event: PodSeen | BenchmarkResult | Note) -> None:
+    def _take(self, event: PodSeen | BenchmarkResult) -> None:
         """Events of no section, which the summary has as they are."""
         if isinstance(event, PodSeen):
             self._pod = copied(event, PodFacts)
-        elif isinstance(event, BenchmarkResult):
+        else:
             # Equal to the last digit is the same result, pasted once more.
             self._benchmarks.setdefault(msgspec.json.encode(event.values), event.values)
-        elif len(self._notes) < MAX_NOTES:
-            key = (event.topic, event.text)
-            self._notes[key] = self._notes.get(key, 0) + event.count
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events; None when the first of several has."""
@@ -180,7 +170,7 @@ class RunFold:
             config=config,
             status=status,
             failure=who.failure(progress),
-            start=self._start_kind.result(
+            start=self._compilation.start(
                 compiled,
                 config,
                 who.device_kind,
@@ -198,18 +188,15 @@ class RunFold:
             graphs=graphs,
             misses=misses,
             benchmarks=list(self._benchmarks.values()),
-            notes=[
-                NoteFacts(topic=topic, text=text, count=count)
-                for (topic, text), count in self._notes.items()
-            ],
+            notes=self._notes.result(),
             gc=self._gc.result(),
             compile=compiled,
             recipes=self._recipes.result(),
-            checkpoint=self._note_figures.checkpoint(),
-            autotune=self._note_figures.autotune,
-            usage=self._note_figures.usage,
+            checkpoint=self._notes.checkpoint(),
+            autotune=self._notes.autotune,
+            usage=self._notes.usage,
             pod=self._pod,
-            profile_shape=self._note_figures.profile_shape,
+            profile_shape=self._notes.profile_shape,
             defaults=who.defaults(),
             serving=self._serving.result(
                 self._timeline.ready_at, who.serving_end, who.ended_at

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from warmup_insights.analysis.summary.memory import divides_total
-from warmup_insights.analysis.summary.time_spans import Span
+from warmup_insights.analysis.summary.rank_time import Span
 from warmup_insights.model.figures import resolution
 from warmup_insights.model.summary import (
     PHASES,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from warmup_insights.analysis.summary.ranks import copied, first_known, leading, rank_of
+from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
 from warmup_insights.model.events import (
     Event,
     GraphBudgetSet,
@@ -123,15 +123,16 @@ class Memory:
         return abs(event.time - before) <= _TOGETHER_S
 
     def _measured(self, event: MemoryMeasured) -> None:
-        rank, delta = rank_of(event), event.delta_bytes
+        rank, delta, free = rank_of(event), event.delta_bytes, event.free_bytes
+        if free is None and event.total_bytes and event.used_bytes is not None:
+            free = event.total_bytes - event.used_bytes
         readings = self._readings.setdefault(rank, [])
         if len(readings) < MAX_READINGS:
             reading = copied(event, MemoryReading)
-            free = _free_bytes(event)
             readings.append(msgspec.structs.replace(reading, free_bytes=free))
         self._put(event, "total_bytes", event.total_bytes, first=True)
         if event.stage == "kv_cache":
-            self._put(event, "free_after_kv_cache_bytes", _free_bytes(event))
+            self._put(event, "free_after_kv_cache_bytes", free)
         if delta is None:
             return
         if event.stage == "weights":
@@ -146,8 +147,8 @@ class Memory:
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""
-        value = first_known(self._by_rank, lambda facts: facts.get(name))
-        return value if isinstance(value, int | float) else None
+        known = (self._by_rank[rank].get(name) for rank in sorted(self._by_rank))
+        return next((value for value in known if value is not None), None)
 
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
@@ -400,9 +401,3 @@ def _reserved_graphs(memory: MemoryFacts, graphs: GraphFacts | None) -> int | No
         if rest - (_cache(memory) or 0) < 0.9 * graphs.estimated_bytes:
             return None
     return graphs.estimated_bytes
-
-
-def _free_bytes(event: MemoryMeasured) -> int | None:
-    if event.free_bytes is None and event.total_bytes and event.used_bytes is not None:
-        return event.total_bytes - event.used_bytes
-    return event.free_bytes

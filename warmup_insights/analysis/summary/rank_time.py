@@ -7,18 +7,12 @@ that durations add up.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from warmup_insights.analysis.summary.time_spans import (
-    ASSUMED,
-    BOUNDED,
-    MEASURED,
-    OTHER_RANK,
-    STAMP_S,
-    Span,
-)
 from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,
@@ -40,6 +34,72 @@ from warmup_insights.model.events import (
     WarmupStep,
 )  # fmt: skip
 from warmup_insights.model.summary import OF_OTHER_RANK
+
+OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
+"""How a span is known, weakest first: from a slower rank; from a line that opens it up
+to the next one; from the line before to the line that closes it; from a duration."""
+STAMP_S = 1.0
+"""Resolution of the timestamps of most logs: two may be off by twice as much together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A named stretch of time, in seconds since the epoch."""
+
+    name: str
+    start: float
+    end: float
+    strength: int
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return self.end - self.start
+
+
+def partition(
+    spans: Iterable[Span], start: float, end: float, resolution_s: float = 0.0
+) -> list[Span]:
+    """The moments between `start` and `end` that a span explains, in order.
+
+    A stronger span wins over a weaker one, and among equals the shorter one, because
+    it lies inside the longer. Neighbours of one name are one, also where less than the
+    resolution of the timestamps lies between them: that is no evidence of anything
+    else. O(n log n).
+    """
+    kept = sorted(
+        (
+            Span(s.name, max(s.start, start), min(s.end, end), s.strength)
+            for s in spans
+            if s.end > start and s.start < end and s.end > s.start
+        ),
+        key=lambda span: span.start,
+    )
+    points = sorted({p for s in kept for p in (s.start, s.end)})
+    active: list[tuple[int, float, int]] = []
+    result: list[Span] = []
+    following = 0
+    for left, right in pairwise(points):
+        while following < len(kept) and kept[following].start <= left:
+            span = kept[following]
+            heapq.heappush(active, (-span.strength, span.duration_s, following))
+            following += 1
+        while active and kept[active[0][2]].end <= left:
+            heapq.heappop(active)
+        if not active:
+            continue
+        span = kept[active[0][2]]
+        last = result[-1] if result else None
+        if (
+            last is not None
+            and last.name == span.name
+            and (last.end == left or left - last.end < resolution_s)
+        ):
+            result[-1] = Span(last.name, last.start, right, span.strength)
+        else:
+            result.append(Span(span.name, left, right, span.strength))
+    return result
+
 
 DOWNLOAD = "download"
 CUT = "lines_cut_out"

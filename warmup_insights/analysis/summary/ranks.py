@@ -7,7 +7,7 @@ counts of buckets are those of the rank with the fewest (`buckets.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from warmup_insights.model.events import Event
@@ -32,12 +32,3 @@ def copied(event: Event, kind: type[Part]) -> Any:
 def leading(by_rank: Mapping[int, T]) -> T | None:
     """What the lowest rank has; None when there is no rank."""
     return by_rank[min(by_rank)] if by_rank else None
-
-
-def first_known(by_rank: Mapping[int, T], read: Callable[[T], object]) -> object:
-    """A figure of the lowest rank that has it; None when none has."""
-    for rank in sorted(by_rank):
-        value = read(by_rank[rank])
-        if value is not None:
-            return value
-    return None

@@ -92,10 +92,7 @@ class ServingFold:
         self._until: float | None = None
         self._first: dict[str, RequestServed] = {}
         self._graphs: dict[tuple[int, int, str], int] = {}
-
-    def route(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        """What takes the events of one class; None when only their time counts."""
-        routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: dict[type[Event], Callable[[Any], None]] = {
             BucketMiss: self._missed,
             BucketUsed: self._used,
             SleepModeChanged: self._slept,
@@ -103,7 +100,7 @@ class ServingFold:
             RequestServed: self._served,
             GraphUsed: self._ran,
         }
-        return routes.get(kind)
+        """Classes of events to what takes them, besides `seen`."""
 
     def seen(self, event: Event) -> None:
         """Serving lasted at least until this event."""

@@ -38,6 +38,7 @@ from warmup_insights.model.summary import (
     GcFacts,
     GraphFacts,
     LazyCaptureFacts,
+    NoteFacts,
     SamplerConfigFacts,
     SamplerFacts,
     SamplerStepFacts,
@@ -46,6 +47,7 @@ from warmup_insights.model.summary import (
 
 MAX_ROWS = 10_000
 """Rows of one kind that a summary keeps; the events hold all."""
+MAX_NOTES = 100
 T = TypeVar("T")
 _ORDER = {"completed": 3, "skipped": 2, "started": 1}
 
@@ -296,20 +298,24 @@ class GarbageCollection:
         )
 
 
-class NoteFigures:
-    """Collects the values of notes that the summary has fields for: the checkpoint, tuned
-    kernels, the shape of the profiling run, use of the cache."""
+class Notes:
+    """Collects notes, and the values of those that the summary has fields for: the
+    checkpoint, tuned kernels, the shape of the profiling run, use of the cache."""
 
     KINDS = (Note,)
 
     def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
         self._checkpoints: dict[int, list[dict[str, Any]]] = {}
         self.autotune: AutotuneFacts | None = None
         self.usage: UsageFacts | None = None
         self.profile_shape: Bucket | None = None
 
     def add(self, event: Note) -> None:
-        """Take a note, in the order of the run; those without values change nothing."""
+        """Take a note, in the order of the run."""
+        if len(self._counts) < MAX_NOTES:
+            key = (event.topic, event.text)
+            self._counts[key] = self._counts.get(key, 0) + event.count
         values = event.values
         if event.topic == "checkpoint" and isinstance(values.get("size_bytes"), int):
             self._checkpoints.setdefault(rank_of(event), []).append(values)
@@ -328,6 +334,13 @@ class NoteFigures:
             )
         elif event.topic == "profile_run" and values.get("shape"):
             self.profile_shape = tuple(values["shape"])
+
+    def result(self) -> list[NoteFacts]:
+        """Distinct notes, and how often each came."""
+        return [
+            NoteFacts(topic=topic, text=text, count=count)
+            for (topic, text), count in self._counts.items()
+        ]
 
     def checkpoint(self) -> CheckpointFacts | None:
         """The checkpoints that the leading rank states; memory as before the first.

@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
+    BOUNDED,
+    MEASURED,
     SERVER_START,
+    STAMP_S,
     STEPS,
     RankTime,
+    Span,
+    partition,
     take_bar,
     take_failure,
     take_mark,
     take_step,
-)
-from warmup_insights.analysis.summary.time_spans import (
-    BOUNDED,
-    MEASURED,
-    STAMP_S,
-    Span,
-    joined,
-    partition,
 )
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -108,24 +105,21 @@ class Timeline:
             return self._stepped
         return self._while_serving if kind in _SERVING - _SPECIAL else self.add
 
-    def _began(self, time: float) -> None:
-        """What a copy of a terminal has below a ready server is no part of its start."""
+    def _reaches(self, time: float) -> bool:
+        """Take a time of the run; whether it is within the start-up.
+
+        What a copy of a terminal has below a ready server is no part of its start.
+        """
         if self.started_at is not None and time < self.started_at - OTHER_S:
             self._is_excerpt = True
         if self.started_at is None or (time < self.started_at and not self._is_ready):
             self.started_at = time
-
-    def _is_within(self, time: float) -> bool:
-        assert self.started_at is not None, "set by _began"
         return self.started_at <= time <= (self.ready_at or math.inf)
 
     def _stepped(self, event: Event) -> None:
         """`add` of the events of which there are most."""
         time = event.time
-        if time is None:
-            return
-        self._began(time)
-        if self._is_within(time):
+        if time is not None and self._reaches(time):
             self._startup(event, time)
 
     def _while_serving(self, event: Event) -> None:
@@ -136,7 +130,7 @@ class Timeline:
         time = event.time
         if time is None:
             return
-        self._began(time)
+        self._reaches(time)
         if type(event) is ShutdownRequested and not was_over:
             self.last_at = max(self.last_at or time, time)
 
@@ -155,10 +149,9 @@ class Timeline:
         if kind is Note and self.last_at and not (self._is_over or self._is_ready):
             # A start that is not over goes on until its last note at least.
             self.last_at = max(self.last_at, time)
-        self._began(time)
         if kind is ServerReady:
             self._ready(time)
-        if kind not in _SERVING and self._is_within(time):
+        if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
     def _special(  # noqa: C901 - a table: one case for each kind
@@ -265,14 +258,28 @@ class Timeline:
             self.last_at = end
 
     def _look_for_beginning(self, event: Event) -> None:
-        """Whether the first lines of the start are there: what imports the engine right
-        before its core states its version is that core, and its parent began before."""
+        """Whether the first lines of the start are there: a server's banner wherever it
+        is, others only in the first line, without which a log may have lost its head.
+
+        What imports the engine right before its core states its version and model is
+        that core, and its parent began before.
+        """
         is_first = self._first_line in (None, event.line)
         self._first_line = self._first_line or event.line
-        self._saw_beginning |= _shows_beginning(event, is_first)
-        if self._only_imports and _is_of_engine(event):
-            self._saw_beginning = False
-        self._only_imports = self._only_imports and _is_of_import(event)
+        is_import = False
+        if isinstance(event, PhaseMarked):
+            is_import = event.name == "import"
+            self._saw_beginning |= is_first and event.name in _FIRST_STAGES
+        elif isinstance(event, ConfigRecorded):
+            has_version, has_model = event.version is not None, event.model is not None
+            is_import = not (has_version or has_model or event.settings)
+            if has_version and not has_model:
+                self._saw_beginning = True
+            elif has_version:
+                self._saw_beginning = self._saw_beginning and not self._only_imports
+            elif is_first and has_model and event.settings:
+                self._saw_beginning = True
+        self._only_imports = self._only_imports and is_import
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
@@ -289,9 +296,15 @@ class Timeline:
                 timezone=self.timezone, warmup_s=self.warmup_s,
                 engine_init_s=self.engine_init_s, is_excerpt=goes_back,
             )  # fmt: skip
-        phases = joined(partition(self._spans(end), start, end), self._resolution_s)
+        phases = partition(self._spans(end), start, end, self._resolution_s)
         wall = round(end - start, 6)
-        is_excerpt = self._is_part()
+        # The server was ready, but its first lines are not there, or what they bound is
+        # not one start.
+        is_excerpt = (
+            self._is_excerpt
+            or any(own.is_repeated for own in self.by_rank.values())
+            or (self._is_ready and not self._saw_beginning)
+        )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
         return Times(
@@ -309,15 +322,6 @@ class Timeline:
             else round(wall - explained - unlogged, 6) + 0.0,
             gaps=self._unexplained(phases, start, end),
             ranks=self._ranks(start, end),
-        )
-
-    def _is_part(self) -> bool:
-        """Whether how long the start took is not in the lines: the server was ready, but
-        its first lines are not there, or what they bound is not one start."""
-        return (
-            self._is_excerpt
-            or any(own.is_repeated for own in self.by_rank.values())
-            or (self._is_ready and not self._saw_beginning)
         )
 
     def _end(self) -> float | None:
@@ -410,30 +414,6 @@ class Timeline:
                 found.append(_gap(gap, start, open_s))
         found.sort(key=lambda row: -row.unlogged_s)
         return found[:MAX_GAPS]
-
-
-def _shows_beginning(event: Event, is_first: bool) -> bool:
-    """Whether a start-up begins with an event: a server's banner wherever it is, others
-    only in the first line, without which a log may have lost its head."""
-    if isinstance(event, ConfigRecorded):
-        if event.version is not None:
-            return event.model is None  # with one it is the engine's own line
-        return is_first and event.model is not None and bool(event.settings)
-    return is_first and isinstance(event, PhaseMarked) and event.name in _FIRST_STAGES
-
-
-def _is_of_engine(event: Event) -> bool:
-    """Whether an engine core of its own process states its version and model."""
-    if not isinstance(event, ConfigRecorded):
-        return False
-    return event.version is not None and event.model is not None
-
-
-def _is_of_import(event: Event) -> bool:
-    """Whether a process prints this while it imports the engine."""
-    if isinstance(event, ConfigRecorded):
-        return event.model is None and event.version is None and not event.settings
-    return isinstance(event, PhaseMarked) and event.name == "import"
 
 
 def _begins_a_process(event: Event) -> bool:
