@@ -304,12 +304,23 @@ class Failures:
             [cause for cause in own if not cause.is_bare],
             own,
             [heading] if heading is not None and is_gone else [],
+            self._stated_before(ends),
             ends,
             self._causes,
         ):
             if wanted:
                 return wanted[0]
         return heading
+
+    def _stated_before(self, ends: list[_Cause]) -> list[_Cause]:
+        """The end of a connection that a process logged as its fatal error before the
+        first of what wraps it: nothing else was printed that it could follow from."""
+        return [
+            cause
+            for cause in self._causes
+            if cause.is_consequence and cause.behind_heading and not cause.is_bare
+            and ends and cause.origin.line < ends[0].origin.line
+        ]  # fmt: skip
 
 
 def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:

@@ -255,6 +255,8 @@ class LineParser:
             self._collect_for(owner.ordinal)
         if matched is None:
             self._unmatched(record, line, time)
+        elif owner is None and current is not None and current.is_beyond(matched):
+            self._now.before.see_import(time, seen_file(record))
         elif owner is not None or not self._is_late(matched):
             self._accept(owner or self._run_of(matched), matched)
         elif current is None:
@@ -361,6 +363,8 @@ class LineParser:
             if item is None or kind is RankNamed:
                 continue
             if kind is ServerReady and run.is_foreign_server(record):
+                continue
+            if kind is ShutdownLine and run.is_of_other_server(record):
                 continue
             if kind is Elided and not run.is_beside(matched.line):
                 continue

@@ -111,6 +111,8 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
+        self.has_other_server = False
+        """Another web server than vLLM's, without a name either, got ready."""
         self._openings: dict[_Opening, tuple[int | None, float | None]] = {}
         """Lines that open a start-up, by their place and process: pid and time."""
         self._imports = Imports()
@@ -132,7 +134,16 @@ class OpenRun:
         That one lists its routes first (`launcher.py serve_http`), or has a prefix.
         """
         has_engine = self.has_engine or self.has_measured or record.process is not None
-        return self.tracker.waits_for_engine and not has_engine
+        is_foreign = self.tracker.waits_for_engine and not has_engine
+        is_second = self.is_ready and record.process is None
+        self.has_other_server = self.has_other_server or is_foreign or is_second
+        return is_foreign
+
+    def is_of_other_server(self, record: Record) -> bool:
+        """Whether a web server goes down that may be another one than vLLM's: uvicorn
+        names none, and more than one got ready."""
+        is_bare = record.process is None and record.stamp is None
+        return self.has_other_server and is_bare and record.level == "INFO"
 
     def goes_on(self, matched: Matched) -> bool:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
@@ -170,6 +181,15 @@ class OpenRun:
             return True
         is_near = -BACK_S <= later <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
+
+    def is_beyond(self, matched: Matched) -> bool:
+        """Whether a process that has no name yet imports vLLM after this start-up failed,
+        was stopped or got ready: it is of the next one, or of another program."""
+        failures = self.tracker.failures
+        is_over = failures.is_ready or failures.has_ended
+        if not is_over or not imports_unnamed(matched.rule, matched.record):
+            return False
+        return not self.is_left(matched)
 
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
@@ -324,6 +344,8 @@ class BeforeRun:
     """The first stamped line since the last run: a start-up begins with chatter."""
 
     LIMIT_S = 600.0
+    IMPORT_S = 120.0
+    """The engine core of a program is spawned sooner after the import of the program."""
     MAX_FILES = 100
 
     def __init__(self) -> None:
@@ -341,6 +363,13 @@ class BeforeRun:
         self.last = time
         if len(self.files) < self.MAX_FILES:
             self.files.append(file)
+
+    def see_import(self, time: float | None, file: str | None) -> None:
+        """A line of a process that imports vLLM while an earlier run is ready or over:
+        the next start-up begins with it, unless it follows from an import long before."""
+        if None not in (time, self.last) and time - self.last > self.IMPORT_S:
+            self.time = self.last = None
+        self.see(time, file)
 
     def start(self, time: float | None) -> float | None:
         """When a run began whose first known line has this time."""

@@ -27,6 +27,8 @@ NETWORK = frozenset(
     {"NFS", "NFS4", "LUSTRE", "GPFS", "CEPH", "CEPHFS", "FUSE", "BEEGFS", "SMB", "CIFS"}
 )
 """Names of network file systems, as vLLM's loader prints them."""
+IN_MEMORY = frozenset({"TMPFS", "RAMFS"})
+"""Those whose files are in host memory: no disk and no page cache is in the way."""
 LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 """Bytes a second that NVMe and a network file system give one reader."""
 MEMORY_SHARE = 0.9
@@ -104,6 +106,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     known = summary.checkpoint
     is_dominant = start.dominant == "load_weights"
     if size and size / seconds > LOCAL_RATE and not is_dominant:
+        return
+    if known is not None and known.filesystem in IN_MEMORY:
         return
     numbers: dict[str, float | int | str] = {
         "read_s": seconds, "start_s": start.wall_s,

@@ -95,6 +95,8 @@ class Timeline:
         """Of the timestamps: none has a fraction of a second."""
         self._is_warm = False
         self._is_over = False
+        self._failed_line: int | None = None
+        """Of a failure whose line has no time."""
         self._saw_beginning = False
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
@@ -143,7 +145,11 @@ class Timeline:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         kind = type(event)
-        self._is_over = self._is_over or kind in _ENDS
+        if kind is Failure and event.time is None:
+            # It came after the lines above it, which may have times.
+            self._failed_line = event.line
+        else:
+            self._is_over = self._is_over or kind in _ENDS
         if kind in _SPECIAL:
             self._special(event)
         if kind is GapSeen:
@@ -328,8 +334,11 @@ class Timeline:
             return self.last_at
         if not any(own.spans or own.doing for own in self.by_rank.values()):
             return self.last_at
+        last_line = self._failed_line or math.inf
         waited = [
-            gap.time + gap.duration_s for gap in self._gaps if gap.time is not None
+            gap.time + gap.duration_s
+            for gap in self._gaps
+            if gap.time is not None and gap.next_line <= last_line
         ]
         return max([self.last_at, *waited])
 
