@@ -97,6 +97,8 @@ class Timeline:
         self._is_over = False
         self._failed_line: int | None = None
         """Of a failure whose line has no time."""
+        self._undated: Failure | None = None
+        """That failure, until the start is known to last up to it."""
         self._saw_beginning = False
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
@@ -147,7 +149,7 @@ class Timeline:
         kind = type(event)
         if kind is Failure and event.time is None:
             # It came after the lines above it, which may have times.
-            self._failed_line = event.line
+            self._undated, self._failed_line = event, event.line
         else:
             self._is_over = self._is_over or kind in _ENDS
         if kind in _SPECIAL:
@@ -288,6 +290,9 @@ class Timeline:
         """
         start = self.started_at
         end = self._end()
+        if self._undated is not None and end is not None and self.by_rank:
+            take_failure(self.by_rank[min(self.by_rank)], self._undated, end)
+            self._undated = None
         goes_back = any(own.goes_back for own in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
