@@ -164,6 +164,11 @@ class Failures:
         self._build_error: FailureLine | None = None
         """The first error that a compiler or linker printed."""
 
+    @property
+    def has_causes(self) -> bool:
+        """Whether an error was printed that may be the cause."""
+        return bool(self._causes)
+
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:

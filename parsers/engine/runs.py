@@ -186,7 +186,8 @@ class OpenRun:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
         was stopped or got ready: it is of the next one, or of another program."""
         failures = self.tracker.failures
-        is_over = failures.is_ready or failures.has_ended
+        is_end = failures.has_causes and not self._openings
+        is_over = failures.is_ready or failures.has_ended or is_end
         if not is_over or not imports_unnamed(matched.rule, matched.record):
             return False
         return not self.is_left(matched)

@@ -218,7 +218,11 @@ def test_what_starts_after_a_failure_is_another_start():
 
 
 def test_what_imports_long_after_a_failure_is_of_the_next_start():
-    head = ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    begun = (
+        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
+        "0.26.0\n"
+    )
+    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
     failed = (
         "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
         "start.\n"
@@ -298,7 +302,11 @@ def test_a_trainer_that_imported_long_before_starts_its_engine_later():
 
 
 def test_what_imports_soon_after_a_failure_does_not_prolong_it():
-    head = ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    begun = (
+        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
+        "0.26.0\n"
+    )
+    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
     failed = (
         "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
         "start.\n"
@@ -349,3 +357,21 @@ def test_another_web_server_that_goes_down_does_not_stop_the_engine():
     assert len(of(ShutdownRequested, events(later + down))) == 1
     other = later + "INFO:     Application startup complete.\n"
     assert of(ShutdownRequested, events(other + down)) == []
+
+
+def test_the_end_of_a_start_that_failed_is_not_all_of_it():
+    """`docker logs --tail` begins with the last error of a container before the next."""
+    error = (
+        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:1006] RuntimeError: no device\n"
+    )
+    imported = (
+        "INFO 07-16 10:00:15 [__init__.py:43] Available plugins for group "
+        "vllm.platform_plugins:\n"
+    )
+    settings = (
+        "(APIServer pid=9) INFO 07-16 10:00:20 [utils.py:233] non-default args: {}\n"
+    )
+    runs, _ = read(error + imported + settings)
+    first, second = (folded(found).summary for found in runs.values())
+    assert (first.status, first.time.wall_s) == ("failed", None)
+    assert second.time.started_at.startswith("2026-07-16T10:00:15")

@@ -95,6 +95,7 @@ class Timeline:
         """Of the timestamps: none has a fraction of a second."""
         self._is_warm = False
         self._is_over = False
+        self._is_failed = False
         self._failed_line: int | None = None
         """Of a failure whose line has no time."""
         self._undated: Failure | None = None
@@ -147,6 +148,7 @@ class Timeline:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         kind = type(event)
+        self._is_failed = self._is_failed or kind is Failure
         if kind is Failure and event.time is None:
             # It came after the lines above it, which may have times.
             self._undated, self._failed_line = event, event.line
@@ -328,7 +330,7 @@ class Timeline:
         return (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or (self._is_ready and not self._saw_beginning)
+            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
         )
 
     def _end(self) -> float | None:
