@@ -255,8 +255,6 @@ class LineParser:
             self._collect_for(owner.ordinal)
         if matched is None:
             self._unmatched(record, line, time)
-        elif owner is None and current is not None and current.is_beyond(matched):
-            self._now.before.see_import(time, seen_file(record))
         elif owner is not None or not self._is_late(matched):
             self._accept(owner or self._run_of(matched), matched)
         elif current is None:
@@ -268,6 +266,9 @@ class LineParser:
     def _accept(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
+        if run.is_beyond(matched):
+            self._now.before.see_import(matched.time, seen_file(record))
+            return
         if record.pid is not None and record.pid not in run.pids:
             self._know(run, rule, record.pid)
         if rule.starts == API_SERVER:
@@ -362,9 +363,7 @@ class LineParser:
             kind = type(item)
             if item is None or kind is RankNamed:
                 continue
-            if kind is ServerReady and run.is_foreign_server(record):
-                continue
-            if kind is ShutdownLine and run.is_of_other_server(record):
+            if run.is_of_web_server(kind, record):
                 continue
             if kind is Elided and not run.is_beside(matched.line):
                 continue

@@ -18,7 +18,14 @@ from parsers.engine.evidence import (
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
-from parsers.engine.signals import ConfigLine, Origin, StepLine, is_foreign, stamped
+from parsers.engine.signals import (
+    ConfigLine,
+    Origin,
+    ShutdownLine,
+    StepLine,
+    is_foreign,
+    stamped,
+)
 from parsers.engine.tracker import RunTracker
 from parsers.report import shown_text
 from warmup_insights.model.events import (
@@ -128,7 +135,13 @@ class OpenRun:
         """Whether the engine is in a Ray actor, and in another one than this."""
         return None not in (actor, self.actor) and self.actor != actor
 
-    def is_foreign_server(self, record: Record) -> bool:
+    def is_of_web_server(self, kind: type[object], record: Record) -> bool:
+        """Whether a web server that is not vLLM's gets ready, or may go down."""
+        if kind is ShutdownLine:
+            return self._may_be_other_server(record)
+        return kind is ServerReady and self._is_foreign_server(record)
+
+    def _is_foreign_server(self, record: Record) -> bool:
         """Whether a web server is ready before vLLM's has an engine.
 
         That one lists its routes first (`launcher.py serve_http`), or has a prefix.
@@ -139,7 +152,7 @@ class OpenRun:
         self.has_other_server = self.has_other_server or is_foreign or is_second
         return is_foreign
 
-    def is_of_other_server(self, record: Record) -> bool:
+    def _may_be_other_server(self, record: Record) -> bool:
         """Whether a web server goes down that may be another one than vLLM's: uvicorn
         names none, and more than one got ready."""
         is_bare = record.process is None and record.stamp is None
@@ -188,9 +201,7 @@ class OpenRun:
         failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings
         is_over = failures.is_ready or failures.has_ended or is_end
-        if not is_over or not imports_unnamed(matched.rule, matched.record):
-            return False
-        return not self.is_left(matched)
+        return is_over and imports_unnamed(matched.rule, matched.record)
 
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
@@ -368,7 +379,8 @@ class BeforeRun:
     def see_import(self, time: float | None, file: str | None) -> None:
         """A line of a process that imports vLLM while an earlier run is ready or over:
         the next start-up begins with it, unless it follows from an import long before."""
-        if None not in (time, self.last) and time - self.last > self.IMPORT_S:
+        last = self.last
+        if time is not None and last is not None and time - last > self.IMPORT_S:
             self.time = self.last = None
         self.see(time, file)
 

@@ -740,7 +740,9 @@ def test_a_connection_that_an_engine_states_as_its_fatal_error_is_the_cause():
         (
             CORE.format(5, "EngineCore encountered a fatal error."),
             CORE.format(5, "Traceback (most recent call last):"),
-            CORE.format(5, "ConnectionResetError: [Errno 104] Connection reset by peer"),
+            CORE.format(
+                5, "ConnectionResetError: [Errno 104] Connection reset by peer"
+            ),
             API + DEAD,
         )
     )

@@ -361,9 +361,7 @@ def test_another_web_server_that_goes_down_does_not_stop_the_engine():
 
 def test_the_end_of_a_start_that_failed_is_not_all_of_it():
     """`docker logs --tail` begins with the last error of a container before the next."""
-    error = (
-        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:1006] RuntimeError: no device\n"
-    )
+    error = "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:1006] RuntimeError: no device\n"
     imported = (
         "INFO 07-16 10:00:15 [__init__.py:43] Available plugins for group "
         "vllm.platform_plugins:\n"

@@ -148,8 +148,9 @@ class Timeline:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         kind = type(event)
-        self._is_failed = self._is_failed or kind is Failure
-        if kind is Failure and event.time is None:
+        if isinstance(event, Failure):
+            self._is_failed = True
+        if isinstance(event, Failure) and event.time is None:
             # It came after the lines above it, which may have times.
             self._undated, self._failed_line = event, event.line
         else:
