@@ -41,7 +41,8 @@ _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
-# The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's.
+# The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's,
+# those of neuronx-distributed and libneuronxla.
 _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
@@ -55,7 +56,17 @@ _OTHER_HEADS = (
         rf"(?P<level>{LEVELS}) (?P<stamp>(?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{{1,6}}) "
         r"(?P<file>[\w./-]{1,100}:\d{1,7})\] "
     ),
+    re.compile(
+        r"\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,6}): (?P<level>[DIWEC]) "
+        r"(?P<file>[\w./-]{1,160}:\d{1,7})\] "
+    ),
+    # Its six digits of a fraction are milliseconds.
+    re.compile(
+        r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.\d{6}: {1,4}\d{1,9} {1,4}"
+        rf"\[(?P<level>{LEVELS})\]:(?P<file>) "
+    ),
 )
+_LEVEL_OF = {level[0]: level for level in LEVELS.split("|")}
 # The end of a progress bar; what follows on the line is another text.
 _BAR_END = re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?<[^\]]{1,160}\](?=[ ]{0,200}[A-Z\[(])")
 _REPEATED = re.compile(
@@ -236,8 +247,8 @@ def _peel_other_head(rest: str, base: Record) -> str | None:
     for pattern in _OTHER_HEADS:
         match = pattern.match(rest)
         if match is not None:
-            base.level, base.stamp = match["level"], match["stamp"]
-            base.file = match["file"]
+            base.level = _LEVEL_OF.get(match["level"], match["level"])
+            base.stamp, base.file = match["stamp"], match["file"] or None
             return rest[match.end() :]
     return None
 

@@ -164,6 +164,11 @@ class Failures:
         self._build_error: FailureLine | None = None
         """The first error that a compiler or linker printed."""
 
+    @property
+    def has_causes(self) -> bool:
+        """Whether an error was printed that may be the cause."""
+        return bool(self._causes)
+
     def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:
@@ -304,12 +309,23 @@ class Failures:
             [cause for cause in own if not cause.is_bare],
             own,
             [heading] if heading is not None and is_gone else [],
+            self._stated_before(ends),
             ends,
             self._causes,
         ):
             if wanted:
                 return wanted[0]
         return heading
+
+    def _stated_before(self, ends: list[_Cause]) -> list[_Cause]:
+        """The end of a connection that a process logged as its fatal error before the
+        first of what wraps it: nothing else was printed that it could follow from."""
+        return [
+            cause
+            for cause in self._causes
+            if cause.is_consequence and cause.behind_heading and not cause.is_bare
+            and ends and cause.origin.line < ends[0].origin.line
+        ]  # fmt: skip
 
 
 def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:

@@ -266,6 +266,9 @@ class LineParser:
     def _accept(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
+        if run.is_beyond(matched):
+            self._now.before.see_import(matched.time, seen_file(record))
+            return
         if record.pid is not None and record.pid not in run.pids:
             self._know(run, rule, record.pid)
         if rule.starts == API_SERVER:
@@ -362,7 +365,7 @@ class LineParser:
             kind = type(item)
             if item is None or kind is RankNamed:
                 continue
-            if (kind is ServerReady and run.is_foreign_server(record)) or (
+            if run.is_of_web_server(kind, record) or (
                 kind is Elided and not run.is_beside(matched.line)
             ):
                 continue  # of another program

@@ -18,7 +18,14 @@ from parsers.engine.evidence import (
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
-from parsers.engine.signals import ConfigLine, Origin, StepLine, is_foreign, stamped
+from parsers.engine.signals import (
+    ConfigLine,
+    Origin,
+    ShutdownLine,
+    StepLine,
+    is_foreign,
+    stamped,
+)
 from parsers.engine.tracker import RunTracker
 from parsers.report import shown_text
 from warmup_insights.model.events import (
@@ -111,6 +118,8 @@ class OpenRun:
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
+        self.has_other_server = False
+        """Another web server than vLLM's, without a name either, got ready."""
         self._openings: dict[_Opening, tuple[int | None, float | None]] = {}
         """Lines that open a start-up, by their place and process: pid and time."""
         self._imports = Imports()
@@ -126,13 +135,28 @@ class OpenRun:
         """Whether the engine is in a Ray actor, and in another one than this."""
         return None not in (actor, self.actor) and self.actor != actor
 
-    def is_foreign_server(self, record: Record) -> bool:
+    def is_of_web_server(self, kind: type[object], record: Record) -> bool:
+        """Whether a web server that is not vLLM's gets ready, or may go down."""
+        if kind is ShutdownLine:
+            return self._may_be_other_server(record)
+        return kind is ServerReady and self._is_foreign_server(record)
+
+    def _is_foreign_server(self, record: Record) -> bool:
         """Whether a web server is ready before vLLM's has an engine.
 
         That one lists its routes first (`launcher.py serve_http`), or has a prefix.
         """
         has_engine = self.has_engine or self.has_measured or record.process is not None
-        return self.tracker.waits_for_engine and not has_engine
+        is_foreign = self.tracker.waits_for_engine and not has_engine
+        is_second = self.is_ready and record.process is None
+        self.has_other_server = self.has_other_server or is_foreign or is_second
+        return is_foreign
+
+    def _may_be_other_server(self, record: Record) -> bool:
+        """Whether a web server goes down that may be another one than vLLM's: uvicorn
+        names none, and more than one got ready."""
+        is_bare = record.process is None and record.stamp is None
+        return self.has_other_server and is_bare and record.level == "INFO"
 
     def goes_on(self, matched: Matched) -> bool:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
@@ -170,6 +194,14 @@ class OpenRun:
             return True
         is_near = -BACK_S <= later <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
+
+    def is_beyond(self, matched: Matched) -> bool:
+        """Whether a process that has no name yet imports vLLM after this start-up failed,
+        was stopped or got ready: it is of the next one, or of another program."""
+        failures = self.tracker.failures
+        is_end = failures.has_causes and not self._openings
+        is_over = failures.is_ready or failures.has_ended or is_end
+        return is_over and imports_unnamed(matched.rule, matched.record)
 
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
@@ -324,6 +356,8 @@ class BeforeRun:
     """The first stamped line since the last run: a start-up begins with chatter."""
 
     LIMIT_S = 600.0
+    IMPORT_S = 120.0
+    """The engine core of a program is spawned sooner after the import of the program."""
     MAX_FILES = 100
 
     def __init__(self) -> None:
@@ -341,6 +375,14 @@ class BeforeRun:
         self.last = time
         if len(self.files) < self.MAX_FILES:
             self.files.append(file)
+
+    def see_import(self, time: float | None, file: str | None) -> None:
+        """A line of a process that imports vLLM while an earlier run is ready or over:
+        the next start-up begins with it, unless it follows from an import long before."""
+        last = self.last
+        if time is not None and last is not None and time - last > self.IMPORT_S:
+            self.time = self.last = None
+        self.see(time, file)
 
     def start(self, time: float | None) -> float | None:
         """When a run began whose first known line has this time."""

@@ -1,7 +1,8 @@
 """Copies of a log: lines that a terminal cut at its width, text indented as a whole.
 
 A terminal of N columns shows a longer line in several rows, and a copy of the screen has
-the rows: none is longer than N, and one of exactly N goes on in the next.
+the rows: none is longer than N, and one of exactly N goes on in the next. Where a page that
+counts the characters of colours showed them, the rows of a copy are shorter by those.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from textwrap import dedent
+from typing import NamedTuple
 
 WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
@@ -21,15 +23,56 @@ _BEGINS = re.compile(
     r"[A-Z][\w ,()-]{3,80}: {1,3}\d{1,3}%|\S{0,40}[$#>] |\*\*\* |Process "
 )
 _RECORD = re.compile(
-    r"(?:\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=\d{1,9}\) )?(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d "
+    r"(?:\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ){0,3}(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d "
 )
 
 
-def width_of(text: str) -> int | None:
+_PREFIX = re.compile(
+    r"\((?:(?:A[Pp][Ii]Server|EngineCore|(?:Vllm)?Worker)[\w ]{0,40} )?pid=\d{1,9}\) |"
+    r"\((?:RayWorkerWrapper )?pid=\d{1,9}, ip=[\d.]{7,15}\) |"
+    r"\(RayWorkerWrapper pid=\d{1,9}\) "
+)
+_OF_VLLM = ("(API", "(Api", "(Eng", "(Vll", "(Wor")
+_COLOURS_OF_VLLM = len("[1;36m[0;0m")
+"""Around the name of a process (vLLM `utils/system_utils.py`, `_add_prefix`)."""
+_COLOURS_OF_RAY = len("[36m[0m")
+
+
+class Width(NamedTuple):
+    """What lines were cut at."""
+
+    columns: int
+    counts_colours: bool = False
+    """The colours of the names of processes were counted, and are not there any more."""
+
+    def length(self, line: str) -> int:
+        """Columns that a row took."""
+        line = line.rstrip("\r")
+        if not self.counts_colours:
+            return len(line)
+        total, start = len(line), 0
+        while (match := _PREFIX.match(line, start)) is not None:
+            is_own = match[0].startswith(_OF_VLLM)
+            total += _COLOURS_OF_VLLM if is_own else _COLOURS_OF_RAY
+            start = match.end()
+        return total
+
+
+def width_of(text: str) -> Width | None:
     """The width that the lines of a text were cut at; None where they were not."""
+    if "\r" in text.replace("\r\n", "\n"):
+        return None
     lines = [line.rstrip("\r") for line in text.split("\n", LOOKED_AT)[:LOOKED_AT]]
-    width = max(map(len, lines))
-    if width not in WIDTHS or "\r" in text.replace("\r\n", "\n"):
+    found = _width_of(lines, counts_colours=False)
+    if found is None and "\x1b[" not in text and _PREFIX.search(text) is not None:
+        found = _width_of(lines, counts_colours=True)
+    return found
+
+
+def _width_of(lines: list[str], *, counts_colours: bool) -> Width | None:
+    measure = Width(0, counts_colours)
+    width = Width(max(map(measure.length, lines)), counts_colours)
+    if width.columns not in WIDTHS:
         return None
     full = [index for index, line in enumerate(lines[:-1]) if _is_cut(line, width)]
     cut = [index for index in full if _BEGINS.match(lines[index + 1]) is None]
@@ -39,7 +82,7 @@ def width_of(text: str) -> int | None:
     return width
 
 
-def unwrapped(blocks: Iterable[bytes], width: int) -> Iterator[bytes]:
+def unwrapped(blocks: Iterable[bytes], width: Width) -> Iterator[bytes]:
     """The blocks with whole lines; empty lines keep the numbers of those that follow."""
     held = ""
     for block in blocks:
@@ -56,12 +99,12 @@ def unwrapped(blocks: Iterable[bytes], width: int) -> Iterator[bytes]:
         yield _joined(held.removesuffix("\n").split("\n"), width).encode()
 
 
-def _is_cut(line: str, width: int) -> bool:
+def _is_cut(line: str, width: Width) -> bool:
     """Whether a row may go on; the space at its end is often left out of a copy."""
-    return len(line.rstrip("\r")) >= width - 1
+    return width.length(line) >= width.columns - 1
 
 
-def _joined(lines: list[str], width: int) -> str:
+def _joined(lines: list[str], width: Width) -> str:
     out: list[str] = []
     index = 0
     while index < len(lines):
@@ -72,7 +115,7 @@ def _joined(lines: list[str], width: int) -> str:
             and index + rows < len(lines)
             and _BEGINS.match(lines[index + rows]) is None
         ):
-            if len(row) < width:
+            if width.length(row) < width.columns:
                 pieces.append(" ")
             row = lines[index + rows].rstrip("\r")
             pieces.append(row)

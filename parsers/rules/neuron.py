@@ -3,7 +3,8 @@
 Source: vLLM 0.6 to 0.9 `model_executor/model_loader/neuronx_distributed.py`; vllm-neuron
 `worker/neuronx_distributed_model_loader.py`; neuronx-distributed-inference
 `models/application_base.py`; neuronx-distributed `trace/model_builder.py`. The last two
-log without vLLM's prefix, most often as `INFO:Neuron:` and without a time.
+log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libneuronxla
+`neuron_cc_wrapper.py` logs each module with one.
 """
 
 from __future__ import annotations
@@ -68,6 +69,18 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "Finished Compilation for all HLOs",
         "hlo",
         "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
+    ),
+    stage_rule(
+        "neuron_module_compiled",
+        ("Compilation Successfully Completed for ", "Using a cached neff at "),
+        r"Compilation Successfully Completed for \S{1,300}|Using a cached neff at \S{1,500}",
+        "compile",
+        "end",
+        Sample(
+            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
+            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
+            {"name": "compile", "edge": "end"},
+        ),
     ),
     stage_rule(
         "neuron_built",

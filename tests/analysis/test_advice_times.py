@@ -258,6 +258,18 @@ def test_prefetching_is_proposed_where_the_engine_offers_it(version, offers):
     assert is_prefetched == (offers or version == "0.20.0")
 
 
+def test_files_that_the_loader_prefetches_or_that_are_in_memory_need_no_prefetch():
+    def findings(filesystem):
+        events = phased(
+            ("load_weights", 100.0), ("configure", 10.0), version="0.25.1",
+            extra=(checkpoint(22, 85, filesystem), config(load_format="safetensors")),
+        )  # fmt: skip
+        return [f for f in advise(facts_of(events)) if f.rule == "weights_read"]
+
+    assert [f.changes for f in findings("NFS")] == [{}]
+    assert findings("TMPFS") == []
+
+
 def test_sizes_without_bars_and_count_have_a_gain_too():
     events = [
         e for e in captured(SIZES, 67.0, 1.0) if not isinstance(e, CaptureProgress)

@@ -226,6 +226,7 @@ TEXTS = [
      "as new as the checkpoint", {}),
     ("ModuleNotFoundError: No module named 'habana_frameworks'", "missing_tool",
      "vault.habana.ai", {}),
+    ("TypeError: type 'array.array' is not subscriptable", "packages_mismatch", "Python 3.12", {}),
     ("ModuleNotFoundError: No module named 'vllm._C'", "packages_mismatch", "as built for", {}),
     ("ModuleNotFoundError: No module named 'vllm.attention.layers'", "packages_mismatch",
      "released together", {}),

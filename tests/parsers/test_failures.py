@@ -733,3 +733,18 @@ def test_a_bucket_after_the_sampler_fails_in_its_own_phase():
     )  # fmt: skip
     failure = folded(events(log)).summary.failure
     assert (failure.phase, failure.bucket) == ("decode", (4, 1, 9))
+
+
+def test_a_connection_that_an_engine_states_as_its_fatal_error_is_the_cause():
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore encountered a fatal error."),
+            CORE.format(5, "Traceback (most recent call last):"),
+            CORE.format(
+                5, "ConnectionResetError: [Errno 104] Connection reset by peer"
+            ),
+            API + DEAD,
+        )
+    )
+    (failure,) = of(ServingFailure, events(START + READY + text))
+    assert failure.message.startswith("ConnectionResetError")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, summary_of
+from tests.helpers import events, of, summary_of
+from warmup_insights.model.events import GapSeen
 
 BUILT = """\
 INFO 09-11 14:09:00 [__init__.py:243] Automatically detected platform neuron.
@@ -60,3 +61,26 @@ def test_one_process_drives_all_cores():
 def test_a_line_that_one_device_alone_prints_names_it(line, device):
     text = f"{line}\nINFO 09-29 10:06:47 gpu_executor.py:108] # GPU blocks: 1095\n"
     assert summary_of(events(text))["device"]["kind"] == device
+
+
+def test_the_loggers_of_neuron_have_times_of_their_own():
+    core = "(EngineCore_DP0 pid=7) "
+    text = (
+        "(APIServer pid=1) INFO 06-27 01:26:25 [utils.py:223] vLLM API server version "
+        "0.16.0\n" + core + "INFO 06-27 01:26:25 [core.py:97] Initializing a V1 LLM engine (v0.16.0) "
+        "with config: model='a/b'\n"
+        + core + "INFO 06-27 01:26:25 [parallel_state.py:1445] rank 0 in world size 1 is "
+        "assigned as DP rank 0, PP rank 0, PCP rank 0, TP rank 0, EP rank N/A\n"
+        + core + "[2026-06-27 01:27:44.242: I neuronx_distributed/parallel_layers/"
+        "parallel_state.py:638] > initializing tensor model parallel with size 2\n" + core + "2026-06-27 01:29:07.000841:  7  [INFO]: Compilation Successfully "
+        "Completed for model.MODULE_f5+ada.hlo_module.pb\n"
+        + core + '  File "/x/vllm_neuron/worker/neuron_worker.py", line 1, in load_model\n'
+        + core + "KeyError: 'layers.5.weight'\n"
+        "RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )  # fmt: skip
+    found = events(text)
+    gaps = [(gap.line, gap.next_line, gap.duration_s) for gap in of(GapSeen, found)]
+    assert [gap[:2] for gap in gaps] == [(3, 4), (4, 5)]
+    time = summary_of(found)["time"]
+    assert time["wall_s"] == pytest.approx(162.0, abs=0.9)
+    assert "init_worker" not in {part["name"] for part in time["phases"]}

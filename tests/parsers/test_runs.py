@@ -17,6 +17,7 @@ from warmup_insights.model.events import (
     BucketMiss,
     MemoryMeasured,
     RunStarted,
+    ShutdownRequested,
     WarmupStep,
 )
 from warmup_insights.units import GIB
@@ -217,7 +218,11 @@ def test_what_starts_after_a_failure_is_another_start():
 
 
 def test_what_imports_long_after_a_failure_is_of_the_next_start():
-    head = ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    begun = (
+        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
+        "0.26.0\n"
+    )
+    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
     failed = (
         "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
         "start.\n"
@@ -294,3 +299,77 @@ def test_a_trainer_that_imported_long_before_starts_its_engine_later():
     summary = folded(events(text)).summary
     assert summary.time.seconds_by_phase() == {"configure": 60.0}
     assert not [note for note in summary.notes if note.topic == "elided"]
+
+
+def test_what_imports_soon_after_a_failure_does_not_prolong_it():
+    begun = (
+        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
+        "0.26.0\n"
+    )
+    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    failed = (
+        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
+        "start.\n"
+    )
+    plugins = (
+        "INFO 07-16 10:00:12 [__init__.py:43] Available plugins for group "
+        "vllm.platform_plugins:\n"
+        "INFO 07-16 10:00:12 [__init__.py:212] Platform plugin neuron is activated\n"
+    )
+    settings = (
+        "(APIServer pid=9) INFO 07-16 10:00:15 [utils.py:233] non-default args: {}\n"
+    )
+    runs, _ = read(head + failed + plugins + settings)
+    first, second = (folded(found).summary for found in runs.values())
+    assert first.time.wall_s == 4.0
+    assert second.time.started_at == first.time.started_at.replace("00:01", "00:12")
+
+
+def test_a_program_that_imports_below_one_that_is_ready_begins_with_its_import():
+    line = "INFO 07-16 10:0{} [x.py:1] {}\n"
+    started = "Initializing a V1 LLM engine (v0.26.0) with config: model='a/b'"
+    took = "init engine (profile, create kv cache, warmup model) took 2.00 seconds"
+    imported = "Automatically detected platform cuda."
+    first = line.format("0:01", started) + line.format("0:09", took)
+    client = line.format("3:00", imported)
+    second = line.format("8:50", imported) + line.format("9:01", started)
+    runs, _ = read(first + client + second)
+    begun = [folded(found).summary.time.started_at for found in runs.values()]
+    assert [text[14:19] for text in begun] == ["00:01", "08:50"]
+
+
+def test_another_web_server_that_goes_down_does_not_stop_the_engine():
+    text = (
+        "INFO 09-04 12:08:24 [api_server.py:1287] vLLM API server version 0.9.1\n"
+        "INFO:     Started server process [4720]\n"
+        "INFO:     Application startup complete.\n"
+        "INFO 09-04 12:08:29 [core.py:70] Initializing a V1 LLM engine (v0.9.1) with "
+        "config: model='a/b'\n"
+        "INFO 09-04 12:12:15 [launcher.py:29] Available routes are:\n"
+        "INFO:     Started server process [4712]\n"
+        "INFO:     Application startup complete.\n"
+    )
+    down = "INFO:     Shutting down\n"
+    own = "INFO 09-04 12:20:15 [launcher.py:79] Shutting down FastAPI HTTP server.\n"
+    assert of(ShutdownRequested, events(text + down)) == []
+    assert len(of(ShutdownRequested, events(text + down + own))) == 1
+    later = text.replace("INFO:     Application startup complete.\n", "", 1)
+    assert len(of(ShutdownRequested, events(later + down))) == 1
+    other = later + "INFO:     Application startup complete.\n"
+    assert of(ShutdownRequested, events(other + down)) == []
+
+
+def test_the_end_of_a_start_that_failed_is_not_all_of_it():
+    """`docker logs --tail` begins with the last error of a container before the next."""
+    error = "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:1006] RuntimeError: no device\n"
+    imported = (
+        "INFO 07-16 10:00:15 [__init__.py:43] Available plugins for group "
+        "vllm.platform_plugins:\n"
+    )
+    settings = (
+        "(APIServer pid=9) INFO 07-16 10:00:20 [utils.py:233] non-default args: {}\n"
+    )
+    runs, _ = read(error + imported + settings)
+    first, second = (folded(found).summary for found in runs.values())
+    assert (first.status, first.time.wall_s) == ("failed", None)
+    assert second.time.started_at.startswith("2026-07-16T10:00:15")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.engine.wrapping import indent_of, unwrapped, width_of
+from parsers.engine.wrapping import Width, indent_of, unwrapped, width_of
 from tests.helpers import of, read
-from warmup_insights.model.events import ConfigRecorded, Failure
+from warmup_insights.model.events import CompileFinished, ConfigRecorded, Failure
 
 LOG = """\
 (APIServer pid=1) INFO 06-07 13:18:43 [api_utils.py:345] vLLM API server version 0.26.0
@@ -65,7 +65,7 @@ def test_rows_are_joined_across_blocks(size):
     text = rows(LOG, 100, stripped=False)
     lines = text.splitlines(keepends=True)
     blocks = ["".join(lines[n : n + size]).encode() for n in range(0, len(lines), size)]
-    whole = b"".join(unwrapped(blocks, 100)).decode()
+    whole = b"".join(unwrapped(blocks, Width(100))).decode()
     assert [line for line in whole.splitlines() if line] == LOG.splitlines()
     assert whole.count("\n") == text.count("\n")
 
@@ -80,3 +80,32 @@ def test_a_quotation_is_read_like_what_it_quotes(indent):
 
 def test_a_log_whose_first_lines_alone_are_indented_stays_as_it_is():
     assert indent_of("    at first\nINFO 06-07 13:18:43 then not\n") == ""
+
+
+def test_rows_of_a_page_that_counts_the_characters_of_colours_are_shorter():
+    core = "[1;36m(EngineCore_0 pid=1257)[0;0m "
+    ray = "[36m(RayWorkerWrapper pid=1384)[0m "
+    cached = "Directly load the compiled graph(s) for dynamic shape from the cache, took {} s"
+    text = "".join(
+        (
+            core
+            + "INFO 09-03 04:36:47 [core.py:74] Initializing a V1 LLM engine (v0.10.1.1) "
+            "with config: model='a/b', speculative_config=None, tokenizer='a/b'\n",
+            core
+            + ray
+            + "INFO 09-03 04:41:47 [default_loader.py:262] Loading weights took "
+            "194.90 seconds\n",
+            core
+            + ray
+            + f"INFO 09-03 04:42:32 [backends.py:161] {cached.format(10.729)}\n",
+            core
+            + ray
+            + f"INFO 09-03 04:42:33 [backends.py:161] {cached.format(11.766)}\n",
+        )
+    )
+    shown = rows(text, 119, stripped=False)
+    for code in ("[1;36m", "[0;0m", "[36m", "[0m"):
+        shown = shown.replace(code, "")
+    assert width_of(shown) == Width(119, counts_colours=True)
+    compiled = of(CompileFinished, read(shown)[0][0])
+    assert [event.duration_s for event in compiled] == [10.729, 11.766]

@@ -349,6 +349,10 @@ ROWS: tuple[KnownError, ...] = (
               "`vllm`", "another environment"),
           Way("`python -m vllm.entrypoints.openai.api_server`, which reads no version at its "
               "start", "none; the platform may still not be found without it"))),
+        (r"type 'array\.array' is not subscriptable",
+         "A package needs Python 3.12: there `array.array` is a generic type",
+         (Way("Python 3.12 or newer in the environment, or the release of the package before",
+              "another environment"),)),
         (r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
          "A package was made for another release of vLLM or transformers",
          (_SAME_RELEASE,)),

@@ -50,7 +50,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("read the worker's .err file in /tmp/ray/session_latest/logs of that node; its host "
               "memory (Ray kills at 95 %)", "the log does not hold the cause"),)),
         (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
-         r"Connection (?:refused|reset)|hostname of the client socket|"
+         r"(?<!\[Errno 1[01][14]\] )Connection (?:refused|reset)|hostname of the client socket|"
          r"[Uu]nable to resolve|No route to host|TCPStore",
          "The ranks did not find one another",
          (_HOST_INTERFACE,)),

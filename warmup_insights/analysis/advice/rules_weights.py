@@ -27,6 +27,10 @@ NETWORK = frozenset(
     {"NFS", "NFS4", "LUSTRE", "GPFS", "CEPH", "CEPHFS", "FUSE", "BEEGFS", "SMB", "CIFS"}
 )
 """Names of network file systems, as vLLM's loader prints them."""
+PREFETCHED = frozenset({"NFS", "NFS4", "LUSTRE"})
+"""Those from which the loader prefetches by itself where the files fit."""
+IN_MEMORY = frozenset({"TMPFS", "RAMFS"})
+"""Those whose files are in host memory: no disk and no page cache is in the way."""
 LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 """Bytes a second that NVMe and a network file system give one reader."""
 MEMORY_SHARE = 0.9
@@ -104,6 +108,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     known = summary.checkpoint
     is_dominant = start.dominant == "load_weights"
     if size and size / seconds > LOCAL_RATE and not is_dominant:
+        return
+    if known is not None and (known.filesystem or "").upper() in IN_MEMORY:
         return
     numbers: dict[str, float | int | str] = {
         "read_s": seconds, "start_s": start.wall_s,
@@ -211,7 +217,9 @@ def _reader(
         and room is not None
         and known.size_bytes <= MEMORY_SHARE * room
     )
-    if known is not None and is_plain and fits and _offers_prefetch(summary):
+    is_prefetched = known is not None and (known.filesystem or "").upper() in PREFETCHED
+    offers = _offers_prefetch(summary) and not is_prefetched
+    if known is not None and is_plain and fits and offers:
         return (
             "safetensors_load_strategy",
             "--safetensors-load-strategy prefetch",

@@ -92,6 +92,11 @@ class Timeline:
         """Of the timestamps: none has a fraction of a second."""
         self._is_warm = False
         self._is_over = False
+        self._is_failed = False
+        self._failed_line: int | None = None
+        """Of a failure whose line has no time."""
+        self._undated: Failure | None = None
+        """That failure, until the start is known to last up to it."""
         self._saw_beginning = False
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
@@ -137,7 +142,13 @@ class Timeline:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         kind = type(event)
-        self._is_over = self._is_over or kind in _ENDS
+        if isinstance(event, Failure):
+            self._is_failed = True
+        if isinstance(event, Failure) and event.time is None:
+            # It came after the lines above it, which may have times.
+            self._undated, self._failed_line = event, event.line
+        else:
+            self._is_over = self._is_over or kind in _ENDS
         if kind in _SPECIAL:
             self._special(event)
         if kind is GapSeen:
@@ -289,6 +300,9 @@ class Timeline:
         """
         start = self.started_at
         end = self._end()
+        if self._undated is not None and end is not None and self.by_rank:
+            take_failure(self.by_rank[min(self.by_rank)], self._undated, end)
+            self._undated = None
         goes_back = any(own.goes_back for own in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
@@ -298,12 +312,12 @@ class Timeline:
             )  # fmt: skip
         phases = partition(self._spans(end), start, end, self._resolution_s)
         wall = round(end - start, 6)
-        # The server was ready, but its first lines are not there, or what they bound is
-        # not one start.
+        # The start is over, but its first lines are not there, or what they bound is not
+        # one start.
         is_excerpt = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or (self._is_ready and not self._saw_beginning)
+            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
@@ -332,8 +346,11 @@ class Timeline:
             return self.last_at
         if not any(own.spans or own.doing for own in self.by_rank.values()):
             return self.last_at
+        last_line = self._failed_line or math.inf
         waited = [
-            gap.time + gap.duration_s for gap in self._gaps if gap.time is not None
+            gap.time + gap.duration_s
+            for gap in self._gaps
+            if gap.time is not None and gap.next_line <= last_line
         ]
         return max([self.last_at, *waited])
 
