@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.helpers import ROOT
 from warmup_insights.export.tables import BAR, make_table, plain_width, rich_table
 
+LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 HEADER = (
     "run",
     "status",
@@ -59,3 +67,37 @@ def test_bars_shrink_in_proportion():
     long, short = (line.count(BAR) for line in lines)
     assert len(lines) == 2
     assert long == 2 * short
+
+
+SHOW = (sys.executable, "-m", "warmup_insights", "show", str(LOG))
+
+
+def test_an_encoding_without_bars_gets_other_characters():
+    env = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(SHOW, env=env, capture_output=True, check=True)
+    assert b"28 s  47.5 %  ????" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+def test_a_full_disk_is_one_sentence():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(SHOW, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        b"Error: Nothing more can be written: No space left on device"
+    ]
+
+
+@pytest.mark.parametrize(("value", "has_colours"), [("", True), ("1", False)])
+def test_no_color_switches_colours_off(value, has_colours):
+    env = {**os.environ, "NO_COLOR": value, "TERM": "xterm"}
+    master, slave = os.openpty()
+    process = subprocess.Popen(SHOW, env=env, stdout=slave, stderr=slave)
+    os.close(slave)
+    text = b""
+    with suppress(OSError):  # the end of a terminal is an error on Linux
+        while block := os.read(master, 65536):
+            text += block
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    assert (re.search(rb"\x1b\[3[0-9]m", text) is not None) is has_colours
