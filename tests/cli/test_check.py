@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tests.analysis.builders import start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
+from tests.helpers import ROOT
 from warmup_insights.cli import main
 from warmup_insights.errors import InputError, SettingError, StoreError
 
@@ -204,3 +206,10 @@ def test_one_answer_goes_to_standard_output(db, given):
     assert found.exit_code == 2
     assert found.stdout == ""
     assert "Only one of" in found.stderr
+
+
+def test_a_failed_start_is_shown_as_failed(tmp_path):
+    log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+    found = invoke("check", log, "--max-ready", "5min", "--junit", tmp_path / "a.xml")
+    assert re.search("start-up +failed +finished +broken", found.stdout)
+    assert "start-up is failed, limit finished" in (tmp_path / "a.xml").read_text()

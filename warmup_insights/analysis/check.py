@@ -248,6 +248,10 @@ def _check_device(summary: RunSummary, baseline: RunSummary) -> None:
         )
 
 
+FAILED = "status"
+"""The name of the result that a start-up which failed adds to its limits."""
+
+
 def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     """A start-up that failed breaks every gate, whatever its limits are."""
     if summary.status != "failed":
@@ -258,7 +262,7 @@ def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     nothing = (None, None, None)
     return (
         LimitResult(
-            "status", "start-up", "count", "finished", *nothing, "broken", reason
+            FAILED, "start-up", "count", "finished", *nothing, "broken", reason
         ),
     )
 

@@ -252,7 +252,7 @@ def failure_sentence(failure: FailureFacts) -> str:
     free = ""
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
-    kind = failure.kind.replace("_", " ")
+    kind = _ENDS.get(failure.kind, failure.kind.replace("_", " "))
     return f"{kind}{_where(failure)}{free}: {failure.message}"
 
 
