@@ -310,3 +310,8 @@ def test_a_new_label_of_a_stored_run_is_named(run, tmp_path):
     run("ingest", str(log), "--label", "one")
     assert "its label is two now" in run("ingest", str(log), "--label", "two").stdout
     assert "its label" not in run("ingest", str(log)).stdout
+
+
+def test_a_search_without_a_hit_is_no_empty_database(run):
+    run("ingest", str(CAPTURE))
+    assert "No run has 'absent'" in run("runs", "--search", "absent").stdout
