@@ -270,3 +270,13 @@ def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_pat
     assert not app.exception
     assert "VLLM_SKIP_WARMUP=false" in texts(app)
     assert "No single maximum is too small" not in texts(app)
+
+
+def test_a_cache_without_room_failed_while_it_was_allocated(monkeypatch, tmp_path):
+    """The last line before the error is that of the profiling run."""
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+        (run_id,) = ingest_path(store, log).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id)
+    assert "Stage **allocating the KV cache**" in texts(app)
