@@ -141,7 +141,7 @@ def _side_by_side(
     costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base))
     table = lab.trials_table(trials, costs)
     percent = st.column_config.NumberColumn(format="percent")
-    hint = f"Padding for {lengths.name}."
+    hint = f"Padding for {'lengths ' * lengths.is_assumed}{lengths.name}."
     if lengths.is_assumed:
         hint += " Give your own as request lengths."
     if "warm-up, estimated (s)" in table:

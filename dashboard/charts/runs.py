@@ -145,7 +145,7 @@ def _largest(summary: RunSummary) -> str | None:
     found = largest_phase(summary)
     if found is None:
         return None
-    return f"{format_duration(found[1])} {largest_phase_words(summary, found[0])}"
+    return f"{format_duration(found[1])}, {largest_phase_words(summary, found[0])}"
 
 
 def _changes(rows: pd.DataFrame) -> pd.Series[Any]:

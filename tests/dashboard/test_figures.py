@@ -465,5 +465,5 @@ def test_the_list_of_runs_names_the_largest_phase_as_its_sentence_does(tmp_path,
         summary = current(store, store.run(run_id)).summary
         frame = runs_table(runs_frame(store.run_table()), {run_id: summary})
         sentence = start_sentences(summary)[0]
-    words = frame["largest"][0].partition(" s ")[2]
+    words = frame["largest"][0].partition(", ")[2]
     assert f"went into {words}" in sentence
