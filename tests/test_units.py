@@ -14,6 +14,7 @@ from warmup_insights.units import (
     parse_clock,
     parse_duration,
     parse_isoformat,
+    parse_size,
 )  # fmt: skip
 
 
@@ -99,3 +100,12 @@ def test_durations_and_clocks():
 @given(st.floats(0, 4e9, allow_nan=False))
 def test_times_read_back(seconds):
     assert parse_isoformat(isoformat(seconds)) == pytest.approx(seconds, abs=1e-5)
+
+
+def test_a_size_of_a_user_has_a_unit():
+    assert [parse_size(text) for text in ("2GiB", "2 GB", "512M", "0")] == [
+        2 * GIB, 2 * GIB, GIB // 2, 0,
+    ]  # fmt: skip
+    for text in ("12", "-1", "12.5 "):
+        with pytest.raises(ValueError, match="has no unit"):
+            parse_size(text)

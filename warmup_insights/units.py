@@ -51,6 +51,17 @@ def parse_bytes(text: str) -> int:
     return round(float(match[1]) * _FACTORS[(match[2] or "").lower()])
 
 
+def parse_size(text: str) -> int:
+    """Bytes in a size that a user writes, such as `12GiB`; without a unit only 0.
+
+    Raises ValueError: `12` would be 12 bytes, where 12 GiB are meant.
+    """
+    size = parse_bytes(text)
+    if size and not text.rstrip()[-1].isalpha():
+        raise ValueError(f"{text[:40]!r} has no unit; write it like {text.strip()}GiB")
+    return size
+
+
 def gib(value: float | str) -> int:
     """Bytes in a number of GiB."""
     return round(float(value) * GIB)

@@ -30,8 +30,8 @@ _WORDS = {
     "num_hpu_blocks": ("KV blocks", "Blocks of the KV cache"),
 }
 _ASSUMPTIONS = {
-    "log-uniform": "every order of magnitude equally likely",
     "uniform": "every length equally likely",
+    "log-uniform": "every order of magnitude equally likely",
 }
 
 
@@ -41,7 +41,7 @@ def render() -> None:
     st.caption(
         "Which buckets vllm-gaudi would generate, what it would drop, and how much of "
         "your requests would be padding. Nothing runs; "
-        "`warmup-insights buckets generate` prints the same."
+        "`warmup-insights buckets compare` and `buckets generate` print the same."
     )
     inputs, results = st.columns([1, 2.6], gap="medium")
     with inputs:
@@ -136,14 +136,14 @@ def _side_by_side(
     trials: list[Trial], lengths: LengthDistribution, base: RunRecord | None
 ) -> None:
     if not trials:
-        widgets.empty("No strategy chosen", "Choose at least one on the left.")
+        widgets.empty("No strategy chosen", "Choose at least one of the strategies.")
         return
     costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base))
     table = lab.trials_table(trials, costs)
     percent = st.column_config.NumberColumn(format="percent")
-    hint = f"Padding for {lengths.name}."
+    hint = f"Padding for {'lengths ' * lengths.is_assumed}{lengths.name}."
     if lengths.is_assumed:
-        hint += " These lengths are assumed; give yours on the left."
+        hint += " Give your own as request lengths."
     if "warm-up, estimated (s)" in table:
         hint += f" Warm-up estimated with {_costs_words(costs)} of the chosen run."
     widgets.table(
@@ -177,8 +177,8 @@ def _one(trials: list[Trial]) -> None:
     )  # fmt: skip
     trial = made[chosen]
     assert trial.generated is not None
-    for note in trial.generated.notes:
-        st.warning(markdown(note, 400))
+    for note in lab.grouped(trial.generated.notes):
+        st.warning(markdown(note, 2000))
     for phase in ("prompt", "decode"):
         _map(trial, phase)
     _worst(trial)

@@ -18,8 +18,8 @@ from warmup_insights.analysis.pareto import TOLERANCE
 from warmup_insights.analysis.sentences import (
     cause_text,
     largest_phase,
+    largest_phase_words,
     not_a_start,
-    phase_words,
     progress_text,
 )
 from warmup_insights.model.figures import BY_NAME
@@ -145,7 +145,7 @@ def _largest(summary: RunSummary) -> str | None:
     found = largest_phase(summary)
     if found is None:
         return None
-    return f"{phase_words(found[0])}, {format_duration(found[1])}"
+    return f"{format_duration(found[1])}, {largest_phase_words(summary, found[0])}"
 
 
 def _changes(rows: pd.DataFrame) -> pd.Series[Any]:

@@ -24,6 +24,7 @@ from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
+    CompileFacts,
     Gap,
     RunSummary,
 )
@@ -102,8 +103,7 @@ def phase_totals(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 COSTLY_KINDS = (
-    "warmup_step", "graph_captured", "compile_finished", "lazy_capture",
-    "sampler_step", "defrag_step",
+    "warmup_step", "graph_captured", "lazy_capture", "sampler_step", "defrag_step",
 )  # fmt: skip
 _WORDS = {
     "warmup_step": ("warm-up", "warmed"),
@@ -115,9 +115,18 @@ _WORDS = {
 }
 
 
-def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
-    """The steps that took longest: name, meaning, duration_s, line, rank, kind."""
+def costly_steps(
+    events: pd.DataFrame, compiled: CompileFacts | None, limit: int
+) -> pd.DataFrame:
+    """The steps that took longest: name, meaning, duration_s, line, rank, kind.
+
+    Of a compilation its parts, or its totals where no part has a time: a total stands for
+    the same seconds.
+    """
     columns = ["name", "meaning", "duration_s", "memory_bytes", "line", "rank", "kind"]
+    events = pd.DataFrame(
+        [*events.to_dict("records"), *_compilations(compiled)], columns=_STEP_COLUMNS
+    )
     if events.empty:
         return pd.DataFrame([], columns=columns)
     known = events[events["duration_s"].notna() & (events["duration_s"] > 0)]
@@ -128,6 +137,24 @@ def costly_steps(events: pd.DataFrame, limit: int) -> pd.DataFrame:
     names = _distinct([_step_name(row) for row in top.to_dict("records")], top["line"])
     meanings = [_meaning(row) for row in top.to_dict("records")]
     return top.assign(name=names, meaning=meanings)[columns].reset_index(drop=True)
+
+
+_STEP_COLUMNS = [
+    "kind", "what", "phase", "mode", "batch_size", "query_len", "num_blocks", "duration_s",
+    "memory_bytes", "line", "rank",
+]  # fmt: skip
+
+
+def _compilations(compiled: CompileFacts | None) -> list[dict[str, Any]]:
+    timed = [part for part in compiled.parts if part.duration_s] if compiled else []
+    single = [part for part in timed if not part.what.startswith("total")]
+    return [
+        {
+            "kind": "compile_finished", "duration_s": part.duration_s,
+            "what": part.what.replace("_", " ") + (", from cache" * bool(part.from_cache)),
+        }
+        for part in single or timed
+    ]  # fmt: skip
 
 
 def _distinct(names: list[str], lines: pd.Series) -> list[str]:
@@ -147,7 +174,9 @@ def _step_name(row: Mapping[Any, Any]) -> str:
     parts = [row["batch_size"], row["query_len"], row["num_blocks"]]
     shape = ", ".join(str(int(part)) for part in parts if _is_known(part))
     phase = row["phase"] if isinstance(row["phase"], str) else ""
-    return " ".join(p for p in (phase, words, f"({shape})" if shape else "") if p)
+    what = row["what"] if isinstance(row["what"], str) else ""
+    shape = f"({shape})" if shape else ""
+    return " ".join(part for part in (phase, words, what, shape) if part)
 
 
 def _meaning(row: Mapping[Any, Any]) -> str:

@@ -228,6 +228,9 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
     known = rows[rows["duration_s"].notna() & (rows["duration_s"] > 0)]
     if known.empty:
         return
+    total = len(known) + sum(
+        state != "missed" for state in rows["state"].drop(known.index)
+    )
     axes = axes_of(view, rows, phase)
     left, right = st.columns(2)
     with left:
@@ -245,7 +248,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         view.chart(
             step_bars(costs, dark=view.dark), costs,
             key=f"costly-{phase}", title=f"The {len(costs)} costliest buckets",
-            hint=f"{len(known)} of {len(rows)} {phase} buckets have a time."
+            hint=f"{len(known)} of {total} {phase} buckets have a time."
             + _spikes_hint(known),
         )  # fmt: skip
     with right:

@@ -97,6 +97,9 @@ def _curve(view: View) -> None:
         if is_warmup
         else "What graphs take together, in the order in which they were captured"
     )
+    captured = sum(row.captured is True for row in rows)
+    if not is_warmup and len(points) < captured:
+        text += f"; the log states it for {len(points)} of {captured}"
     if skipped:
         text += f"; skipped because they did not fit: {skipped}"
     budget = view.summary.memory_or_none.graph_budget

@@ -58,7 +58,12 @@ def _misses(view: View) -> None:
     left, right = st.columns(2)
     with left, widgets.card("Settings that cover them"):
         settings = highest_settings(found)
-        if settings:
+        if all(item.cause == "skipped" for item in found):
+            st.caption(
+                "Nothing was warmed up: `VLLM_SKIP_WARMUP=false` comes first. "
+                "`warmup-insights advise` states whether the ranges cover them then."
+            )
+        elif settings:
             st.code("\n".join(settings), language=None)
         else:
             st.caption(

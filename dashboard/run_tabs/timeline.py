@@ -86,7 +86,7 @@ def _hint(summary: RunSummary) -> str:
 
 def _steps(view: View) -> None:
     events = data.events(view.run, *COSTLY_KINDS)
-    steps = costly_steps(events, COSTLIEST)
+    steps = costly_steps(events, view.summary.compile, COSTLIEST)
     if steps.empty:
         widgets.empty(
             "No step has a duration", "The log states no time for single steps."

@@ -316,7 +316,28 @@ class TestSeedLog:
         assert format_bytes(plan.phases["decode"].graph_used_bytes) == "161.9 MiB"
 
     def test_the_warm_up_takes_as_long(self, planner):
-        assert planner.plan(PlanSettings()).time.warmup_s == pytest.approx(49.0)
+        """Of 49 s 7 s went into 15 prompt graphs and 14 s into 48 decode graphs."""
+        time = planner.plan(PlanSettings()).time
+        assert time.warmup_s == pytest.approx(49.0)
+        assert (time.eager_s, time.capture_s) == (28.0, 21.0)
+
+    def test_more_graphs_take_longer(self, planner):
+        plan = planner.plan(PlanSettings(graph_reserved_mem=0.6))
+        assert plan.phases["prompt"].captured == 18
+        assert plan.time.warmup_s == pytest.approx(49.0 + 3 * 7 / 15)
+
+    def test_captures_without_a_time_are_as_in_the_run_or_unknown(self, planner):
+        times = planner.summary.time
+        phases = [p for p in times.phases if not p.name.endswith("_graphs")]
+        time = msgspec.structs.replace(times, phases=phases)
+        summary = msgspec.structs.replace(planner.summary, time=time)
+        without = Planner(summary, log_run().rows)
+        same, more = (
+            without.plan(PlanSettings(graph_reserved_mem=share)).time
+            for share in (None, 0.6)
+        )
+        assert (same.warmup_s, same.capture_s) == (49.0, None)
+        assert (more.warmup_s, more.capture_s) == (None, None)
 
 
 def test_decode_buckets_follow_the_cache():

@@ -217,3 +217,16 @@ def test_a_walk_is_what_lookups_token_by_token_give(seq_lens, block_size, num_to
 def test_impossible_walks_are_refused(seq_lens, num_tokens):
     with pytest.raises(InputError, match="A walk"):
         walk_decode(documented_table(), seq_lens, 128, num_tokens)
+
+
+def test_blocks_that_the_engine_lowers_are_padded_by_nothing(tmp_path):
+    """Up to 2 sequences of 10 blocks each: one runs in 16 blocks, two are lowered to 16."""
+    file = tmp_path / "buckets.txt"
+    file.write_text("(1, 128, 0)\n(2, 1, 16)\n")
+    environment = {"VLLM_BUCKETING_FROM_FILE": str(file)}
+    configuration, table = make_table(environment, max_num_seqs=2)
+    report = report_padding(configuration, table, one_length(10 * 128))
+    assert report.decode_blocks is not None
+    assert report.decode_blocks.ratio == 6 / 16
+    assert report.decode_blocks.mean == 6
+    assert report.decode_blocks.uncovered == 0.5

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tests.analysis.builders import start_up
 from tests.cli.decisions import invoke, simulated_run, store_run
+from tests.helpers import ROOT
 from warmup_insights.cli import main
-from warmup_insights.errors import InputError, StoreError
+from warmup_insights.errors import InputError, SettingError, StoreError
 
 
 @pytest.fixture
@@ -178,8 +180,36 @@ def test_in_github_actions_the_job_gets_a_summary_and_annotations(
     assert bad.exit_code == 1
     (line,) = [text for text in bad.stderr.splitlines() if text.startswith("::")]
     assert line == "::error title=Warm-up check::warm-up broken: 1 min 06 s, max 65s"
-    assert "1 of 1 limits does not hold" in summary.read_text()
+    assert "The limit does not hold" in summary.read_text()
     assert invoke("check", "new1", "--db", db, "--max-warmup", "70s").exit_code == 0
     assert summary.read_text().count("## Warm-up check") == 2
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert "::" not in invoke("check", "new1", "--db", db, "--max-warmup", "65s").stderr
+
+
+@pytest.mark.parametrize("size", ["20", "+20", "20.5"])
+def test_a_size_without_a_unit_is_no_limit(db, size):
+    """20 bytes of KV cache are what every run has."""
+    error = invoke("check", "new1", "--db", db, "--min-kv-cache", size).exception
+    assert isinstance(error, SettingError)
+    assert "12GiB" in str(error)
+    found = invoke("check", "new1", "--db", db, "--max-graph-memory", "0")
+    assert "max 0" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--json", "--junit", "-"), ("--json", "--markdown", "-"), ("--junit", "-", "--markdown", "-")],
+)  # fmt: skip
+def test_one_answer_goes_to_standard_output(db, given):
+    found = invoke("check", "new1", "--db", db, "--max-warmup", "66s", *given)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    assert "Only one of" in found.stderr
+
+
+def test_a_failed_start_is_shown_as_failed(tmp_path):
+    log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+    found = invoke("check", log, "--max-ready", "5min", "--junit", tmp_path / "a.xml")
+    assert re.search("start-up +failed +finished +broken", found.stdout)
+    assert "start-up is failed, limit finished" in (tmp_path / "a.xml").read_text()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.analysis.builders import config, contradicting, start_up, summary_of
 from tests.cli.decisions import invoke, simulated_run, store_run
+from tests.helpers import ROOT
 from warmup_insights.errors import InputError
 from warmup_insights.export.runs import (
     figures_csv,
@@ -145,3 +146,12 @@ def test_unknown_runs_are_refused(db):
     assert "There is no run" in str(invoke("export", "zzz", "--db", db).exception)
     store_run(db, "bbb222", start_up(), label="other")
     assert invoke("export", "other", "--db", db).exit_code == 0
+
+
+def test_markdown_begins_with_what_became_of_the_start():
+    log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+    text = invoke("export", log, "--format", "markdown").stdout
+    assert text.splitlines()[2].startswith(
+        "Failed after 2 min 11 s: no room for the KV"
+    )
+    assert "| failure | no room for the KV cache: ValueError" in text

@@ -302,3 +302,16 @@ def test_follow_picks_up_what_is_appended(tmp_path, db):
     process.send_signal(2)
     out, _ = process.communicate(timeout=30)
     assert json.loads(out)["files"][0]["state"] == "continued"
+
+
+def test_a_new_label_of_a_stored_run_is_named(run, tmp_path):
+    log = tmp_path / "a.log"
+    log.write_bytes(CAPTURE.read_bytes())
+    run("ingest", str(log), "--label", "one")
+    assert "its label is two now" in run("ingest", str(log), "--label", "two").stdout
+    assert "its label" not in run("ingest", str(log)).stdout
+
+
+def test_a_search_without_a_hit_is_no_empty_database(run):
+    run("ingest", str(CAPTURE))
+    assert "No run has 'absent'" in run("runs", "--search", "absent").stdout

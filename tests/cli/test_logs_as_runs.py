@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -161,3 +162,14 @@ def test_what_is_no_log_gets_one_sentence(tmp_path, monkeypatch, name, text):
 def test_a_log_that_is_not_there_is_named(tmp_path):
     error = invoke("show", "nothing.log", "--db", tmp_path / "none.db").exception
     assert "neither a file nor a run nothing.log" in str(error)
+
+
+@pytest.mark.parametrize("command", [("show",), ("check", "--max", "wall_s=1h")])
+def test_what_is_damaged_is_named_beside_the_answer(tmp_path, command):
+    whole = gzip.compress(HPU.read_bytes())
+    cut = tmp_path / "cut.log.gz"
+    cut.write_bytes(whole[: len(whole) * 3 // 4])
+    name, *options = command
+    found = invoke(name, cut, *options, "--db", tmp_path / "absent.db")
+    assert "Note: " in found.stderr
+    assert "is damaged" in found.stderr

@@ -145,7 +145,7 @@ def test_a_tolerance_is_a_number(db, number):
     assert invoke("plan", "base", "--db", db, "--tolerance", number).exit_code == 2
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "2GiB"])
+@pytest.mark.parametrize("size", ["0", "-1GiB", "2GiB"])
 def test_a_device_holds_its_kv_cache(size):
     log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
     error = invoke("plan", log, "--device-memory", size).exception
@@ -157,3 +157,17 @@ def test_a_limit_is_no_larger_than_any_engine_could_have(db):
     number = "9" * 20
     error = invoke("plan", "seed", "--db", db, "--max-num-seqs", number).exception
     assert isinstance(error, SettingError | InputError)
+
+
+@pytest.mark.parametrize("option", ["--margin", "--device-memory"])
+def test_a_size_has_a_unit(option):
+    log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
+    found = invoke("plan", log, option, "80")
+    assert found.exit_code == 2
+    assert "80GiB" in found.stderr
+
+
+def test_a_reserve_changes_nothing_where_the_engine_has_none():
+    log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
+    text = invoke("plan", log, "--graph-reserved-mem", "0.2").stdout
+    assert "VLLM_GRAPH_RESERVED_MEM changes nothing here" in text

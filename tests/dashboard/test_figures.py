@@ -53,6 +53,7 @@ from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
 from warmup_insights.export.findings import finding_pairs
@@ -65,6 +66,8 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
+    CompileFacts,
+    CompilePart,
     Contradiction,
     Gap,
     GraphFacts,
@@ -75,6 +78,7 @@ from warmup_insights.model.summary import (
     TimePhase,
     Times,
 )
+from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
 
 
@@ -391,16 +395,22 @@ def test_every_figure_names_its_units(recorded):
 def test_steps_of_one_name_are_bars_of_their_own():
     rows = pd.DataFrame(
         [
-            {"kind": "compile_finished", "duration_s": 50.0, "line": 70, "mode": None},
-            {"kind": "compile_finished", "duration_s": 7.0, "line": 71, "mode": None},
+            {"kind": "warmup_step", "duration_s": 5.0, "line": 71, "mode": "eager"},
             {"kind": "warmup_step", "duration_s": 1.0, "line": 72, "mode": "eager"},
         ]
-    ).assign(phase=None, batch_size=None, query_len=None, num_blocks=None,
-             memory_bytes=None, rank=None)  # fmt: skip
-    steps = costly_steps(rows, 10)
-    assert bars(step_bars(steps)) == {
-        "compile, line 70": 50.0, "compile, line 71": 7.0, "warm-up": 1.0,
+    )
+    steps = costly_steps(rows, None, 10)
+    assert bars(step_bars(steps)) == {"warm-up, line 71": 5.0, "warm-up, line 72": 1.0}
+
+
+def test_the_total_of_a_compilation_is_no_step_beside_its_parts():
+    graphs = [("dynamo", 2.0), ("graph", 5.0), ("graph", 1.0), ("total", 8.0)]
+    parts = [CompilePart(what=what, duration_s=s) for what, s in graphs]
+    assert bars(step_bars(costly_steps(pd.DataFrame(), CompileFacts(parts=parts), 10))) == {
+        "compile graph 1": 5.0, "compile dynamo": 2.0, "compile graph 2": 1.0,
     }  # fmt: skip
+    total = costly_steps(pd.DataFrame(), CompileFacts(parts=parts[-1:]), 10)
+    assert bars(step_bars(total)) == {"compile total": 8.0}
 
 
 def test_room_is_made_for_legends_only():
@@ -444,3 +454,16 @@ def test_a_trend_is_of_one_kind_of_start():
     changes = dict(zip(table["run_id"], table["change"], strict=True))
     assert (changes["r2"], changes["r3"]) == ("200 % slower", "100 % slower")
     assert pd.isna(changes["r4"])
+
+
+@pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
+def test_the_list_of_runs_names_the_largest_phase_as_its_sentence_does(tmp_path, name):
+    with EventStore(tmp_path / "runs.db") as store:
+        (run_id,) = ingest_path(
+            store, ROOT / "sample_logs" / "vllm-fork" / name
+        ).run_ids
+        summary = current(store, store.run(run_id)).summary
+        frame = runs_table(runs_frame(store.run_table()), {run_id: summary})
+        sentence = start_sentences(summary)[0]
+    words = frame["largest"][0].partition(", ")[2]
+    assert f"went into {words}" in sentence

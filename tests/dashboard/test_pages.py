@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
-from tests.dashboard.conftest import APP
+from tests.dashboard.conftest import APP, ROOT
 from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
 from warmup_insights.ingest.single import ingest_path
@@ -258,3 +258,25 @@ def test_the_pick_follows_the_goal(monkeypatch, full_database, goal, wanted):
         reserve = {"recorded 2": "0\\.1", "recorded 1": "0\\.1875"}[wanted]
         heading = next(m.value for m in app.markdown if m.value.startswith("####"))
         assert reserve in heading
+
+
+def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_path):
+    """Whether the ranges are large enough is a question of its own, which advice answers."""
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        log = ROOT / "sample_logs" / "vllm-gaudi" / "made_skip_warmup.log"
+        (run_id,) = ingest_path(store, log).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id, tab="Bucket misses")
+    assert not app.exception
+    assert "VLLM_SKIP_WARMUP=false" in texts(app)
+    assert "No single maximum is too small" not in texts(app)
+
+
+def test_a_cache_without_room_failed_while_it_was_allocated(monkeypatch, tmp_path):
+    """The last line before the error is that of the profiling run."""
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        log = ROOT / "sample_logs" / "vllm" / "made_v1_negative_kv_cache.log"
+        (run_id,) = ingest_path(store, log).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id)
+    assert "Stage **allocating the KV cache**" in texts(app)

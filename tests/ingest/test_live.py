@@ -147,6 +147,13 @@ def test_a_pipe_that_ends_early_is_neither(tmp_path):
     assert b"stdin: neither ready nor failed; its input has ended" in done.stderr
 
 
+def test_a_file_that_never_comes_is_named(tmp_path):
+    args = ("--follow", "--until-ready", "--timeout", "1s")
+    done = run("absent.log", *args, "--db", str(tmp_path / "runs.db"), cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"there is no such file yet, check the path" in done.stderr
+
+
 def test_a_compressed_log_cannot_be_followed(tmp_path):
     log = tmp_path / "a.log.gz"
     log.write_bytes(gzip.compress(READY.read_bytes()))

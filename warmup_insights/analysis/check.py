@@ -23,7 +23,7 @@ from warmup_insights.model.figures import (
     phase_figure,
 )
 from warmup_insights.model.summary import SCHEMA, STARTS, RunSummary
-from warmup_insights.units import parse_bytes, parse_duration
+from warmup_insights.units import parse_duration, parse_size
 
 Side = Literal["max", "min"]
 
@@ -101,8 +101,10 @@ class CheckResult:
         """The result as a message."""
         total = len(self.results)
         count = sum(1 for result in self.results if result.outcome != "passed")
+        if total == 1:
+            return "The limit does not hold" if count else "The limit holds"
         if not count:
-            return "The limit holds" if total == 1 else f"All {total} limits hold"
+            return f"All {total} limits hold"
         verb = "does" if count == 1 else "do"
         return f"{count} of {total} limits {verb} not hold"
 
@@ -168,7 +170,7 @@ def _value(number: str, suffix: str, unit: Unit) -> float:
     if unit == "s":
         return parse_duration(number.lstrip("+") + suffix)
     if unit == "bytes":
-        return float(parse_bytes(number.lstrip("+") + suffix))
+        return float(parse_size(number.lstrip("+") + suffix))
     if suffix not in (("", "%") if unit == "percent" else ("",)):
         raise ValueError(suffix)
     return float(number)
@@ -246,6 +248,10 @@ def _check_device(summary: RunSummary, baseline: RunSummary) -> None:
         )
 
 
+FAILED = "status"
+"""The name of the result that a start-up which failed adds to its limits."""
+
+
 def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     """A start-up that failed breaks every gate, whatever its limits are."""
     if summary.status != "failed":
@@ -256,7 +262,7 @@ def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     nothing = (None, None, None)
     return (
         LimitResult(
-            "status", "start-up", "count", "finished", *nothing, "broken", reason
+            FAILED, "start-up", "count", "finished", *nothing, "broken", reason
         ),
     )
 

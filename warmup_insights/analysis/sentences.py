@@ -183,7 +183,7 @@ def largest_phase_text(summary: RunSummary) -> str:
     if found is None or found[1] > wall:
         return f"the start-up covers {format_duration(wall)}{rest and ', '}{rest}"
     name, seconds = found
-    words = _bucket_words(summary) if name == BUCKETS else phase_words(name)
+    words = largest_phase_words(summary, name)
     of, whole = format_duration(seconds), format_duration(wall)
     if f"after {whole}" not in _outcome(summary):
         of += f" of {whole}"
@@ -192,6 +192,11 @@ def largest_phase_text(summary: RunSummary) -> str:
         of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
     is_more = max(lost, cut) > seconds
     return f"{of} went into {words}{', ' + rest if rest and is_more else ''}"
+
+
+def largest_phase_words(summary: RunSummary, name: str) -> str:
+    """What was done in a phase that `largest_phase` names."""
+    return _bucket_words(summary) if name == BUCKETS else phase_words(name)
 
 
 def _bucket_words(summary: RunSummary) -> str:
@@ -247,7 +252,7 @@ def failure_sentence(failure: FailureFacts) -> str:
     free = ""
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
-    kind = failure.kind.replace("_", " ")
+    kind = _ENDS.get(failure.kind, failure.kind.replace("_", " "))
     return f"{kind}{_where(failure)}{free}: {failure.message}"
 
 

@@ -124,7 +124,9 @@ class PaddingSummary:
 
     `ratio` is the padded share of all that is executed, `mean` the padding of one
     shape in `unit`, `worst_*` the shape that wastes the largest share of its bucket.
-    `uncovered` is the share of shapes for which no bucket was generated.
+    `uncovered` is the share of shapes for which no bucket was generated. Decode blocks that
+    the engine lowers to the largest prepared are padded by nothing: such shapes count in
+    `uncovered` alone.
     """
 
     unit: str
@@ -254,15 +256,17 @@ def _decode_samples(
 
 def _summarise(unit: str, samples: Iterable[_Sample]) -> PaddingSummary | None:
     count = 0
-    weights = executed = padded = uncovered = 0.0
+    weights = held = executed = padded = uncovered = 0.0
     worst: tuple[float, Lookup] | None = None
     for sample in samples:
         padding = sample.executed - sample.needed
         share = padding / sample.executed if sample.executed else 0.0
         count += 1
         weights += sample.weight
-        executed += sample.weight * sample.executed
-        padded += sample.weight * padding
+        if padding >= 0:
+            held += sample.weight
+            executed += sample.weight * sample.executed
+            padded += sample.weight * padding
         if sample.lookup.outcome != "found":
             uncovered += sample.weight
         if worst is None or share > worst[0]:
@@ -273,7 +277,7 @@ def _summarise(unit: str, samples: Iterable[_Sample]) -> PaddingSummary | None:
         unit,
         count,
         padded / executed if executed else 0.0,
-        padded / weights,
+        padded / held if held else 0.0,
         worst[0],
         worst[1].shape,
         worst[1].bucket,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
+import io
+import os
 import sys
 
 import click
@@ -68,9 +71,17 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; a known error is one sentence on stderr and exit code 1, or 2
-    where a setting cannot be used."""
+    where a setting cannot be used.
+
+    `NO_COLOR` switches colours off (no-color.org); what the encoding of the output lacks,
+    such as the bars, is `?`.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        cli(standalone_mode=True)
+        cli(standalone_mode=True, color=color)
     except WarmupInsightsError as error:
         from warmup_insights.cli.printing import printable
 
@@ -79,3 +90,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # What is left in the buffer would be written once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"Error: Nothing more can be written: {error.strerror}", err=True)
+        sys.exit(1)

@@ -34,8 +34,8 @@ from warmup_insights.cli.printing import (
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.buckets import bucket_file_text, bucket_tables, fit_table
 from warmup_insights.units import (
-    parse_bytes,
     parse_duration,
+    parse_size,
 )
 
 DEFAULT_BUCKETS = 64
@@ -64,7 +64,7 @@ MAX_BENCHMARK_BYTES = 1 << 30
 @click.option(
     "--max-graph-memory",
     metavar="SIZE",
-    callback=parsed_by(parse_bytes),
+    callback=parsed_by(parse_size),
     help="Most graph memory, as 8GiB; needs RUN.",
 )
 @click.option(

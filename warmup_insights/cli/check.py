@@ -95,6 +95,10 @@ def check(
     it may stand the kind of start that it is for (--max-ready cold:600s --max-ready
     warm:90s). A limit on a figure that is unknown does not hold.
     """
+    if [as_json, junit == "-", markdown == "-"].count(True) > 1:
+        raise click.UsageError(
+            "Only one of --json, --junit - and --markdown - can be standard output"
+        )
     limits = _limits(options, highest, lowest)
     summary, base = _load(db, run, baseline)
     result = check_run(summary, limits, base)

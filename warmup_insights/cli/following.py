@@ -214,6 +214,8 @@ class _Following:
         elif is_total:
             why = f"{format_duration(limit)} are over"
         name = plain(self._log.name)
+        if isinstance(self._log, _File) and not os.path.exists(self._log.name):
+            why += "; there is no such file yet, check the path"
         click.echo(f"{name}: neither ready nor failed; {why}", err=True)
 
     def _take(self, states: list[LiveState]) -> None:

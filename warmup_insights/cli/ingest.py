@@ -225,6 +225,7 @@ def ingest(
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     elif not json_lines:
         print_outcomes(outcomes)
+        _note_names(outcomes, label)
     _exit(outcomes, strict)
 
 
@@ -332,6 +333,14 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     print_tables([make_table("", header, rows, right=[3, 4, 5])])
     for outcome in outcomes:
         _print_report(outcome)
+
+
+def _note_names(outcomes: Sequence[Outcome], label: str | None) -> None:
+    """Name the runs that were stored before and have another label now."""
+    stored = [o for o in outcomes if o.state == "unchanged" and o.run_ids]
+    if label is not None and stored:
+        ids = ", ".join(run_id for outcome in stored for run_id in outcome.run_ids)
+        print_notes([f"{ids} was stored already; its label is {label} now"])
 
 
 def _print_report(outcome: Outcome) -> None:

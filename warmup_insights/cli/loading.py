@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.cli.printing import print_notes
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError, StoreError
 from warmup_insights.export.tables import plain
@@ -100,6 +101,7 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
     if not 1 <= number <= count:
         found = "1 start-up" if count == 1 else f"{count} start-ups"
         raise InputError(f"{shown} holds {found}; name one of #1 to #{count}")
+    print_notes(outcome.report.get("problems", []), err=True)
     if count > 1:
         note = (
             f"{shown} holds {count} start-ups; this is #{number}, {path}#1 is the first"

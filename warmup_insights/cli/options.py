@@ -47,6 +47,8 @@ force_option = click.option("--force", is_flag=True, help="Overwrite files that 
 class FiniteRange(click.FloatRange):
     """A number within bounds; `nan` and `inf` are within none."""
 
+    name = "number"
+
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The number, or a usage error."""
         number = super().convert(value, param, ctx)

@@ -47,7 +47,7 @@ from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules import VARIABLES
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.units import parse_bytes
+from warmup_insights.units import parse_size
 
 MAX_PLANS = 1000
 
@@ -116,7 +116,7 @@ goal_options = all_of(
 @click.option(
     "--margin",
     metavar="SIZE",
-    callback=parsed_by(parse_bytes),
+    callback=parsed_by(parse_size),
     help="Memory to leave free, such as 2GiB. [default: 2 %]",
 )
 @click.option(
@@ -128,7 +128,7 @@ goal_options = all_of(
     help="Type of a value in the KV cache, such as fp8; plans the KV cache alone.",
 )  # fmt: skip
 @click.option(
-    "--device-memory", metavar="SIZE", callback=parsed_by(parse_bytes),
+    "--device-memory", metavar="SIZE", callback=parsed_by(parse_size),
     help="Memory of the device, where the run does not state it.",
 )  # fmt: skip
 @click.option("--order", is_flag=True, help="List every graph in order of capture.")

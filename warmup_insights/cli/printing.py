@@ -12,10 +12,8 @@ from typing import Any, TextIO
 import click
 
 from warmup_insights.errors import InputError, cannot_write
-from warmup_insights.export.tables import TextTable, rich_table
+from warmup_insights.export.tables import TextTable, plain_width, rich_table
 
-PLAIN_WIDTH = 130
-"""Columns when the output goes to a file or a pipe."""
 _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -34,10 +32,11 @@ def print_tables(tables: Iterable[TextTable]) -> None:
     """
     from rich.console import Console  # no command without a table needs it
 
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    console = Console(file=sys.stdout, highlight=False, width=width)
+    is_terminal = sys.stdout.isatty()
     for table in tables:
-        console.print(rich_table(table))
+        width = None if is_terminal else plain_width(table)
+        console = Console(file=sys.stdout, highlight=False, width=width)
+        console.print(rich_table(table, console.width))
         if table.note:
             click.echo(table.note)
         console.print()

@@ -65,7 +65,7 @@ from warmup_insights.runner.settings import (
 from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.storage.location import shown_location
 from warmup_insights.storage.store import EventStore
-from warmup_insights.units import format_duration, parse_bytes
+from warmup_insights.units import format_duration, parse_size
 
 _ON_ACCELERATOR: dict[str, Any] = {
     "model": "llama-3.1-8b",
@@ -100,7 +100,7 @@ run_options = all_of(
         help="What to run on. The simulated ones compute nothing and measure nothing.",
     ),
     click.option(
-        "--memory", callback=parsed_by(parse_bytes), show_default="2GiB",
+        "--memory", callback=parsed_by(parse_size), show_default="2GiB",
         help="Budget of the cpu device.",
     ),
     click.option(

@@ -10,7 +10,7 @@ import click
 
 from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.export.tables import TextTable, make_table
@@ -42,6 +42,8 @@ def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
         rows = table_rows(store, search, limit)
     if as_json:
         print_json({"runs": rows})
+    elif not rows and search:
+        click.echo(f"No run has {printable(search)!r} in its name, model or notes")
     elif not rows:
         click.echo("No runs; add some with `warmup-insights ingest LOG`")
     else:

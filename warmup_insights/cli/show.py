@@ -157,7 +157,7 @@ def _time(summary: RunSummary) -> TextTable:
 
 def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     if summary.compile is not None and summary.compile.seconds is not None:
-        yield f"compilation {text_of(summary, 'compile_s')}"
+        yield f"compilation {text_of(summary, 'compile_s')}, as the engine states it"
     if summary.recipes is not None:
         yield (
             f"{text_of(summary, 'recipes')} recipes compiled before ready, "
@@ -167,7 +167,7 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     if caches is not None:
         yield f"from earlier starts: {caches}"
     if summary.time.engine_init_s is not None:
-        yield f"engine initialisation {text_of(summary, 'engine_init_s')}"
+        yield f"engine initialisation {text_of(summary, 'engine_init_s')}, as the engine states it"
     if summary.time.warmup_s is not None:
         yield f"warm-up {text_of(summary, 'warmup_s')}, as the engine states it"
     if summary.gc is not None:
@@ -319,7 +319,7 @@ def _late_compiles(summary: RunSummary) -> TextTable:
     found = summary.serving_or_none.jit
     rows = [
         (row.kernel, f"{row.count} x", format_duration(row.after_ready_s),
-         "" if row.duration_s is None else format_duration(row.duration_s),
+         format_duration(row.duration_s),
          row.detail or "")
         for row in found[:10]
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from warmup_insights.analysis.advice import Finding, Rule
-from warmup_insights.analysis.check import CheckResult, LimitResult
+from warmup_insights.analysis.check import FAILED, CheckResult, LimitResult
 from warmup_insights.export.tables import (
     TextTable,
     escape_markdown,
@@ -107,9 +107,9 @@ def check_table(result: CheckResult) -> TextTable:
     rows = [
         (
             item.title,
-            format_figure(item.value, item.unit),
+            _value_text(item),
             item.limit,
-            format_figure(item.bound, item.unit),
+            "" if item.name == FAILED else format_figure(item.bound, item.unit),
             "" if item.baseline is None else format_figure(item.baseline, item.unit),
             item.outcome,
             item.reason,
@@ -118,6 +118,12 @@ def check_table(result: CheckResult) -> TextTable:
     ]
     header = ("figure", "run", "limit", "bound", "baseline", "result", "why")
     return make_table("Limits", header, rows, right=(1, 3, 4))
+
+
+def _value_text(item: LimitResult) -> str:
+    if item.name == FAILED:
+        return "failed"
+    return format_figure(item.value, item.unit)
 
 
 def check_markdown(result: CheckResult) -> str:
@@ -134,7 +140,7 @@ def github_annotations(result: CheckResult) -> list[str]:
     """Workflow commands of GitHub Actions, one error for each limit that does not hold."""
     return [
         f"::error title=Warm-up check::{_command_text(item.title)} {item.outcome}: "
-        f"{_command_text(format_figure(item.value, item.unit))}, "
+        f"{_command_text(_value_text(item))}, "
         f"{_command_text(item.limit)}"
         for item in result.results
         if item.outcome != "passed"
@@ -185,7 +191,7 @@ def junit_text(result: CheckResult) -> str:
 
 def limit_sentence(item: LimitResult) -> str:
     """A result in words."""
-    value = format_figure(item.value, item.unit)
+    value = _value_text(item)
     bound = format_figure(item.bound, item.unit)
     text = f"{item.title} is {value}, limit {item.limit}"
     if item.baseline is not None:

@@ -10,7 +10,11 @@ from typing import Any
 import msgspec
 
 from warmup_insights.analysis.advice import Finding
-from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.analysis.sentences import (
+    contradiction_sentence,
+    failure_sentence,
+    start_sentences,
+)
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.tables import (
@@ -164,7 +168,8 @@ def _plain(value: Any) -> Any:
 def run_markdown(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
     """The figures of a run for a person, in Markdown."""
     name = summary.label or summary.source.name or "run"
-    head = f"## {escape_markdown(name)} ({summary.run_id})\n"
+    head = f"## {escape_markdown(name)} ({summary.run_id})\n\n"
+    head += escape_markdown(" ".join(start_sentences(summary))) + "\n"
     tables = [
         _facts(summary),
         _contradictions(summary),
@@ -186,6 +191,8 @@ def _facts(summary: RunSummary) -> TextTable:
     ]
     if summary.synthetic:
         rows.append(("synthetic", "the figures come from a simulation"))
+    if summary.failure is not None:
+        rows.append(("failure", failure_sentence(summary.failure)))
     return make_table("", ("what", "value"), [row for row in rows if row[1]])
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
 MAX_CELL = 400
+BAR = "█"
+"""What bars are made of."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -113,11 +115,18 @@ def _field(value: object) -> object:
     return value
 
 
-def rich_table(table: TextTable) -> Table:
-    """The table for a terminal, without its note; texts are never read as markup."""
+def rich_table(table: TextTable, width: int) -> RenderableType:
+    """The table for a terminal, without its note; texts are never read as markup.
+
+    Where a row does not fit the width without breaking words or numbers, its cells follow
+    each other under the first one, each with its head.
+    """
     from rich.markup import escape
     from rich.table import Table as RichTable
 
+    widths = _widths(table, width)
+    if widths is None:
+        return _blocks(table, width)
     result = RichTable(
         title=escape(table.title) or None,
         title_style="bold",
@@ -127,22 +136,128 @@ def rich_table(table: TextTable) -> Table:
         header_style="bright_black",
         show_header=any(table.header),
     )
+    bars = _bars(table)
     for index, name in enumerate(table.header):
-        justify = "right" if index in table.right else "left"
-        result.add_column(escape(name), justify=justify, overflow="fold")  # type: ignore[arg-type]
+        result.add_column(
+            escape(name), justify="right" if index in table.right else "left",
+            overflow="fold", width=widths[index],
+        )  # fmt: skip
     for row in table.rows:
-        result.add_row(*(_styled(cell) for cell in row))
+        result.add_row(
+            *(
+                _styled(_fitting(cell, widths[i], table, i) if i in bars else cell)
+                for i, cell in enumerate(row)
+            )
+        )
     return result
+
+
+def plain_width(table: TextTable) -> int:
+    """Columns that a table needs where no terminal limits them, so that each row is on one
+    line unless a cell is long."""
+    widths = [min(max(map(_cell_len, cells)), _LONG) for cells in _columns(table)]
+    return max(PLAIN_WIDTH, sum(widths) + _GAP * (len(widths) - 1))
+
+
+PLAIN_WIDTH = 130
+"""Columns of a file or a pipe, unless a table needs more."""
+_LONG = 60
+_GAP = 2
+"""Blanks between two columns."""
+_LEAST_BAR = 6
+_LEAST = 16
+"""A word of so many columns is not broken."""
+
+
+def _columns(table: TextTable) -> list[tuple[str, ...]]:
+    return list(zip(table.header, *table.rows, strict=False))
+
+
+def _widths(table: TextTable, width: int) -> list[int] | None:
+    """The widths of the columns, the widest shortened first and bars before texts; None
+    where a word or a number would be broken."""
+    bars = _bars(table)
+    widths = [max(map(_cell_len, cells)) for cells in _columns(table)]
+    least = [
+        min(widths[i], _LEAST_BAR if i in bars else _least(cells, i in table.right))
+        for i, cells in enumerate(_columns(table))
+    ]  # fmt: skip
+    over = sum(widths) + _GAP * (len(widths) - 1) - width
+    while over > 0:
+        free = [i for i, least_width in enumerate(least) if widths[i] > least_width]
+        if not free:
+            return None if any(table.header) else widths
+        chosen = max(free, key=lambda i: (i in bars, widths[i]))
+        widths[chosen] -= 1
+        over -= 1
+    return widths
+
+
+def _least(cells: Sequence[str], is_number: bool) -> int:
+    head, *texts = cells
+    parts = [*head.split(), *(texts if is_number else " ".join(texts).split())]
+    return min(max(map(_cell_len, parts), default=0), _LEAST)
+
+
+def _bars(table: TextTable) -> set[int]:
+    """The columns that hold bars."""
+    return {
+        i
+        for i in range(len(table.header))
+        if any(row[i] for row in table.rows)
+        and not any(row[i].strip(BAR) for row in table.rows)
+    }
+
+
+def _fitting(bar: str, width: int, table: TextTable, column: int) -> str:
+    longest = max(len(row[column]) for row in table.rows)
+    return BAR * max(bool(bar), round(len(bar) * min(1.0, width / longest)))
+
+
+def _cell_len(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _blocks(table: TextTable, width: int) -> RenderableType:
+    """Each row as its first cell and, below it, the others, all with their heads."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(table.title, "bold")] if table.title else []
+    for row in table.rows:
+        head = (f"{table.header[0]} ", "bright_black") if table.header[0] else ""
+        parts.append(Text.assemble(head, (row[0], "bold")))
+        line = Text()
+        for head, cell in zip(table.header[1:], row[1:], strict=True):
+            if not cell:
+                continue
+            pair = Text.assemble(
+                (head, "bright_black"), " ", (cell, _style(cell) or "")
+            )
+            if line and line.cell_len + 3 + pair.cell_len > width - _GAP:
+                parts.append(Padding(line, (0, 0, 0, _GAP)))
+                line = Text()
+            line = Text.assemble(line, " \N{MIDDLE DOT} ", pair) if line else pair
+        if line:
+            parts.append(Padding(line, (0, 0, 0, _GAP)))
+    return Group(*parts)
 
 
 _STYLES = (
     ("better", "green"), ("worse", "red"), ("passed", "green"), ("broken", "red"),
-    ("unknown", "yellow"), ("█", "cyan"),
+    ("unknown", "yellow"), (BAR, "cyan"),
 )  # fmt: skip
+
+
+def _style(cell: str) -> str | None:
+    return next((style for word, style in _STYLES if cell.endswith(word)), None)
 
 
 def _styled(cell: str) -> str:
     from rich.markup import escape
 
-    style = next((s for word, s in _STYLES if cell.endswith(word)), None)
+    style = _style(cell)
     return f"[{style}]{escape(cell)}[/]" if style else escape(cell)

@@ -264,6 +264,11 @@ class CachePlanner:
             )
         else:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
+        if settings.graph_reserved_mem is not None and not self.is_hpu:
+            yield (
+                "VLLM_GRAPH_RESERVED_MEM changes nothing here: only the engines on HPU "
+                "keep memory for graphs by it."
+            )
         if settings.kv_cache_dtype is not None:
             yield (
                 "Tokens follow from the bytes of a value; scales that a kernel stores "

@@ -6,6 +6,7 @@ Captures follow the engine's rule, with predicted costs instead of graphs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean
@@ -233,26 +234,58 @@ def plan_time(
     if measured is None:
         runs, captures = parts or (None, None)
         return TimePlan(None, None, runs, captures, None, None, "unknown")
-    source = "per bucket"
     if parts is None or own is None:
-        # Single buckets have no time: an average stands for each.
-        count, own_count = _count(lists), _count(own_lists)
-        if not own_count:
-            return UNKNOWN_TIME
-        seconds = _bucket_seconds(summary)
-        own, parts = (seconds, 0.0), (seconds * count / own_count, 0.0)
-        source = "average per bucket"
+        return _average_time(summary, lists, own_lists, graphs, own_graphs)
     rest = max(0.0, measured - sum(own))
     total = sum(parts) + rest
-    reach = None
-    if source == "per bucket":
-        timed = list(_timed(costs, lists, graphs))
-        scatter = SPREAD * math.sqrt(sum(c.variance(own) for c, own in timed))
-        doubt = sum(cost.doubt(own) for cost, own in timed)
-        quiet, busy = (_count(lists) * s for s in _collector_reach(evidence.rows))
-        least = max(RUN_TO_RUN * total, scatter, doubt)
-        reach = (max(0.0, total - max(least, quiet)), total + max(least, busy))
-    return TimePlan(total, reach, *parts, rest, _error(costs), source)
+    timed = list(_timed(costs, lists, graphs))
+    scatter = SPREAD * math.sqrt(sum(c.variance(own) for c, own in timed))
+    doubt = sum(cost.doubt(own) for cost, own in timed)
+    quiet, busy = (_count(lists) * s for s in _collector_reach(evidence.rows))
+    least = max(RUN_TO_RUN * total, scatter, doubt)
+    reach = (max(0.0, total - max(least, quiet)), total + max(least, busy))
+    return TimePlan(total, reach, *parts, rest, _error(costs), "per bucket")
+
+
+def _average_time(
+    summary: RunSummary,
+    lists: Mapping[str, list[Bucket]],
+    own_lists: Mapping[str, list[Bucket]],
+    graphs: Iterable[PlannedGraph],
+    own_graphs: Iterable[PlannedGraph],
+) -> TimePlan:
+    """The time where single buckets have none: an average stands for each bucket, and for
+    each graph of a phase whose captures are a stretch of their own; unknown where graphs
+    differ in number and their captures have no time.
+    """
+    measured = summary.time.warmup_s or 0.0
+    count, own_count = _count(lists), _count(own_lists)
+    planned = Counter(graph.phase for graph in graphs)
+    had = Counter(graph.phase for graph in own_graphs)
+    took = summary.time.seconds_by_phase()
+    stretches = {phase: took.get(f"{phase}_graphs", 0.0) for phase in lists}
+    rest = measured - _bucket_seconds(summary)
+    captured = sum(stretches.values())
+    runs = measured - rest - captured
+    if not own_count or runs < 0:
+        return UNKNOWN_TIME
+    runs *= count / own_count
+    if not captured:
+        # Without a budget each bucket captures when it runs; else captures have no line.
+        in_runs = summary.memory_or_none.graph_budget is None
+        total = runs + rest if in_runs or planned == had else None
+        return TimePlan(total, None, None, None, rest, None, _AVERAGE)
+    if any(planned[name] and not (had[name] and stretches[name]) for name in lists):
+        return TimePlan(None, None, runs, None, rest, None, _AVERAGE)
+    captures = sum(
+        seconds * planned[name] / had[name]
+        for name, seconds in stretches.items()
+        if had[name]
+    )
+    return TimePlan(runs + captures + rest, None, runs, captures, rest, None, _AVERAGE)
+
+
+_AVERAGE = "average per bucket"
 
 
 def _collector_reach(rows: Iterable[BucketRow]) -> tuple[float, float]:
