@@ -330,7 +330,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if not options.size_mib:
-            print("selection was not asked for")
+            print("selection was not requested")
         elif shutil.which("rg") is None:
             print("ripgrep is not installed; selection was not compared")
         else:

@@ -28,7 +28,7 @@ def names(extra: tuple[str, ...] = ()) -> dict[str, str]:
     return found
 
 
-def asked_for() -> list[str]:
+def requested_runs() -> list[str]:
     """The ids of the runs that the address names; raises StoreError for unknown ones."""
     wanted = st.query_params.get_all("run")
     return list(dict.fromkeys(data.store().find_run(text).run_id for text in wanted))
@@ -36,14 +36,14 @@ def asked_for() -> list[str]:
 
 def choose_several(most: int) -> list[str]:
     """Two or more runs; the first is the baseline."""
-    asked = asked_for()
-    known = names(tuple(asked))
+    requested = requested_runs()
+    known = names(tuple(requested))
     chosen = st.multiselect(
-        "Runs", list(known), default=asked, max_selections=most,
+        "Runs", list(known), default=requested, max_selections=most,
         format_func=known.__getitem__, label_visibility="collapsed",
         placeholder=f"Choose two to {most} runs; the first is the baseline",
     )  # fmt: skip
-    if chosen != asked:
+    if chosen != requested:
         st.query_params["run"] = chosen
     return list(chosen)
 

@@ -161,7 +161,7 @@ class LogReader:
         number = 0
         environment = EnvironmentInLog()
         for block in _whole_lines(blocks):
-            environment.see(block, number)
+            environment.add_block(block, number)
             number = feed_block(parser, block, number)
             if parser.num_waiting >= BATCH:
                 yield parser.take()
@@ -280,13 +280,13 @@ def _dialects_of(report: ParseReport) -> dict[str, int]:
 
 def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
-    if parser.wants_all:
+    if parser.reads_all:
         return _feed_all(parser, block, number)
     index, behind = -1, 0
     for index, text, behind in _candidates(parser, block):
         line = number + index + 1
         parser.feed(text, line)
-        if parser.wants_all:
+        if parser.reads_all:
             # A new start-up began: from here on ordinary lines matter again.
             return _feed_all(parser, block[behind:], line)
     return number + index + 1 + count_lines(block, behind)

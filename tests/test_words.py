@@ -31,8 +31,8 @@ ERRORS = {
 }  # fmt: skip
 
 
-SHORT = {"stamp", "stamps", "collector", "asked", "forget", "wants", "knows"}
-"""Words that may be part of a name: short for those of the table, or of a method."""
+SHORT = {"stamp", "stamps", "collector"}
+"""Words that may be part of a name: short for those of the table."""
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +96,17 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
-NAMED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NAMES = {
+    ast.ClassDef: "name", ast.FunctionDef: "name", ast.AsyncFunctionDef: "name",
+    ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr",
+}  # fmt: skip
+"""What gives or has a name, and its field."""
 
 
 @cache
 def nodes(tree: ast.AST) -> list[ast.AST]:
     """What has a name or is called in a module."""
-    return [node for node in ast.walk(tree) if isinstance(node, (*NAMED, ast.Call))]
+    return [node for node in ast.walk(tree) if isinstance(node, (*NAMES, ast.Call))]
 
 
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -132,11 +136,10 @@ def faults_of_form(message: str) -> list[str]:
 def wrong_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """Line, text and word of what is wrong in a module."""
     for node in nodes(tree):
-        if isinstance(node, NAMED):
-            line = getattr(node, "lineno", 1)
-            name = re.sub(r"([A-Z])|_", r" \1", getattr(node, "name", ""))
-            words = (word.lower() for word in wrong_words(name))
-            yield from ((line, name, word) for word in words if word not in SHORT)
+        name = getattr(node, NAMES.get(type(node), ""), "")
+        parts = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
+        words = (word.lower() for word in wrong_words(parts))
+        yield from ((node.lineno, name, word) for word in words if word not in SHORT)
     for line, text in (*messages(tree), *documentation_of(tree)):
         yield from ((line, text, word) for word in wrong_words(text))
 

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, widgets
 from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes, names_for
-from dashboard.run_controls import asked_for, names
+from dashboard.run_controls import names, requested_runs
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
@@ -61,11 +61,11 @@ def _base() -> RunRecord | None:
     """A run whose limits fill the form."""
     if data.store().newest_change()[0] == 0:
         return None
-    known = names(tuple(asked_for()))
-    asked = asked_for()
+    known = names(tuple(requested_runs()))
+    requested = requested_runs()
     chosen = st.selectbox(
         "Start from a run", list(known), format_func=known.__getitem__,
-        index=list(known).index(asked[0]) if asked else None, placeholder="No run",
+        index=list(known).index(requested[0]) if requested else None, placeholder="No run",
         help="Its limits and bucketing variables fill the form; its times estimate the "
         "warm-up",
     )  # fmt: skip

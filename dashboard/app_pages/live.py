@@ -156,10 +156,10 @@ def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
     last = here.last_at if run.source_kind == "recorder" else run.updated_at
     if status != "running" or last is None:
         return
-    silent = now - last
-    if silent > max(SHORTEST_ALARM_S, here.longest_silence_s):
+    quiet_s = now - last
+    if quiet_s > max(SHORTEST_ALARM_S, here.longest_silence_s):
         st.warning(
-            f"No event for {format_duration(silent)}; the longest time without one so "
+            f"No event for {format_duration(quiet_s)}; the longest time without one so "
             f"far was {format_duration(here.longest_silence_s)}. It may hang, or compile "
             "something large.",
             icon=":material/notification_important:",

@@ -113,13 +113,13 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
         return pd.DataFrame([], columns=BUDGET_COLUMNS)
     stated = cause.stated
     total = stated.total_bytes or memory.total_bytes
-    free, asked = cause.free_bytes, cause.needed_bytes
+    free, requested = cause.free_bytes, cause.needed_bytes
     start = total - free if total is not None and free is not None else 0
-    short = None if free is None or asked is None else asked - free
+    short = None if free is None or requested is None else requested - free
     if cause.kind == "no_kv_cache":
         start, free = 0, memory.kv_cache_bytes if free is None else free
     if free is not None and free < 0:
-        short, free = -free if asked is None else asked - free, 0
+        short, free = -free if requested is None else requested - free, 0
     rows = (
         ("Device", "total", total, 0),
         ("Weights", "load", memory.weights_bytes, 0),
@@ -128,7 +128,7 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
         ("KV cache", "kv_cache", memory.kv_cache_allocated_bytes, 0),
         ("Free" if cause.kind != "no_kv_cache" else "Left for the KV cache",
          "margin", free, max(0, start)),
-        ("Asked for", "missed", asked, max(0, start)),
+        ("Requested", "missed", requested, max(0, start)),
         ("Short by", "missed", short if short and short > 0 else None,
          max(0, start) + (free or 0)),
     )  # fmt: skip

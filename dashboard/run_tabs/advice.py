@@ -148,11 +148,13 @@ def _memory(view: View) -> None:
         )
         return
     cause, hint = failed_with(view.summary), "As far as it is stated."
-    free, asked = (cause.free_bytes, cause.needed_bytes) if cause else (None, None)
-    if free is not None and asked is not None:
-        short = f": {format_bytes(asked - free)} short" if asked > free else ""
-        hint = f"{format_bytes(asked)} asked for, {format_bytes(free)} free{short}. "
-        hint += "What was asked for begins where free memory begins."
+    free, requested = (cause.free_bytes, cause.needed_bytes) if cause else (None, None)
+    if free is not None and requested is not None:
+        short = f": {format_bytes(requested - free)} short" if requested > free else ""
+        hint = (
+            f"{format_bytes(requested)} requested, {format_bytes(free)} free{short}. "
+        )
+        hint += "A request begins where free memory begins."
     view.chart(
         budget_waterfall(steps, dark=view.dark), steps,
         key="failure", title="Memory at the failure", hint=hint,
@@ -174,7 +176,7 @@ def _evidence(view: View) -> None:
         after = lines[lines["line"] >= line].head(LINES_AFTER)
         near = pd.concat([before, after])
         if len(near):
-            st.caption("The lines around it that matched a rule or look relevant:")
+            st.caption("The lines around it that state something or look relevant:")
             st.code(
                 "\n".join(
                     f"{row['line']:>6}  {visible(row['text'], 240)}"

@@ -299,7 +299,7 @@ def _split_records(
         elif before.strip():
             records += [replace(owner, message=m) for m in _bars(before.rstrip())]
             if fronts is not None:
-                fronts.see(before)
+                fronts.add(before)
         owner = next_owner
         records.append(
             replace(

@@ -116,7 +116,7 @@ class Evidence:
         """Modules with the names and pids of processes."""
         self._is_vllm = False
 
-    def see_line(self, record: Record) -> bool:
+    def add_line(self, record: Record) -> bool:
         """Take notice of who printed a line; whether that module of that process had
         printed none before."""
         printer = (record.file, record.process, record.pid)
@@ -126,11 +126,11 @@ class Evidence:
                 self._printers.add(printer)
             for words, device in _WORDS.items():
                 if record.message.startswith(words):
-                    self._see_device(device, OWN)
-            self.see_file(seen_file(record))
+                    self._add_device(device, OWN)
+            self.add_file(seen_file(record))
         return is_new
 
-    def see_file(self, file: str | None) -> None:
+    def add_file(self, file: str | None) -> None:
         """Take notice of the module, `path/name.py:LINE`, that logged a line."""
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
@@ -142,17 +142,17 @@ class Evidence:
         if known is None:
             return
         device, strength, engine = known
-        self._see_device(device, strength)
+        self._add_device(device, strength)
         if engine is not None:
             self._engines[engine] += 1
 
-    def see_rule(self, rule: LineRule, made: Iterable[Made]) -> None:
+    def add_rule(self, rule: LineRule, made: Iterable[Made]) -> None:
         """Take notice of a line that a rule matched, and of what it states."""
         if rule.engine is not None:
             self._engines[rule.engine] += 1
         device = rule.device
         if device is not None and self._devices.get(device) != OWN:
-            self._see_device(device, SHARED if device == "cuda" else OWN)
+            self._add_device(device, SHARED if device == "cuda" else OWN)
         if rule.starts:
             self._is_vllm = True
         for item in made:
@@ -160,21 +160,21 @@ class Evidence:
                 raised = _OF_TORCH.search(item.message)
                 kind = _RAISED[raised[1]] if raised else None
                 kind = "hpu" if _OF_BRIDGE.search(item.message) else kind
-                self._see_device(kind, OWN)
+                self._add_device(kind, OWN)
             elif isinstance(item, BarUpdate):
-                self._see_device("cuda" if "CUDA" in item.name else None, SHARED)
+                self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
             elif isinstance(item, ConfigRecorded):
-                self._see_config(item, rule.starts)
+                self._add_config(item, rule.starts)
 
-    def _see_config(self, item: ConfigRecorded, starts: int) -> None:
+    def _add_config(self, item: ConfigRecorded, starts: int) -> None:
         if starts and "+Gaudi" in (item.version or ""):
             self._engines["vllm-fork"] += 1
         if item.device_kind is not None and item.engine is not None:
             self._engines[item.engine] += 1
         strength = CONFIGURED if starts == ENGINE_CONFIG else DETECTED
-        self._see_device(item.device_kind, strength)
+        self._add_device(item.device_kind, strength)
 
-    def _see_device(self, device: str | None, strength: int) -> None:
+    def _add_device(self, device: str | None, strength: int) -> None:
         if device is not None:
             self._devices[device] = max(self._devices.get(device, 0), strength)
 
@@ -311,7 +311,7 @@ class RankTable:
         self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
         """Ranks by process, pid and stated rank, until more is known of any of them."""
 
-    def learn(self, record: Record, rank: int, world_size: int | None) -> None:
+    def set_rank(self, record: Record, rank: int, world_size: int | None) -> None:
         """A process stated its own rank."""
         if world_size is not None and world_size <= MAX_RANKS:
             self._world_size = max(self._world_size, world_size)
@@ -323,7 +323,7 @@ class RankTable:
             self._by_pid[record.pid] = rank
             self._ranks.clear()
 
-    def learn_sizes(self, settings: dict[str, Any]) -> None:
+    def set_sizes(self, settings: dict[str, Any]) -> None:
         """The engine's configuration states the sizes of its groups."""
         for key, part in (
             ("tensor_parallel_size", "TP"),
@@ -334,7 +334,7 @@ class RankTable:
                 self._sizes[part] = size
                 self._ranks.clear()
 
-    def see(self, record: Record) -> None:
+    def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
         if record.process is None:
             file = (record.file or "").rpartition(":")[0]

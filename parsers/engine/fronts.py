@@ -29,7 +29,7 @@ class Fronts:
         """Fronts as patterns, and how many records stood behind each."""
         self._patterns: list[re.Pattern[str]] = []
 
-    def see(self, front: str) -> None:
+    def add(self, front: str) -> None:
         """Note the text in front of a record; numbers and levels in it may vary."""
         if len(front) > MAX_LENGTH or _BAR.search(front) is not None:
             return

@@ -110,12 +110,12 @@ class LineParser:
             self._collect_for(source.open.ordinal)
 
     @property
-    def wants_all(self) -> bool:
+    def reads_all(self) -> bool:
         """Whether ordinary lines matter now."""
         is_before_any = True
         for source in self._sources.values():
             if source.open is not None:
-                if source.open.wants_all(self._line):
+                if source.open.reads_all(self._line):
                     return True
                 is_before_any = False
         return is_before_any
@@ -267,10 +267,10 @@ class LineParser:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
         if run.is_beyond(matched):
-            self._now.before.see_import(matched.time, seen_file(record))
+            self._now.before.add_import(matched.time, seen_file(record))
             return
         if record.pid is not None and record.pid not in run.pids:
-            self._know(run, rule, record.pid)
+            self._add_process(run, rule, record.pid)
         if rule.starts == API_SERVER:
             run.tracker.is_server = True
         elif rule.starts == ENGINE_CONFIG:
@@ -286,8 +286,8 @@ class LineParser:
     def _count(self, run: OpenRun, matched: Matched) -> None:
         """Count a line of a start-up and take notice of who printed it."""
         rule, record, line = matched.rule, matched.record, matched.line
-        if run.evidence.see_line(record):
-            run.ranks.see(record)
+        if run.evidence.add_line(record):
+            run.ranks.add_process(record)
         if matched.made or rule.starts:
             self.report.matched[rule.name] += 1
             self.report.keep(line, rule.name, record.message)
@@ -296,7 +296,7 @@ class LineParser:
         if (gap := run.pass_line(matched.time, line, record.message)) is not None:
             self._emit(gap)
         if run.lines < CREDITED_LINES:
-            run.evidence.see_rule(rule, matched.made)
+            run.evidence.add_rule(rule, matched.made)
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
@@ -327,7 +327,7 @@ class LineParser:
         is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
         return is_over or (is_stop and self._open.is_restarted(record))
 
-    def _know(self, run: OpenRun, rule: LineRule, pid: int) -> None:
+    def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
@@ -340,10 +340,10 @@ class LineParser:
         run = self._open
         if run is None or run.tracker.failures.has_ended:
             if record.level not in ("ERROR", "CRITICAL"):
-                self._now.before.see(time, seen_file(record))
+                self._now.before.add_line(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:
-            if run.evidence.see_line(record):
-                run.ranks.see(record)
+            if run.evidence.add_line(record):
+                run.ranks.add_process(record)
             gap = run.pass_line(time, line, record.message)
             if gap is not None:
                 self._emit(gap)
@@ -358,7 +358,7 @@ class LineParser:
         if len(made) > 1:
             for item in made:
                 if isinstance(item, RankNamed):
-                    run.ranks.learn(record, item.rank, item.world_size)
+                    run.ranks.set_rank(record, item.rank, item.world_size)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(matched.time, rank, matched.line)
         for item in made:
@@ -392,7 +392,7 @@ class LineParser:
         began = self._now.before.start(time)
         if began != time:
             for file in self._now.before.files:
-                opened.evidence.see_file(file)
+                opened.evidence.add_file(file)
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,

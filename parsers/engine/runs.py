@@ -266,7 +266,7 @@ class OpenRun:
         known = self._only_pids.get(record.process)
         return known is not None and known != record.pid
 
-    def wants_all(self, line: int) -> bool:
+    def reads_all(self, line: int) -> bool:
         """Whether lines without a literal matter here: those that bound the gaps of a
         start-up, and those of the first request."""
         if self.is_ready:
@@ -340,7 +340,7 @@ class OpenRun:
             self.is_ready = self.has_buckets = True
             self.ready_line = self.ready_line or event.line
         elif isinstance(event, ConfigRecorded):
-            self.ranks.learn_sizes(event.settings)
+            self.ranks.set_sizes(event.settings)
             self.model = event.model or self.model
         elif isinstance(event, BucketMiss) and not self.has_buckets:
             # The profile run of the engine itself, with a shape of its own.
@@ -366,7 +366,7 @@ class BeforeRun:
         self.files: list[str | None] = []
         """Modules that printed since then."""
 
-    def see(self, time: float | None, file: str | None) -> None:
+    def add_line(self, time: float | None, file: str | None) -> None:
         """A line without a rule, before any run."""
         if time is None:
             return
@@ -376,13 +376,13 @@ class BeforeRun:
         if len(self.files) < self.MAX_FILES:
             self.files.append(file)
 
-    def see_import(self, time: float | None, file: str | None) -> None:
+    def add_import(self, time: float | None, file: str | None) -> None:
         """A line of a process that imports vLLM while an earlier run is ready or over:
         the next start-up begins with it, unless it follows from an import long before."""
         last = self.last
         if time is not None and last is not None and time - last > self.IMPORT_S:
             self.time = self.last = None
-        self.see(time, file)
+        self.add_line(time, file)
 
     def start(self, time: float | None) -> float | None:
         """When a run began whose first known line has this time."""

@@ -263,20 +263,20 @@ def is_cause(made: object) -> bool:
 
 AT_WORK = "at_work"
 """What an engine does that was made: it waits for requests, or answers them."""
-ASKED = "asked"
+IN_REQUEST = "request"
 """The same, where one request failed."""
 
 
 class FrameSeen(Signal, frozen=True, gc=False):
     """A function in a traceback that shows what the engine did: a stage, AT_WORK or
-    ASKED."""
+    IN_REQUEST."""
 
     phase: str
 
 
 def is_at_work(made: object) -> bool:
     """Whether this shows an engine that was made, whether or not its start is there."""
-    return isinstance(made, FrameSeen) and made.phase in (AT_WORK, ASKED)
+    return isinstance(made, FrameSeen) and made.phase in (AT_WORK, IN_REQUEST)
 
 
 _FOREIGN = ShutdownLine | FrameSeen | RequestLine | ResponseLine

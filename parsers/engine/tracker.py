@@ -12,7 +12,7 @@ import msgspec
 from parsers.engine.failures import Failures
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
-    ASKED,
+    IN_REQUEST,
     ArtifactFrame,
     BarUpdate,
     BenchEdge,
@@ -248,7 +248,7 @@ class RunTracker:
                 return self._step(state, _shape_step(state, made), origin)
             case FrameSeen():
                 self.failures.was_at_work |= is_at_work(made)
-                state.frame = made.phase if made.phase != ASKED else None
+                state.frame = made.phase if made.phase != IN_REQUEST else None
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():

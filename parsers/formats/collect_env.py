@@ -100,7 +100,7 @@ class EnvironmentInLog:
         self._data = b""
         self._line = 0
 
-    def see(self, block: bytes, number: int) -> None:
+    def add_block(self, block: bytes, number: int) -> None:
         """Take a block of lines; `number` of them came before."""
         if self._data:
             if len(self._data) < MAX_BYTES:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import ASKED, AT_WORK, FailureLine, FrameSeen
+from parsers.engine.signals import AT_WORK, IN_REQUEST, FailureLine, FrameSeen
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -89,14 +89,14 @@ _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
     "BrokenProcessPool: ", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
-_SILENT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
+_WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
 
 FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_raised",
-        (*_NAMES, *_SILENT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        (*_NAMES, *_WITHOUT_TEXT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         build=_failure(None),
         levels=("ERROR", "CRITICAL"),
         not_files=(*_OF_REQUESTS, _LOOP),
@@ -131,28 +131,28 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "request_failed",
-        (*_NAMES, *_SILENT),
-        rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_SILENT)})\s*$)",
+        (*_NAMES, *_WITHOUT_TEXT),
+        rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_WITHOUT_TEXT)})\s*$)",
         FrameSeen,
-        fixed={"phase": ASKED},
+        fixed={"phase": IN_REQUEST},
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
         samples=(
             Sample(
                 "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
                 "json.decoder.JSONDecodeError: Unterminated string",
-                {"phase": ASKED},
+                {"phase": IN_REQUEST},
             ),
             Sample(
                 "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
-                {"phase": ASKED},
+                {"phase": IN_REQUEST},
             ),
         ),
     ),
     LineRule(
         "failure_raised_in_loop",
-        (*_NAMES, *_SILENT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        (*_NAMES, *_WITHOUT_TEXT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         build=_failure_at_work,
         levels=("ERROR", "CRITICAL"),
         files=(_LOOP,),
@@ -169,8 +169,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_raised_bare",
-        (*_NAMES, *_SILENT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_SILENT)})\s*$",
+        (*_NAMES, *_WITHOUT_TEXT),
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         build=_failure(None, bare=True),
         levels=(NO_LEVEL,),
         samples=(

@@ -59,7 +59,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     WarmupFinished,
 )
-from warmup_insights.rules.setting_lives import LIVES, knows
+from warmup_insights.rules.setting_lives import LIVES, has_setting
 
 OWN = {rule.name for rule in TUNING_RULES} - {
     "memory_plan", "saved_not_loaded", "sleep_mode",
@@ -582,7 +582,7 @@ def test_a_setting_is_named_where_its_version_reads_it(
     engine, version, setting, expected
 ):
     summary = summary_of(phased(("load_model", 1.0), engine=engine, version=version))
-    assert knows(summary, setting) is expected
+    assert has_setting(summary, setting) is expected
 
 
 def test_every_life_has_a_first_or_a_last_version():

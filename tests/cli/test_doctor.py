@@ -10,7 +10,7 @@ import pytest
 from tests.cli.decisions import invoke
 from tests.devices.habana_stand_in import StandIn, install
 from warmup_insights.devices import checks
-from warmup_insights.devices.base import DeviceOutOfMemory, _asked_bytes
+from warmup_insights.devices.base import DeviceOutOfMemory, _requested_bytes
 from warmup_insights.devices.checks import NOT_APPLICABLE, OK, WRONG
 from warmup_insights.devices.hpu import HpuDevice
 from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
@@ -183,4 +183,4 @@ def test_an_error_in_a_check_is_its_result():
     ],
 )
 def test_the_size_of_the_request_is_read_from_the_error(text, asked):
-    assert _asked_bytes(text) == asked
+    assert _requested_bytes(text) == asked

@@ -289,7 +289,7 @@ def test_names_of_one_run_are_replaced_in_all_and_advice_stays(tmp_path):
         page = out.read_text(encoding="utf-8").split("<script>")[0]
         assert "got no graph" in page
     redactor = Redactor()
-    redactor.learn(folded([config(user="carol", host="node-17")]).summary)
+    redactor.add_names_of(folded([config(user="carol", host="node-17")]).summary)
     plain = redactor.folded(folded([config(line="carol on node-17")]))
     assert plain.summary.config["line"] == "user-1 on host-1"
 

@@ -273,7 +273,7 @@ def test_the_shapes_that_are_kept_are_bounded():
     fronts = Fronts()
     for n in range(500):
         for _ in range(5):
-            fronts.see(chr(97 + n % 26) * (n + 1))
+            fronts.add(chr(97 + n % 26) * (n + 1))
     assert len(fronts._patterns) <= 8
     assert len(fronts._shapes) <= 64
 

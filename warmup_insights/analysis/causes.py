@@ -236,10 +236,10 @@ def _candidates(old: RunSummary, new: RunSummary) -> tuple[Factor, ...]:
             None if run.config.get(name) is None else str(run.config[name])
             for run in (old, new)
         )
-        is_told = (before is not None and after is not None) or (
+        is_stated = (before is not None and after is not None) or (
             recorded and name.startswith("VLLM_")
         )
-        if is_told and before != after and not _OUTSIDE.match(name):
+        if is_stated and before != after and not _OUTSIDE.match(name):
             found.append(Factor(name, (before, after)))
     return tuple(found[:MAX_FACTORS])
 

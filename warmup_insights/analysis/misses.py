@@ -13,7 +13,7 @@ from typing import Literal
 
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 
 Cause = Literal["skipped", "no_list", "not_warmed", "too_large", "no_combination"]
 
@@ -103,7 +103,11 @@ def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ..
     names = []
     for dimension in DIMENSIONS.get((phase, size), ()):
         name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
-        if dimension == "QUERY" and summary.engine.version and not knows(summary, name):
+        if (
+            dimension == "QUERY"
+            and summary.engine.version
+            and not has_setting(summary, name)
+        ):
             name = name.replace("_QUERY_", "_SEQ_")
         names.append(name)
     return tuple(names)

@@ -11,7 +11,7 @@ from warmup_insights.analysis.sentences import (
 )
 from warmup_insights.model.figures import graph_memory_bytes
 from warmup_insights.model.summary import PHASES, RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration, format_percent
 
 LIMIT = 12
@@ -150,7 +150,7 @@ def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
     phases = [name for name in PHASES if summary.phase(name).generated]
     without = [name for name in phases if summary.phase(name).steps_s is None]
     if without:
-        switch = f"{_DEVELOPER}=true logs" if knows(summary, _DEVELOPER) else ""
+        switch = f"{_DEVELOPER}=true logs" if has_setting(summary, _DEVELOPER) else ""
         by = f"{switch} the buckets as they run, and " if switch else ""
         yield (
             f"The time of each {' and '.join(without)} bucket: {by}{RECORD} records all"

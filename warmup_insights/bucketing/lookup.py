@@ -169,15 +169,15 @@ class BucketTable:
         wanted = check_shape(phase, shape)
         if not self._settings.use_bucketing:
             return Lookup(phase, wanted, wanted, "unpadded")
-        asked, most = wanted, self._most_blocks
+        requested, most = wanted, self._most_blocks
         is_capped = phase == "decode" and self._settings.rules.fallback == "by phase"
         if is_capped and wanted.num_blocks > most > 0:
-            asked = wanted._replace(num_blocks=most)
-        found = self._buckets[phase].find(*asked)
+            requested = wanted._replace(num_blocks=most)
+        found = self._buckets[phase].find(*requested)
         if found is not None:
-            outcome: Outcome = "found" if asked == wanted else "capped"
+            outcome: Outcome = "found" if requested == wanted else "capped"
             return Lookup(phase, wanted, found, outcome)
-        made = fallback_bucket(self._settings, phase, asked, most)
+        made = fallback_bucket(self._settings, phase, requested, most)
         return Lookup(phase, wanted, made, "fallback")
 
 

@@ -180,16 +180,16 @@ class _Following:
     def until(self, until_ready: bool, timeout_s: float | None) -> bool | None:
         """Whether the server became ready; None when that was not waited for."""
         limit = QUIET_AFTER_S if timeout_s is None else timeout_s
-        waited_since = grown_at = silent_since = time.monotonic()
+        waited_since = grown_at = last_at = time.monotonic()
         data = self._log.wait(0.0)
         while True:
             now = time.monotonic()
             if data:
                 self._take(self._live.feed_bytes(data))
-                grown_at = silent_since = now
+                grown_at = last_at = now
                 waited_since = now if timeout_s is None else waited_since
-            elif now - silent_since >= SILENCE_EVERY_S:
-                silent_since = now
+            elif now - last_at >= SILENCE_EVERY_S:
+                last_at = now
                 state = self._live.after_silence(now - grown_at)
                 self._print([] if state is None else [state])
             if self._log.has_ended:

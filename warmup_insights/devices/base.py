@@ -14,7 +14,7 @@ from warmup_insights.devices import host
 from warmup_insights.errors import DeviceError
 from warmup_insights.units import format_bytes, parse_bytes
 
-_ASKED = re.compile(
+_REQUESTED = re.compile(
     r"[Tt]ried to allocate (?:([0-9.]{1,12} [KMGT]iB)|(\d{1,19}) bytes)"
     r"|Allocation (?:failed for size::|of size ::)(\d{1,19})"
 )
@@ -41,8 +41,8 @@ class MemoryReading:
         return max(0, self.total_bytes - self.used_bytes)
 
 
-def _asked_bytes(text: str) -> int | None:
-    found = _ASKED.search(text)
+def _requested_bytes(text: str) -> int | None:
+    found = _REQUESTED.search(text)
     if found is None:
         return None
     return parse_bytes(found[1]) if found[1] else int(found[2] or found[3])
@@ -199,6 +199,6 @@ class MeasuredDevice(Device):
                 raise
             used, total = self._used_and_total()
             raise DeviceOutOfMemory(
-                needed_bytes=_asked_bytes(str(error)),
+                needed_bytes=_requested_bytes(str(error)),
                 free_bytes=max(0, total - used),
             ) from error

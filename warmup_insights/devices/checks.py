@@ -207,18 +207,18 @@ def check_out_of_memory(name: str, device: Device) -> Check:
         needed, free = error.needed_bytes, error.free_bytes
     except (RuntimeError, MemoryError) as error:
         error_text = str(error)[:MAX_TEXT]
-    asked = sum(sizes[: len(held) + 1])
+    requested = sum(sizes[: len(held) + 1])
     held.clear()
     last = _allocate(device, MIB)
     works = device.torch_name is None or bool(last[0] == 1)
     return Check(
         name,
         OK if is_known and works else WRONG,
-        f"{format_bytes(asked)} asked for, the last {format_bytes(needed)} refused, "
+        f"{format_bytes(requested)} requested, the last {format_bytes(needed)} refused, "
         f"{format_bytes(free)} free; {'works' if works else 'does not work'} afterwards",
         "" if is_known and works else NOT_KNOWN,
         {
-            "asked_bytes": asked,
+            "requested_bytes": requested,
             "needed_bytes": needed,
             "free_bytes": free,
             "is_known": is_known,

@@ -61,9 +61,9 @@ class Redactor:
         self._words: dict[tuple[str, str], str] = {}
         self._names: dict[str, str] = {}
 
-    def learn(self, summary: RunSummary) -> None:
+    def add_names_of(self, summary: RunSummary) -> None:
         """Find the names of hosts and users that a run states; of all runs before any text."""
-        self._learn(msgspec.to_builtins(summary))
+        self._add_names(msgspec.to_builtins(summary))
 
     def folded(self, folded: Folded) -> Folded:
         """A run without names of hosts and users, paths and addresses in its free text.
@@ -71,7 +71,7 @@ class Redactor:
         Words of fixed vocabularies (engine, status, phases, ...) stay as they are, also
         where a person has such a name.
         """
-        self.learn(folded.summary)
+        self.add_names_of(folded.summary)
         content = msgspec.to_builtins(folded.summary)
         found = {key: self._free_text(value, key) for key, value in content.items()}
         found["source"]["name"] = self._replace(content["source"]["name"])
@@ -81,7 +81,7 @@ class Redactor:
         """Runs without them, in lines and findings too; the names of all are replaced in
         each."""
         for run in runs:
-            self.learn(run.summary)
+            self.add_names_of(run.summary)
         return [
             RunWithLines(
                 self.folded(run.folded),
@@ -125,14 +125,14 @@ class Redactor:
                 text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, text)
         return text
 
-    def _learn(self, value: Any, key: str = "") -> None:
+    def _add_names(self, value: Any, key: str = "") -> None:
         """Find the names of hosts and users that settings state."""
         if isinstance(value, dict):
             for inner, item in value.items():
-                self._learn(item, str(inner).lower())
+                self._add_names(item, str(inner).lower())
         elif isinstance(value, list):
             for item in value:
-                self._learn(item, key)
+                self._add_names(item, key)
         elif isinstance(value, str):
             if key in _HOST_KEYS:
                 self._name("host", value)

@@ -23,7 +23,7 @@ _TRACKS = {
     CAPTURES: "captures",
     MARKS: "misses and gaps",
 }
-_LANE = 10
+_APART = 10
 """Between the ids of tracks of one kind."""
 _US = 1_000_000
 
@@ -77,15 +77,15 @@ def _share_tracks(found: Sequence[Slice]) -> None:
 
     A microsecond comes from rounding: the earlier slice is shortened by it.
     """
-    lanes: dict[tuple[int, int], list[Slice]] = {}
+    rows: dict[tuple[int, int], list[Slice]] = {}
     for one in sorted((s for s in found if s["ph"] == "X"), key=lambda s: s["ts"]):
-        last = lanes.setdefault((one["pid"], one["tid"]), [])
+        last = rows.setdefault((one["pid"], one["tid"]), [])
         ends = [before["ts"] + before["dur"] - one["ts"] for before in last]
-        lane = next((i for i, over in enumerate(ends) if over <= 1), len(last))
-        if lane < len(last):
-            last[lane]["dur"] -= max(0, ends[lane])
-        last[lane : lane + 1] = [one]
-        one["tid"] += lane * _LANE
+        row = next((i for i, over in enumerate(ends) if over <= 1), len(last))
+        if row < len(last):
+            last[row]["dur"] -= max(0, ends[row])
+        last[row : row + 1] = [one]
+        one["tid"] += row * _APART
 
 
 def _names(summary: RunSummary, found: Sequence[Slice]) -> Iterator[Slice]:
@@ -99,7 +99,7 @@ def _names(summary: RunSummary, found: Sequence[Slice]) -> Iterator[Slice]:
         yield _meta(process, 0, "process_name", name)
     used = {(one["pid"], one["tid"]) for one in found if one["ph"] != "C"}
     for process, track in sorted(used):
-        yield _meta(process, track, "thread_name", _TRACKS[track % _LANE])
+        yield _meta(process, track, "thread_name", _TRACKS[track % _APART])
 
 
 def _process(rank: int | None) -> int:

@@ -92,7 +92,7 @@ class LiveStart:
             self._rest = b""
         if not newline:
             return []
-        if not self._parser.wants_all:
+        if not self._parser.reads_all:
             self._number = feed_block(self._parser, whole + newline, self._number)
             states = [self._changed()]
         else:

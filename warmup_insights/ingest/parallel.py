@@ -166,7 +166,7 @@ class ReaderPool:
         if read:
             self._progress(read)
 
-    def forget(self, target: str) -> None:
+    def remove(self, target: str) -> None:
         """Remove what was read of a log."""
         if os.path.exists(target):
             self.held_bytes = max(0, self.held_bytes - os.path.getsize(target))
@@ -261,10 +261,10 @@ class ParallelIngest:
 
     def _look_ahead(self, unread: Iterator[_Ahead], minimum: int) -> None:
         """Keep the processes busy, also while the next log to store takes long."""
-        while self._wants_more(minimum) and (ahead := next(unread, None)) is not None:
+        while self._has_room(minimum) and (ahead := next(unread, None)) is not None:
             self._ahead.append(ahead)
 
-    def _wants_more(self, minimum: int) -> bool:
+    def _has_room(self, minimum: int) -> bool:
         num_ahead = len(self._ahead)
         if num_ahead == 0:
             return True
@@ -286,7 +286,7 @@ class ParallelIngest:
         if ahead.reading is None:
             self._progress.add(file_size(ahead.path))
         else:
-            self._pool.forget(ahead.target)
+            self._pool.remove(ahead.target)
             self._pool.report()
         return outcome
 
@@ -347,7 +347,7 @@ class ParallelIngest:
         broken = [ahead for ahead in self._ahead if _is_broken(ahead)]
         for ahead in broken:
             ahead.is_suspect = os.path.exists(ahead.target)
-            self._pool.forget(ahead.target)
+            self._pool.remove(ahead.target)
         self._num_restarts = (
             0 if any(a.is_suspect for a in broken) else self._num_restarts + 1
         )

@@ -16,7 +16,7 @@ INTERRUPTED_AFTER_S = 60.0
 It writes every few seconds; a compiler that holds the interpreter lock can keep it
 from writing for much longer than that, so the limit is generous.
 """
-_SILENT_AFTER_S = 5.0
+_STALE_AFTER_S = 5.0
 """Time without a heartbeat after which the process is looked up."""
 
 
@@ -85,7 +85,7 @@ class RunRecord:
         silence = abs(now - self.heartbeat_at)
         if silence > INTERRUPTED_AFTER_S:
             return True
-        return silence > _SILENT_AFTER_S and is_gone(self.process)
+        return silence > _STALE_AFTER_S and is_gone(self.process)
 
     def status_at(self, now: float) -> str:
         """The status to show at a time: the stored one, or `interrupted`."""

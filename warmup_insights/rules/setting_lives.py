@@ -101,7 +101,7 @@ def read_version(text: str | None) -> Version | None:
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 
-def knows(summary: RunSummary, setting: str) -> bool:
+def has_setting(summary: RunSummary, setting: str) -> bool:
     """Whether the version of a run reads a setting (`name`, or `name=value`).
 
     False where the version is unknown, and for settings that its engine's table lacks.

@@ -348,7 +348,7 @@ class EventStore(Queries):
         with explained(str(self.location)):
             self._engine.dispose()
 
-    def forget_connections(self) -> None:
+    def replace_connections(self) -> None:
         """Use new connections from now on and leave the old ones as they are.
 
         For the child of a fork: SQLite connections must not be used, nor even closed,
@@ -417,7 +417,7 @@ _inherited: list[Engine] = []
 
 def _after_fork() -> None:
     for store in list(_open_stores):
-        store.forget_connections()
+        store.replace_connections()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -187,11 +187,11 @@ class Session:
 
     def finish_phase(self, name: str, outcome: Outcome) -> float | None:
         """End a phase whose call ended so, and record its failure; its seconds."""
-        self.wait_if_asked()
+        self.wait_for_device()
         self.note_failure(outcome, phase=name)
         return self.end_phase(name)
 
-    def wait_if_asked(self) -> None:
+    def wait_for_device(self) -> None:
         """Wait for the device where the user chose exact times."""
         if self.settings.syncs:
             device.synchronize()

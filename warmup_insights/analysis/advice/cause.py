@@ -130,8 +130,8 @@ def poisoned_by(summary: RunSummary) -> bool:
     if failure is None or failure.kind != "error":
         return False
     is_loaded = {caches.get("aot"), caches.get("torch_compile")} & {"hit", "partial"}
-    is_told = "corrupted compilation artifact" in failure.message
-    return bool(is_loaded) and (failure.artifact is not None or is_told)
+    is_stated = "corrupted compilation artifact" in failure.message
+    return bool(is_loaded) and (failure.artifact is not None or is_stated)
 
 
 def _program_rule(message: str) -> str:

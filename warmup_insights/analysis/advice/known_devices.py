@@ -154,7 +154,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
               "groups that own them (--group-add video, render)", "none"),)),
         (r"invalid device ordinal",
-         "A rank asked for a device that is not there",
+         "A rank requested a device that is not there",
          (Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",

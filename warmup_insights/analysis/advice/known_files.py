@@ -270,7 +270,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
          r"Quantization method specified in the model config|Unknown quantization|"
          r"Cannot find the config file for \w{1,40}",
-         "The quantisation asked for is not that of the checkpoint",
+         "The quantisation requested is not that of the checkpoint",
          (Way("no --quantization: the engine reads it from the checkpoint", "none"),)),
         (r"Currently, only ([\d/]{1,9}-bit) weight quantization is supported for (\w{1,20})",
          "This device runs other bits of this quantisation only",

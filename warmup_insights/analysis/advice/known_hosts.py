@@ -31,18 +31,19 @@ def _ranks_on_nodes(match: re.Match[str]) -> Iterable[Way]:
 def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
     """vLLM `v1/worker/cpu_worker.py determine_available_memory`: the size that was set, or
     the rest of a share of the memory, is not free on the node."""
-    free, total, asked = (float(match[number]) for number in (1, 2, 3))
+    free, total, requested = (float(match[number]) for number in (1, 2, 3))
     if match[4] is None:
         fits = math.floor(ON_HOST * free)
         if fits >= 1:
             yield Way(
                 f"VLLM_CPU_KVCACHE_SPACE={fits} (GiB; or --kv-cache-memory-bytes)",
-                f"a cache of {fits} instead of {asked:g} GiB",
+                f"a cache of {fits} instead of {requested:g} GiB",
                 {"VLLM_CPU_KVCACHE_SPACE": fits},
             )
-    elif asked > free and total:
+    elif requested > free and total:
         share = (
-            math.floor(100 * (float(match[4]) - asked + ON_HOST * free) / total) / 100
+            math.floor(100 * (float(match[4]) - requested + ON_HOST * free) / total)
+            / 100
         )
         if share > 0:
             yield Way(
@@ -66,7 +67,7 @@ ROWS: tuple[KnownError, ...] = (
         r"Available memory on node \d{1,5} \(([\d.]{1,12})/([\d.]{1,12}) GiB\) on kv cache "
         r"allocation is less than requested memory for kv "
         r"\((-?[\d.]{1,12})(?:/([\d.]{1,12}))? GiB\)",
-        "The KV cache that was asked for does not fit into the memory of the host",
+        "The KV cache that was requested does not fit into the memory of the host",
         _cache_on_host,
     ),
     KnownError(

@@ -120,7 +120,7 @@ def larger_rank(match: re.Match[str]) -> Iterable[Way]:
 
 def visible_ranks(match: re.Match[str]) -> Iterable[Way]:
     """As many ranks as devices are visible, or the devices for the ranks."""
-    asked, there = int(match[1]), int(match[2])
+    requested, there = int(match[1]), int(match[2])
     if there:
         yield Way(
             f"--tensor-parallel-size {there}",
@@ -128,7 +128,7 @@ def visible_ranks(match: re.Match[str]) -> Iterable[Way]:
             {"tensor_parallel_size": there},
         )
     yield Way(
-        f"{asked} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+        f"{requested} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
         "resource limit of the pod)",
         f"it has {there} now",
     )

@@ -36,7 +36,7 @@ from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, BucketRow, Miss, RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_duration
 
 
@@ -194,7 +194,7 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
             "fewer values in the dimension that has most; the recorder "
             "(`warmup-insights vllm serve`) gives the time of each bucket"
         )
-    if knows(facts.summary, BUCKET_FILE):
+    if has_setting(facts.summary, BUCKET_FILE):
         return (
             f"{BUCKET_FILE} with fewer buckets; `warmup-insights buckets fit RUN` makes "
             "one from recorded traffic"
@@ -385,7 +385,7 @@ def _contexts(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
     if context_max_leaves_zero(facts.summary):
         changes = {CONTEXT_MAX: 0}
         change = f"{CONTEXT_MAX}=0"
-    elif knows(facts.summary, BUCKET_FILE):
+    elif has_setting(facts.summary, BUCKET_FILE):
         change = (
             f"{BUCKET_FILE} with the {len(rows) - len(gone)} prompt buckets of context 0, "
             "and the decode buckets that stay"
@@ -479,7 +479,7 @@ def sampler_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     change = "fewer decode batch sizes: the sampler is warmed up for each of them"
     if reads_ranges(facts.summary):
         change += " (a wider VLLM_DECODE_BS_BUCKET_STEP)"
-    elif knows(facts.summary, BUCKET_FILE):
+    elif has_setting(facts.summary, BUCKET_FILE):
         change += f" ({BUCKET_FILE} with fewer)"
     yield Finding(
         severity_of(start.share(seconds)),
@@ -522,7 +522,7 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
     numbers |= {"compile_s": spent} if spent is not None else {}
     numbers |= {"warmup_s": warmup} if warmup is not None else {}
-    has_file = knows(summary, BUCKET_FILE)
+    has_file = has_setting(summary, BUCKET_FILE)
     yield Finding(
         "medium" if is_known else "low",
         f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "

@@ -32,7 +32,7 @@ from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, Miss, RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
 CONTEXT_MAX = "VLLM_PROMPT_CTX_BUCKET_MAX"
@@ -61,9 +61,9 @@ def strategy_of(summary: RunSummary) -> str | None:
     old = summary.config.get("VLLM_EXPONENTIAL_BUCKETING")
     if old is not None:
         return "exp" if read_boolean(str(old)) else "lin"
-    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
-        asked = str(summary.config.get("VLLM_BUCKETING_STRATEGY", "")).lower()
-        return asked if asked in ("exp", "lin", "pad") else None
+    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
+        requested = str(summary.config.get("VLLM_BUCKETING_STRATEGY", "")).lower()
+        return requested if requested in ("exp", "lin", "pad") else None
     return None
 
 
@@ -90,7 +90,7 @@ def regenerated(
         if _RANGE(name) and (strategy == "lin" or name not in summary.defaults)
     }
     env |= {name: str(value) for name, value in (changes or {}).items()}
-    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
+    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
         env["VLLM_BUCKETING_STRATEGY"] = strategy
     else:
         env["VLLM_EXPONENTIAL_BUCKETING"] = str(strategy == "exp")
@@ -127,7 +127,7 @@ def context_max_leaves_zero(summary: RunSummary) -> bool:
     Some versions add the longest context of each query length, whatever the range is,
     so the buckets are generated to find out.
     """
-    if strategy_of(summary) != "lin" or not knows(summary, CONTEXT_MAX):
+    if strategy_of(summary) != "lin" or not has_setting(summary, CONTEXT_MAX):
         return False
     changes: dict[str, Value] = {"VLLM_PROMPT_CTX_BUCKET_MIN": 0, CONTEXT_MAX: 0}
     made = regenerated(summary, "lin", changes)
@@ -148,7 +148,7 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
     if made is None:
         return None
     counts = {phase: len(buckets) for phase, buckets in made.items()}
-    if knows(summary, "VLLM_BUCKETING_STRATEGY"):
+    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
         return "VLLM_BUCKETING_STRATEGY", other, counts
     return "VLLM_EXPONENTIAL_BUCKETING", "true" if other == "exp" else "false", counts
 
@@ -296,7 +296,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     if not needs or not reads_ranges(facts.summary):
         return
     highest = _highest(need for _, need in needs)
-    asked = ", ".join(
+    requested = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
         if name in facts.summary.config
@@ -309,7 +309,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         "medium",
         f"{count_of(len(needs), 'shape')} came that the bucket ranges do not cover, so a "
         f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
-        + (f": {asked}." if asked else "."),
+        + (f": {requested}." if requested else "."),
         {"num_shapes": len(needs), "num_warnings": count},
         BUCKET_FILE if is_file else next(iter(highest)),
         way.suggestion,
@@ -361,7 +361,7 @@ def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool
         is_many = sum(map(len, made.values())) > 2 * sum(own.values())
     suggestion = " ".join(f"{name}={value}" for name, value in highest.items())
     way = Way(suggestion, f"{price}, unless the steps grow with the ranges", highest)
-    return way, is_many and knows(summary, BUCKET_FILE)
+    return way, is_many and has_setting(summary, BUCKET_FILE)
 
 
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
@@ -375,7 +375,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     )
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
-    if knows(summary, BUCKET_FILE):
+    if has_setting(summary, BUCKET_FILE):
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
     elif all(item.cause == "no_combination" for item in found):
         setting, change = _limit_of(phase, found)
@@ -469,7 +469,7 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     if seconds is None:
         return
     if (
-        not knows(facts.summary, BUCKET_FILE)
+        not has_setting(facts.summary, BUCKET_FILE)
         and facts.summary.engine.name != "reference"
     ):
         return

@@ -130,7 +130,7 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
     "compile times of vLLM, cache directory",
     formula="with a saved function (AOT) all but 12 to 24 %; else half to all of the "
     "longest graph of each model",
-    margin="silent where the directory lies under a home directory or another run loaded "
+    margin="no finding where the directory lies under a home directory or another run loaded "
     "it, unless compilation is the largest part or the last run of the model had another "
     "key; low below 15 %, and where the directory is kept and settings were changed",
     source="vLLM docs/design/torch_compile; compilation/backends.py, decorators.py",
@@ -389,7 +389,7 @@ _DIRECTORY = re.compile(
     "the failure with its traceback, lines of the caches",
     formula="none: the directory is that of the artefact in the traceback, or that was "
     "loaded",
-    margin="silent where nothing was loaded, and where memory ran out; `high` when another "
+    margin="no finding where nothing was loaded, and where memory ran out; `high` when another "
     "start failed in the same directory",
     source="vLLM `compilation/decorators.py`, `compilation/caching.py`; torch "
     "`_inductor/standalone_compile.py`",

@@ -65,7 +65,7 @@ def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         [
             Way(
                 "remove the statement that raises it, when a whole start is wanted",
-                "no setting of the engine raises it: somebody put it in to profile",
+                "no setting of the engine raises it: it was put in to profile",
             )
         ],
         "the start goes on where it was ended",
@@ -203,7 +203,7 @@ def _first_generation(facts: RunFacts) -> Iterator[Way]:
     "a log of a whole start, with weights loaded, ends before readiness or an error",
     "version, settings, weights, time of the lines",
     formula="none; `high` where host memory available < weights of all ranks",
-    margin="low unless less host memory was available than the weights take; silent where "
+    margin="low unless less host memory was available than the weights take; no finding where "
     "lines were cut out, a setting is missing or weights were the last that was loaded",
     source=_DMESG,
     example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "

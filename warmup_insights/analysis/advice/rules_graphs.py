@@ -22,7 +22,7 @@ from warmup_insights.analysis.advice.finding import (
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, RunSummary
-from warmup_insights.rules.setting_lives import knows, read_version
+from warmup_insights.rules.setting_lives import has_setting, read_version
 from warmup_insights.units import MIB, format_bytes, format_duration
 
 LIMITS = (8, 32, 128)
@@ -134,7 +134,7 @@ def _fewer_requests(
     largest, seqs = 2 * limit, summary.setting("max_num_seqs")
     if seqs and (limit >= seqs or max(sizes) > 2 * seqs):
         return  # models have lists of their own (`models/config.py`, gpt-oss up to 1024)
-    if knows(summary, "max_cudagraph_capture_size") and largest < max(sizes):
+    if has_setting(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way(
             f"--max-num-seqs {limit}",
             f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
@@ -149,7 +149,7 @@ def _decodes_only(summary: RunSummary) -> Iterator[Way]:
         kind = bar.mode.rpartition(" ")[2]
         if kind in taken:
             taken[kind] += bar.duration_s or 0.0
-    if not knows(summary, "cudagraph_mode=FULL_DECODE_ONLY") or not taken["FULL"]:
+    if not has_setting(summary, "cudagraph_mode=FULL_DECODE_ONLY") or not taken["FULL"]:
         return
     if taken["PIECEWISE"] > taken["FULL"]:
         yield Way(
@@ -229,11 +229,11 @@ def _limit_of(
 ) -> tuple[str, str, dict[str, Value]]:
     """Setting, change and values that keep the sizes up to a limit."""
     name = "max_cudagraph_capture_size"
-    if knows(summary, name):
+    if has_setting(summary, name):
         return name, f"--max-cudagraph-capture-size {limit}", {name: limit}
     name = "cudagraph_capture_sizes"
     listed = ", ".join(str(size) for size in kept)
-    if knows(summary, name):
+    if has_setting(summary, name):
         change = f"--compilation-config '{{\"{name}\": [{listed}]}}'"
         return name, change, {name: f"[{listed}]"}
     return "max_num_seqs", f"--max-num-seqs {limit}", {"max_num_seqs": limit}
@@ -246,10 +246,10 @@ first with a V1 engine and with sizes of graphs that can be set."""
 
 def _limited_words(summary: RunSummary) -> str:
     """Which sizes to capture; what follows from max_num_seqs differs between versions."""
-    if knows(summary, "max_cudagraph_capture_size"):
+    if has_setting(summary, "max_cudagraph_capture_size"):
         return "--max-cudagraph-capture-size with the largest batch that comes"
     listed = "cudagraph_capture_sizes of --compilation-config up to the largest batch that comes"
-    if knows(summary, "cudagraph_capture_sizes"):
+    if has_setting(summary, "cudagraph_capture_sizes"):
         return listed
     version = read_version(summary.engine.version)
     if version is not None and _FIRST <= version < V1_FIRST:
@@ -319,7 +319,7 @@ def _startup_capture(facts: RunFacts) -> tuple[float | None, int | None]:
     "half of the graphs captured at start, or fewer, were used while serving",
     "buckets used while serving, captured buckets, time of capture",
     formula="time of one capture x graphs not used, to that of all captures (lazily: reference engine)",
-    margin="only shapes of the traffic seen; silent where a bucket file can leave them out",
+    margin="only shapes of the traffic seen; no finding where a bucket file can leave them out",
     source="vLLM gpu_model_runner.py capture_model; graphs of the run and its uses while serving",
     example="reference engine: 13 of 59 graphs were used, 2.93 s of capture",
 )
@@ -335,7 +335,7 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     if not used or not captured or not seconds or used > 0.5 * captured:
         return
     is_reference = facts.summary.engine.name == "reference"
-    if not is_reference and knows(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
+    if not is_reference and has_setting(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
         return  # a bucket file leaves them out with their buckets: `unused_buckets`
     phases = facts.summary.time.seconds_by_phase()
     # What passes between two captures and around them is in the phases only.
@@ -368,7 +368,7 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
     "estimated and actual graph memory, total memory, KV cache or margin",
     formula="|estimated - actual| / device",
-    margin="silent where the estimate is not taken off the KV cache, or where the "
+    margin="no finding where the estimate is not taken off the KV cache, or where the "
     "engine names the size of the cache itself",
     source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     example="0.36 GiB estimated, 0.73 GiB taken: 5 % of a margin of 7.92 GiB",

@@ -69,7 +69,7 @@ class _Division:
     formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
     "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
     "the log does not hold them, graphs by the tokens of their buckets",
-    margin="silent where the engine's statistics show a cache that was never full; what "
+    margin="no finding where the engine's statistics show a cache that was never full; what "
     "stays free is at least what the profiling run took, 5 % of the device "
     "and how much free memory varied between runs; utilisation at most 0.95, and one "
     "step of 0.05 at a time",

@@ -23,7 +23,7 @@ from warmup_insights.rules.setting_lives import (
     SettingLife,
     Version,
     dead_in,
-    knows,
+    has_setting,
     read_version,
     successor,
 )
@@ -97,7 +97,7 @@ def _container_s(summary: RunSummary) -> float | None:
 
 @rule(
     "settings are given that this engine version ignores, renamed or deprecated",
-    "engine, version, settings that somebody set",
+    "engine, version, settings that were set",
     formula="version of the run at or above the one from which the table names another state",
     margin="all in one finding; not where the run shows that a setting had an effect",
     source="sources of the releases named in the table of settings",
@@ -167,7 +167,7 @@ def _was_read(facts: RunFacts, name: str) -> bool:
     "a bucket range is set that the bucketing strategy does not read",
     "version, settings, strategy",
     formula="the rules of the bucketing strategy, which name what they do not read",
-    margin="silent where the log prints the ranges as read, and where the version is "
+    margin="no finding where the log prints the ranges as read, and where the version is "
     "unknown",
     source="vllm-gaudi extension/bucketing/exponential.py",
     example="VLLM_DECODE_BLOCK_BUCKET_MAX with the exponential strategy",
@@ -190,7 +190,7 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
         return
     for name in ("VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"):
         chosen = facts.summary.config.get(name)
-        if chosen is not None and knows(facts.summary, name):
+        if chosen is not None and has_setting(facts.summary, name):
             variables[name] = str(chosen)
     limits = {
         "max_num_seqs": 1, "block_size": 128, "max_num_batched_tokens": 2048,

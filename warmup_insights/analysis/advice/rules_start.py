@@ -25,7 +25,7 @@ from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.ways import allows_step
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
 _SHOWN_BY = {
@@ -58,7 +58,7 @@ _RECORDED = frozenset({
     "its phases",
     formula="the seconds of the phase, as a share of the time from the first line to "
     "ready",
-    margin="silent where the first line is not the first of a start, or half of the time "
+    margin="no finding where the first line is not the first of a start, or half of the time "
     "is in no line",
     source="the engine's own lines at the beginning and the end of each phase",
     example="hpu_plugin start of Qwen3-MoE: initialising the device 88 of 116 s",
@@ -187,9 +187,9 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     "the engine printed that it waits for a placement group of Ray",
     "those lines; whether the start came to its end",
     formula="the seconds that the last of the lines states",
-    margin="silent where the error itself names the placement group",
+    margin="no finding where the error itself names the placement group",
     source="vLLM v1/executor/ray_utils.py _wait_until_pg_ready; PG_WAIT_TIMEOUT is 1800 s",
-    example="vLLM 0.8.5 with four GPUs asked of Ray: 150 s, then stopped by a person",
+    example="vLLM 0.8.5 with four GPUs requested of Ray: 150 s, then stopped by a person",
 )
 def ray_wait(facts: RunFacts) -> Iterator[Finding]:
     """Ray had no place for all ranks, and the engine waited for it."""
@@ -321,7 +321,7 @@ def multimodal_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if seconds is None or facts.summary.engine.name not in GAUDI:
         return
     count = (own.warmed or own.generated) if own is not None else None
-    is_known = knows(facts.summary, "VLLM_MULTIMODAL_BUCKETS")
+    is_known = has_setting(facts.summary, "VLLM_MULTIMODAL_BUCKETS")
     yield Finding(
         severity_of(start.share(seconds)),
         f"Multi-modal warm-up took {start.of_all(seconds)}"
@@ -401,7 +401,7 @@ def startup_plan(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """This version can keep the result of memory profiling for the next start."""
     summary = facts.summary
     name = "VLLM_ENABLE_STARTUP_PLAN"
-    if not knows(summary, name) or name in summary.config:
+    if not has_setting(summary, name) or name in summary.config:
         return
     if summary.engine.name != "vllm" or any(
         n.topic == "startup_plan" for n in summary.notes

@@ -20,7 +20,7 @@ from warmup_insights.analysis.advice.finding import (
     start_rule,
 )
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
-from warmup_insights.rules.setting_lives import knows
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
 NETWORK = frozenset(
@@ -201,7 +201,7 @@ def _reader(
     formats = [
         name
         for name in ("runai_streamer", "fastsafetensors")
-        if knows(summary, f"load_format={name}")
+        if has_setting(summary, f"load_format={name}")
     ]
     streamer = Way(
         f"--load-format {' or '.join(formats)}: several readers at once",
@@ -247,7 +247,7 @@ def _is_local(known: CheckpointFacts | None) -> bool:
 
 def _offers_prefetch(summary: RunSummary) -> bool:
     """Whether this version can prefetch: by its number, or by its own line."""
-    return knows(summary, "safetensors_load_strategy=prefetch") or any(
+    return has_setting(summary, "safetensors_load_strategy=prefetch") or any(
         "--safetensors-load-strategy=prefetch" in note.text for note in summary.notes
     )
 
@@ -305,7 +305,7 @@ def _late(
     )
     streamer = "load_format=fastsafetensors"
     change = "a local copy of the files on each node"
-    if knows(facts.summary, streamer):
+    if has_setting(facts.summary, streamer):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
     return Finding(
         severity_of(start.share(behind)),

@@ -54,7 +54,7 @@ def dummy_run(session: Session, call: Call) -> Watch:
     if mode is None:
         return
     outcome = yield
-    session.wait_if_asked()
+    session.wait_for_device()
     if outcome.error is not None:
         session.note_failure(outcome, phase="graph_capture")
         return

@@ -105,7 +105,7 @@ def warm_up(session: Session, call: Call) -> Watch:
     collector_s = session.collector.total_s
     outcome = yield
     session.collector.switch_off()
-    session.wait_if_asked()
+    session.wait_for_device()
     session.note_failure(outcome, phase="warmup")
     duration = session.end_phase("warmup")
     if outcome.error is None:

@@ -95,7 +95,7 @@ def end_step(
     state.step = None
     if step is None or step.bucket is None or state.current is None:
         return
-    session.wait_if_asked()
+    session.wait_for_device()
     duration = time.perf_counter() - step.started
     current = state.current
     current.num_steps += 1

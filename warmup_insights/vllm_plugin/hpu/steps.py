@@ -65,7 +65,7 @@ def run_sampling(session: Session, call: Call) -> Watch:
         sampling.configs.add(config)
         session.emit(SamplerConfig, **named)
     yield
-    session.wait_if_asked()
+    session.wait_for_device()
     now = time.perf_counter()
     duration, sampling.last = now - sampling.last, now
     size = len(requests)
@@ -123,7 +123,7 @@ def swap(session: Session, call: Call) -> Watch:
         swapping.highest = whole(pairs[0][0])
         return
     yield
-    session.wait_if_asked()
+    session.wait_for_device()
     now = time.perf_counter()
     duration, swapping.last = now - swapping.last, now
     session.emit(DefragStep, threshold=threshold, duration_s=duration)
@@ -139,7 +139,7 @@ def defragment(session: Session, call: Call) -> Watch:
     session.note_failure(outcome, phase="defragmentation")
     if swapping.swapped is None or outcome.error is not None:
         return
-    session.wait_if_asked()
+    session.wait_for_device()
     used = getattr(call.owner, "used_blocks", None) or {}
     session.emit(
         DefragRan,
@@ -165,7 +165,7 @@ def multimodal_step(session: Session, call: Call) -> Watch:
     if step is None:
         return
     yield
-    session.wait_if_asked()
+    session.wait_for_device()
     session.state.multimodal = new_step(session)
     compiled = compiled_since(step)
     sizes = [whole(call.arg(name)) for name in ("seq_len", "img_args", "w", "h")]

@@ -52,7 +52,7 @@ def warmup_model(session: Session, call: Call) -> Watch:
     state.stages.pop()
     state.warmup = None
     session.note_failure(outcome, phase="warmup")
-    session.wait_if_asked()
+    session.wait_for_device()
     _finish(session, warmup, outcome)
     session.end_phase("warmup")
     session.report_lost()
