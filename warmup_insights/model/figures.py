@@ -416,7 +416,7 @@ FIGURES: tuple[Figure, ...] = (
     *_phase_figures("prompt"),
     *_phase_figures("decode"),
     Figure(
-        "graphs_captured", "CUDA graphs captured", "count", "buckets", None,
+        "graphs_captured", "graphs captured", "count", "buckets", None,
         "graphs.captured",
     ),
     Figure(
