@@ -8,7 +8,7 @@ counts the characters of colours showed them, the rows of a copy are shorter by 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import dedent
 from typing import NamedTuple
 
@@ -42,20 +42,18 @@ class Width(NamedTuple):
     """What lines were cut at."""
 
     columns: int
-    counts_colours: bool = False
-    """The colours of the names of processes were counted, and are not there any more."""
+    length: Callable[[str], int] = len
+    """Takes a row; gives the columns that it took."""
 
-    def length(self, line: str) -> int:
-        """Columns that a row took."""
-        line = line.rstrip("\r")
-        if not self.counts_colours:
-            return len(line)
-        total, start = len(line), 0
-        while (match := _PREFIX.match(line, start)) is not None:
-            is_own = match[0].startswith(_OF_VLLM)
-            total += _COLOURS_OF_VLLM if is_own else _COLOURS_OF_RAY
-            start = match.end()
-        return total
+
+def with_colours(row: str) -> int:
+    """The length of a row with the colours of names of processes, which a copy lacks."""
+    length, start = len(row), 0
+    while (match := _PREFIX.match(row, start)) is not None:
+        is_own = match[0].startswith(_OF_VLLM)
+        length += _COLOURS_OF_VLLM if is_own else _COLOURS_OF_RAY
+        start = match.end()
+    return length
 
 
 def width_of(text: str) -> Width | None:
@@ -63,23 +61,22 @@ def width_of(text: str) -> Width | None:
     if "\r" in text.replace("\r\n", "\n"):
         return None
     lines = [line.rstrip("\r") for line in text.split("\n", LOOKED_AT)[:LOOKED_AT]]
-    found = _width_of(lines, counts_colours=False)
-    if found is None and "\x1b[" not in text and _PREFIX.search(text) is not None:
-        found = _width_of(lines, counts_colours=True)
-    return found
+    widths = [Width(max(map(len, lines)))]
+    if "pid=" in text and "\x1b[" not in text:
+        widths.append(Width(max(map(with_colours, lines)), with_colours))
+    cut = [_count_cut(lines, width) for width in widths]
+    return widths[cut.index(max(cut))] if any(cut) else None
 
 
-def _width_of(lines: list[str], *, counts_colours: bool) -> Width | None:
-    measure = Width(0, counts_colours)
-    width = Width(max(map(measure.length, lines)), counts_colours)
+def _count_cut(lines: Sequence[str], width: Width) -> int:
+    """How many rows go on in the next; 0 where that may be by chance."""
     if width.columns not in WIDTHS:
-        return None
+        return 0
     full = [index for index, line in enumerate(lines[:-1]) if _is_cut(line, width)]
     cut = [index for index in full if _BEGINS.match(lines[index + 1]) is None]
     records = sum(_RECORD.match(lines[index]) is not None for index in cut)
-    if len(cut) < MIN_FULL or records < 2 or len(cut) * 3 < len(full) * 2:
-        return None
-    return width
+    is_sure = len(cut) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
+    return len(cut) if is_sure else 0
 
 
 def unwrapped(blocks: Iterable[bytes], width: Width) -> Iterator[bytes]:
@@ -101,7 +98,7 @@ def unwrapped(blocks: Iterable[bytes], width: Width) -> Iterator[bytes]:
 
 def _is_cut(line: str, width: Width) -> bool:
     """Whether a row may go on; the space at its end is often left out of a copy."""
-    return width.length(line) >= width.columns - 1
+    return width.length(line.rstrip("\r")) >= width.columns - 1
 
 
 def _joined(lines: list[str], width: Width) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.engine.wrapping import Width, indent_of, unwrapped, width_of
+from parsers.engine.wrapping import (
+    Width,
+    indent_of,
+    unwrapped,
+    width_of,
+    with_colours,
+)
 from tests.helpers import of, read
 from warmup_insights.model.events import ConfigRecorded, Failure
 
@@ -102,6 +108,6 @@ def test_rows_of_a_page_that_counts_the_characters_of_colours_are_shorter():
     shown = rows(text, 119, stripped=False)
     for code in ("[1;36m", "[0;0m", "[36m", "[0m"):
         shown = shown.replace(code, "")
-    assert width_of(shown) is not None
-    whole = b"".join(unwrapped([shown.encode()], Width(119, counts_colours=True)))
+    assert width_of(shown) == Width(119, with_colours)
+    whole = b"".join(unwrapped([shown.encode()], Width(119, with_colours)))
     assert cached.format(10.729) in whole.decode()
