@@ -209,6 +209,11 @@ def test_the_deprecated_variable_overrules_the_strategy_and_says_so():
     assert "VLLM_EXPONENTIAL_BUCKETING=false" in generated.notes[0]
 
 
+def test_a_misspelt_range_is_noted():
+    notes = generate(make_settings({"VLLM_PROMPT_BS_BUCKET_MX": "4"})).notes
+    assert notes == ("VLLM_PROMPT_BS_BUCKET_MX has no effect: no range has it.",)
+
+
 def test_overrides_without_effect_are_noted():
     env = {"VLLM_DECODE_BS_BUCKET_MAX": "4", "VLLM_BUCKETING_STRATEGY": "exp"}
     notes = generate(make_settings(env)).notes

@@ -7,7 +7,11 @@ from typing import Any
 
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import read_bucket_file
-from warmup_insights.bucketing.ranges import read_integer, read_overrides
+from warmup_insights.bucketing.ranges import (
+    misspelt_names,
+    read_integer,
+    read_overrides,
+)
 from warmup_insights.bucketing.settings import BucketingSettings, SlidingWindow
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, Rules, rules_of
 from warmup_insights.errors import SettingError
@@ -57,6 +61,8 @@ def settings_from_mapping(
     limits = _read_inputs(inputs)
     overrides = read_overrides(env)
     strategy, notes = read_strategy(env, rules)
+    unread = (f"{name} has no effect: no range has it." for name in misspelt_names(env))
+    notes = (*notes, *unread)
     features = read_features(env, rules)
     if "max_num_prefill_seqs" not in limits:
         limits["max_num_prefill_seqs"] = (

@@ -18,6 +18,7 @@ _NAME = re.compile(
     r"VLLM_(PROMPT|DECODE)_(BS|QUERY|SEQ|CTX|BLOCK)_BUCKET_"
     r"(MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT)"
 )
+_LIKE_A_NAME = re.compile(r"VLLM_(?:PROMPT|DECODE)_\w{0,80}BUCKET\w{0,80}")
 _AT_LEAST_ONE = ("STEP", "LIMIT")
 
 PARAMETERS = ("min", "step", "max", "pad_max", "pad_percent")
@@ -62,6 +63,15 @@ def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
             )
         overrides[name] = value
     return overrides
+
+
+def misspelt_names(env: Mapping[str, str]) -> list[str]:
+    """Names in a mapping of variables that look like those of ranges and are none."""
+    return [
+        name
+        for name in sorted(env)
+        if _LIKE_A_NAME.fullmatch(name) and _NAME.fullmatch(name) is None
+    ]
 
 
 def variable_name(phase: Phase, dimension: str, parameter: str) -> str:
