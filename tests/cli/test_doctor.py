@@ -162,7 +162,7 @@ def test_memory_of_a_gaudi_ends_in_pieces(monkeypatch, is_known):
     monkeypatch.setattr(checks, "_allocate", allocate)
     found = checks.check_out_of_memory("out of memory", device)
     assert sizes == [4 * MIB] * 51 + [MIB]
-    assert found.values["asked_bytes"] == 204 * MIB
+    assert found.values["requested_bytes"] == 204 * MIB
     assert found.result == (OK if is_known else WRONG)
     assert found.values["error"] == ("" if is_known else "Graph compile failed")
 
