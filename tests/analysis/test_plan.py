@@ -339,6 +339,22 @@ class TestSeedLog:
         assert (same.warmup_s, same.capture_s) == (49.0, None)
         assert (more.warmup_s, more.capture_s) == (None, None)
 
+    def test_captures_of_one_phase_without_a_time_are_as_in_the_run_or_unknown(
+        self, planner
+    ):
+        """A phase that takes less than a second may have none in whole seconds."""
+        times = planner.summary.time
+        phases = [p for p in times.phases if p.name != "prompt_graphs"]
+        time = msgspec.structs.replace(times, phases=phases)
+        summary = msgspec.structs.replace(planner.summary, time=time)
+        without = Planner(summary, log_run().rows)
+        same, more = (
+            without.plan(PlanSettings(graph_reserved_mem=share)).time
+            for share in (None, 0.6)
+        )
+        assert (same.warmup_s, same.capture_s) == (49.0, 14.0)
+        assert (more.warmup_s, more.capture_s) == (None, None)
+
 
 def test_decode_buckets_follow_the_cache():
     """In three dimensions fewer blocks mean other decode buckets, generated anew."""

@@ -266,23 +266,25 @@ def _average_time(
     stretches = {phase: took.get(f"{phase}_graphs", 0.0) for phase in lists}
     rest = measured - _bucket_seconds(summary)
     captured = sum(stretches.values())
-    runs = measured - rest - captured
-    if not own_count or runs < 0:
+    if not own_count:
         return UNKNOWN_TIME
-    runs *= count / own_count
-    if not captured:
-        # Without a budget each bucket captures when it runs; else captures have no line.
-        in_runs = summary.memory_or_none.graph_budget is None
-        total = runs + rest if in_runs or planned == had else None
-        return TimePlan(total, None, None, None, rest, None, _AVERAGE)
-    if any(planned[name] and not (had[name] and stretches[name]) for name in lists):
-        return TimePlan(None, None, runs, None, rest, None, _AVERAGE)
-    captures = sum(
-        seconds * planned[name] / had[name]
-        for name, seconds in stretches.items()
-        if had[name]
+    # Whole seconds of captures may be more than those of the warm-up around them.
+    runs = max(0.0, measured - rest - captured) * count / own_count
+    # Without a budget each bucket captures when it runs; else captures have no line.
+    in_runs = not captured and summary.memory_or_none.graph_budget is None
+    is_known = in_runs or all(
+        planned[name] == had[name] or (had[name] and stretches[name]) for name in lists
     )
-    return TimePlan(runs + captures + rest, None, runs, captures, rest, None, _AVERAGE)
+    captures = None
+    if captured and is_known:
+        captures = sum(
+            seconds * planned[name] / had[name]
+            for name, seconds in stretches.items()
+            if had[name]
+        )
+    total = runs + (captures or 0.0) + rest if is_known else None
+    eager = runs if captured else None
+    return TimePlan(total, None, eager, captures, rest, None, _AVERAGE)
 
 
 _AVERAGE = "average per bucket"
