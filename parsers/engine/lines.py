@@ -48,6 +48,8 @@ MAX_SOURCES = 256
 """Containers that are kept apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
+_OF_SERVERS = (ServerReady, ShutdownLine)
+"""What any web server prints."""
 MAX_HEADS, MAX_HEAD = 32, 400
 """Different texts before statistics lines that are kept, and characters of each."""
 
@@ -365,7 +367,7 @@ class LineParser:
             kind = type(item)
             if item is None or kind is RankNamed:
                 continue
-            if run.is_of_web_server(kind, record) or (
+            if (kind in _OF_SERVERS and run.is_of_other_server(item, record)) or (
                 kind is Elided and not run.is_beside(matched.line)
             ):
                 continue  # of another program

@@ -135,28 +135,23 @@ class OpenRun:
         """Whether the engine is in a Ray actor, and in another one than this."""
         return None not in (actor, self.actor) and self.actor != actor
 
-    def is_of_web_server(self, kind: type[object], record: Record) -> bool:
-        """Whether a web server that is not vLLM's gets ready, or may go down."""
-        if kind is ShutdownLine:
-            return self._may_be_other_server(record)
-        return kind is ServerReady and self._is_foreign_server(record)
+    def is_of_other_server(self, made: object, record: Record) -> bool:
+        """Whether a web server gets ready before vLLM's has an engine, or goes down and may
+        be another one than vLLM's: uvicorn names none, and more than one got ready.
 
-    def _is_foreign_server(self, record: Record) -> bool:
-        """Whether a web server is ready before vLLM's has an engine.
-
-        That one lists its routes first (`launcher.py serve_http`), or has a prefix.
+        vLLM's lists its routes first (`launcher.py serve_http`), or has a prefix.
         """
-        has_engine = self.has_engine or self.has_measured or record.process is not None
-        is_foreign = self.tracker.waits_for_engine and not has_engine
-        is_second = self.is_ready and record.process is None
-        self.has_other_server = self.has_other_server or is_foreign or is_second
-        return is_foreign
-
-    def _may_be_other_server(self, record: Record) -> bool:
-        """Whether a web server goes down that may be another one than vLLM's: uvicorn
-        names none, and more than one got ready."""
-        is_bare = record.process is None and record.stamp is None
-        return self.has_other_server and is_bare and record.level == "INFO"
+        is_named = record.process is not None
+        if isinstance(made, ShutdownLine):
+            is_bare = not is_named and record.stamp is None
+            return self.has_other_server and is_bare and record.level == "INFO"
+        if not isinstance(made, ServerReady):
+            return False
+        has_engine = self.has_engine or self.has_measured or is_named
+        is_other = self.tracker.waits_for_engine and not has_engine
+        is_second = self.is_ready and not is_named
+        self.has_other_server = self.has_other_server or is_other or is_second
+        return is_other
 
     def goes_on(self, matched: Matched) -> bool:
         """Cheap answer for most lines: of a known process, shortly after the last one, or

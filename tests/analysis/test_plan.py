@@ -326,25 +326,16 @@ class TestSeedLog:
         assert plan.phases["prompt"].captured == 18
         assert plan.time.warmup_s == pytest.approx(49.0 + 3 * 7 / 15)
 
-    def test_captures_without_a_time_are_as_in_the_run_or_unknown(self, planner):
-        times = planner.summary.time
-        phases = [p for p in times.phases if not p.name.endswith("_graphs")]
-        time = msgspec.structs.replace(times, phases=phases)
-        summary = msgspec.structs.replace(planner.summary, time=time)
-        without = Planner(summary, log_run().rows)
-        same, more = (
-            without.plan(PlanSettings(graph_reserved_mem=share)).time
-            for share in (None, 0.6)
-        )
-        assert (same.warmup_s, same.capture_s) == (49.0, None)
-        assert (more.warmup_s, more.capture_s) == (None, None)
-
-    def test_captures_of_one_phase_without_a_time_are_as_in_the_run_or_unknown(
-        self, planner
+    @pytest.mark.parametrize(
+        ("untimed", "capture_s"),
+        [(("prompt_graphs", "decode_graphs"), None), (("prompt_graphs",), 14.0)],
+    )
+    def test_captures_without_a_time_are_as_in_the_run_or_unknown(
+        self, planner, untimed, capture_s
     ):
-        """A phase that takes less than a second may have none in whole seconds."""
+        """A phase that takes less than a second may have no time in whole seconds."""
         times = planner.summary.time
-        phases = [p for p in times.phases if p.name != "prompt_graphs"]
+        phases = [p for p in times.phases if p.name not in untimed]
         time = msgspec.structs.replace(times, phases=phases)
         summary = msgspec.structs.replace(planner.summary, time=time)
         without = Planner(summary, log_run().rows)
@@ -352,7 +343,7 @@ class TestSeedLog:
             without.plan(PlanSettings(graph_reserved_mem=share)).time
             for share in (None, 0.6)
         )
-        assert (same.warmup_s, same.capture_s) == (49.0, 14.0)
+        assert (same.warmup_s, same.capture_s) == (49.0, capture_s)
         assert (more.warmup_s, more.capture_s) == (None, None)
 
 

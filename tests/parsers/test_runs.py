@@ -217,21 +217,20 @@ def test_what_starts_after_a_failure_is_another_start():
     assert len(read(text)[0]) == 2
 
 
+FAILED_START = (
+    "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
+    "0.26.0\n"
+    + ENGINE.format("EngineCore", 198, 1, "0.26.0")
+    + "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to start.\n"
+)
+
+
 def test_what_imports_long_after_a_failure_is_of_the_next_start():
-    begun = (
-        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
-        "0.26.0\n"
-    )
-    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
-    failed = (
-        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
-        "start.\n"
-    )
     platform = (
         "INFO 07-16 10:0{} [__init__.py:216] Automatically detected platform cuda.\n"
     )
     settings = "INFO 07-16 10:02:44 [utils.py:233] non-default args: {'model': 'a/b'}\n"
-    runs, _ = read(head + failed + platform.format("2:40") + settings)
+    runs, _ = read(FAILED_START + platform.format("2:40") + settings)
     first, second = (folded(found).summary for found in runs.values())
     assert first.time.wall_s == 4.0
     assert second.time.started_at == first.time.started_at.replace("00:01", "02:40")
@@ -302,15 +301,6 @@ def test_a_trainer_that_imported_long_before_starts_its_engine_later():
 
 
 def test_what_imports_soon_after_a_failure_does_not_prolong_it():
-    begun = (
-        "(APIServer pid=1) INFO 07-16 10:00:01 [api_utils.py:345] vLLM API server version "
-        "0.26.0\n"
-    )
-    head = begun + ENGINE.format("EngineCore", 198, 1, "0.26.0")
-    failed = (
-        "(EngineCore pid=198) ERROR 07-16 10:00:05 [core.py:718] EngineCore failed to "
-        "start.\n"
-    )
     plugins = (
         "INFO 07-16 10:00:12 [__init__.py:43] Available plugins for group "
         "vllm.platform_plugins:\n"
@@ -319,7 +309,7 @@ def test_what_imports_soon_after_a_failure_does_not_prolong_it():
     settings = (
         "(APIServer pid=9) INFO 07-16 10:00:15 [utils.py:233] non-default args: {}\n"
     )
-    runs, _ = read(head + failed + plugins + settings)
+    runs, _ = read(FAILED_START + plugins + settings)
     first, second = (folded(found).summary for found in runs.values())
     assert first.time.wall_s == 4.0
     assert second.time.started_at == first.time.started_at.replace("00:01", "00:12")

@@ -103,11 +103,8 @@ def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ..
     names = []
     for dimension in DIMENSIONS.get((phase, size), ()):
         name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
-        if (
-            dimension == "QUERY"
-            and summary.engine.version
-            and not has_setting(summary, name)
-        ):
+        is_known = not summary.engine.version or has_setting(summary, name)
+        if dimension == "QUERY" and not is_known:
             name = name.replace("_QUERY_", "_SEQ_")
         names.append(name)
     return tuple(names)

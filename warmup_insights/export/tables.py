@@ -124,7 +124,8 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    widths = _widths(table, width)
+    bars = _bars(table)
+    widths = _widths(table, width, bars)
     if widths is None:
         return _blocks(table, width)
     result = RichTable(
@@ -136,7 +137,6 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
         header_style="bright_black",
         show_header=any(table.header),
     )
-    bars = _bars(table)
     for index, name in enumerate(table.header):
         result.add_column(
             escape(name), justify="right" if index in table.right else "left",
@@ -173,14 +173,14 @@ def _columns(table: TextTable) -> list[tuple[str, ...]]:
     return list(zip(table.header, *table.rows, strict=False))
 
 
-def _widths(table: TextTable, width: int) -> list[int] | None:
+def _widths(table: TextTable, width: int, bars: set[int]) -> list[int] | None:
     """The widths of the columns, the widest shortened first and bars before texts; None
     where a word or a number would be broken."""
-    bars = _bars(table)
-    widths = [max(map(_cell_len, cells)) for cells in _columns(table)]
+    columns = _columns(table)
+    widths = [max(map(_cell_len, cells)) for cells in columns]
     least = [
         min(widths[i], _LEAST_BAR if i in bars else _least(cells, i in table.right))
-        for i, cells in enumerate(_columns(table))
+        for i, cells in enumerate(columns)
     ]  # fmt: skip
     over = sum(widths) + _GAP * (len(widths) - 1) - width
     while over > 0:

@@ -123,9 +123,8 @@ def _copy(member: _Member, target: Path, room: int) -> int:
     with open(target, "wb") as out:
         while written <= room and (chunk := member.stream.read(_COPY)):
             written += out.write(chunk)
-    if (
-        member.modified_at is not None
-    ):  # the year of timestamps without one follows from it
+    # The year of timestamps without one follows from it.
+    if member.modified_at is not None:
         with suppress(OSError, OverflowError, ValueError):
             os.utime(target, (member.modified_at, member.modified_at))
     return written
