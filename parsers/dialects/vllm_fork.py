@@ -76,8 +76,9 @@ _RULES: tuple[LineRule, ...] = (
         "fork_graph_budget",
         "of free device memory for HPUGraphs",
         rf"Using (?P<total>{SIZE})/(?P<free>{SIZE}) of free device memory for HPUGraphs"
-        rf"(?:,\s{{1,40}}(?P<prompt>{SIZE}) for prompt"
-        rf"(?: and (?P<decode>{SIZE}) for decode)?"
+        # One release breaks its text in the source, inside the quotes.
+        rf"(?:,\s{{1,40}}(?P<prompt>{SIZE})\s{{1,60}}for prompt"
+        rf"(?: and (?P<decode>{SIZE})\s{{1,60}}for decode)?"
         r"(?: \(VLLM_GRAPH_PROMPT_RATIO=(?P<ratio>[\d.]{1,12})\))?)?",
         build=_split_budget,
         engine="vllm-fork",
@@ -97,6 +98,15 @@ _RULES: tuple[LineRule, ...] = (
                 "INFO 08-02 17:38:22 hpu_model_runner.py:1159] Using 15.85 GiB/55.43 GiB "
                 "of free device memory for HPUGraphs",
                 {"total_bytes": round(15.85 * GIB), "prompt_bytes": None},
+            ),
+            Sample(
+                "INFO 07-02 17:38:22 [hpu_model_runner.py:2351] Using 15.85 GiB/55.43 GiB "
+                "of free device memory for HPUGraphs, 4.755 GiB                    for "
+                "prompt and 11.095 GiB for decode (VLLM_GRAPH_PROMPT_RATIO=0.3)",
+                {
+                    "prompt_bytes": round(4.755 * GIB),
+                    "decode_bytes": round(11.095 * GIB),
+                },
             ),
         ),
     ),
@@ -119,8 +129,9 @@ _RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "fork_capture_1_16",
-        "Capturing HpuGraph for batch",
-        r"\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] Capturing HpuGraph for batch "
+        ("Capturing HpuGraph for batch", "HPUGraphRunner for batch"),
+        r"\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] Capturing "
+        r"(?:HpuGraph|\w{0,20}HPUGraphRunner) for batch "
         r"(?P<batch_size>\d{1,9}), max_seq_len (?P<seq_len>\d{1,9}), .{0,200}? done in "
         rf"(?P<seconds>[\d.]{{1,12}}) seconds! Took (?P<took>{SIZE}) of device memory",
         build=_old_capture,
@@ -132,6 +143,13 @@ _RULES: tuple[LineRule, ...] = (
                 "HpuGraph for batch 4, max_seq_len 512, block_count 4, seqs 4 done in "
                 "1.23 seconds! Took 1 GiB of device memory (20 GiB/94.62 GiB used)",
                 {"bucket": (4, 512), "duration_s": 1.23, "memory_bytes": GIB},
+            ),
+            Sample(
+                "DEBUG 05-08 10:00:00 habana_model_runner.py:1008] [3/48] Capturing "
+                "HPUGraphRunner for batch 8, max_seq_len 512, block_count 4, allocated 2.5 "
+                "GiB device memory in total (19 GiB/94.62 GiB used)... done in 2.50 "
+                "seconds! Took 3 GiB of device memory (22 GiB/94.62 GiB used)",
+                {"bucket": (8, 512), "duration_s": 2.5, "memory_bytes": 3 * GIB},
             ),
         ),
     ),

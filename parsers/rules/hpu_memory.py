@@ -20,8 +20,10 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 
 SIZE = r"-?[\d.]{1,20} ?[KMGT]?i?B"
 TOOK = (
-    rf"(?P<delta_bytes>{SIZE}) of device memory "
-    rf"\((?P<used_bytes>{SIZE})/\(?(?P<total_bytes>{SIZE}) used\)"
+    # The words of 1.16 about the KV cache stand before what is used.
+    rf"(?P<delta_bytes>{SIZE})(?: of device memory)? "
+    r"\((?:[\d.]{1,8}% of total memory, gpu_memory_utilization: [\d.]{1,12}, )?"
+    rf"(?P<used_bytes>{SIZE})/\(?(?P<total_bytes>{SIZE}) used\)"
     rf"(?: and (?P<host_delta_bytes>{SIZE}) of host memory "
     rf"\((?P<host_used_bytes>{SIZE})/(?P<host_total_bytes>{SIZE}) used\))?"
 )
@@ -90,7 +92,7 @@ _HPU_BUDGET = (
 MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_took_v0",
-        "of device memory",
+        ("of device memory", "Loading model weights took", "init_cache_engine took"),
         r"(?P<words>Pre-loading model weights|Loading model weights|Wrapping in HPU Graph"
         r"|init_cache_engine)(?: on [\w:]{1,20})? took(?: in total)? " + TOOK,
         build=_measured,
@@ -112,6 +114,26 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "took in total 14.97 GiB of device memory (14.97 GiB/94.62 GiB used) and "
                 "2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
                 {"stage": "weights", "delta_bytes": round(14.97 * GIB)},
+            ),
+            Sample(
+                "INFO 05-21 17:37:52 habana_model_runner.py:191] Loading model weights "
+                "took 13.5 GiB (14.25 GiB/94.62 GiB used)",
+                {
+                    "stage": "weights",
+                    "delta_bytes": round(13.5 * GIB),
+                    "used_bytes": round(14.25 * GIB),
+                    "total_bytes": round(94.62 * GIB),
+                },
+            ),
+            Sample(
+                "INFO 05-21 17:37:53 habana_executor.py:83] init_cache_engine took 50.5 "
+                "GiB (53.37% of total memory, gpu_memory_utilization: 0.8, 64.75 "
+                "GiB/94.62 GiB used)",
+                {
+                    "stage": "init_cache_engine",
+                    "delta_bytes": round(50.5 * GIB),
+                    "used_bytes": round(64.75 * GIB),
+                },
             ),
         ),
     ),

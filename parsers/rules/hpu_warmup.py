@@ -28,7 +28,8 @@ def _step(match: re.Match[str]) -> Made:
     if blocks is not None:
         bucket = (int(batch), int(length), int(blocks))
     elif images is not None:
-        # Multimodal prompts of vllm-fork V0: the third dimension counts images.
+        # Multimodal prompts of vllm-fork V0: the third dimension counts images or
+        # patches.
         bucket, mode = (int(batch), int(length), int(images)), mode or "eager"
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
@@ -92,7 +93,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         + r"batch_size:(?P<batch_size>\d{1,9}) (?:query_len|seq_len|num_blocks)"
         r":(?P<query_len>\d{1,9})"
         r"(?: (?:num_blocks|num_ctx_blocks):(?P<num_blocks>\d{1,9}))?"
-        r"(?: img_args:(?P<images>\d{1,9}))?" + _FREE,
+        r"(?: (?:img_args|num_patches):(?P<images>\d{1,9}))?" + _FREE,
         build=_step,
         device="hpu",
         samples=(
@@ -117,6 +118,11 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Prompt][1/3] "
                 "batch_size:1 seq_len:128 img_args:2 free_mem:1.0 GiB",
                 {"bucket": (1, 128, 2), "free_bytes": GIB, "mode": "eager"},
+            ),
+            Sample(
+                "INFO 06-02 17:38:41 hpu_model_runner.py:2495] [Warmup][Graph/Prompt][1/3] "
+                "batch_size:1 seq_len:512 num_patches:13 free_mem:7.0 GiB",
+                {"bucket": (1, 512, 13), "free_bytes": 7 * GIB, "mode": "graph"},
             ),
             Sample(
                 "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Decode][3/48] "
