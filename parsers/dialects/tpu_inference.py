@@ -146,8 +146,8 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_compiled_in_tree",
         "Compilation for ",
-        r"Compilation for (?P<what>prefill|prefix prefill|decode) done in "
-        r"(?P<duration_s>[\d.]{1,16}) s",
+        r"(?:\s{1,8}-- )?Compilation for (?P<what>prefill|prefix prefill|decode) done in "
+        r"(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
         CompileFinished,
         fixed={"from_cache": None},
         device="tpu",
@@ -156,6 +156,11 @@ _RULES: tuple[LineRule, ...] = (
                 "INFO 04-21 20:58:15 [tpu_model_runner.py:303] Compilation for prefill "
                 "done in 12.50 s.",
                 {"what": "prefill", "duration_s": 12.5},
+            ),
+            Sample(
+                "INFO 02-21 20:58:15 tpu_model_runner.py:891]     -- Compilation for prefix "
+                "prefill done in 17.25 [secs].",
+                {"what": "prefix prefill", "duration_s": 17.25},
             ),
         ),
     ),
@@ -179,15 +184,21 @@ _RULES: tuple[LineRule, ...] = (
             "Preparing request paddings",
             "Using exponential token",
             "Using incremental token",
+            "Using exponential paddings",
+            "Using incremental paddings",
         ),
         r"(?P<requests>Preparing request paddings)|"
-        r"Using (?:exponential|incremental) token paddings:",
+        r"Using (?:exponential|incremental) (?:token )?paddings:",
         build=_paddings_begun,
         device="tpu",
         samples=(
             Sample(
                 "INFO 04-21 20:57:35 [tpu_model_runner.py:1392] Using exponential token "
                 "paddings:",
+                {"phase": "tokens", "dimension": "num_tokens"},
+            ),
+            Sample(
+                "INFO 04-06 20:57:35 [tpu_model_runner.py:1018] Using incremental paddings:",
                 {"phase": "tokens", "dimension": "num_tokens"},
             ),
             Sample(

@@ -29,18 +29,23 @@ NEURON_RULES: tuple[LineRule, ...] = (
     stage_rule(
         "neuron_compile_started",
         (
-            ". Recompiling...",
+            " Recompiling...",
             "Generating HLOs for the following models",
             "Compiling and saving model to",
         ),
         r"(?:Failed to load the model from|Unable to find precompiled artifacts from) "
-        r"\S{1,300}\. Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
+        r"\S{1,300} Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
         rf"{_OWN}Generating HLOs for the following models: ",
         "compile",
         "start",
         Sample(
             "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
             "from /tmp/cache. Recompiling...",
+            {"name": "compile", "edge": "start"},
+        ),
+        Sample(
+            "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
+            "from /tmp/cache, Recompiling...",
             {"name": "compile", "edge": "start"},
         ),
         Sample(

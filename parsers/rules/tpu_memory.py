@@ -203,9 +203,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "tpu_weights_loaded",
-        "Total time to load model weights",
-        r"Total time to load model weights from storage to TPU: "
-        r"(?P<duration_s>[\d.]{1,16}) seconds",
+        ("Total time to load model weights", "Loading dummy weights took"),
+        r"(?:Total time to load model weights from storage to TPU: |"
+        r"Loading dummy weights took )(?P<duration_s>[\d.]{1,16}) seconds",
         PhaseMarked,
         fixed={"name": "load_weights", "edge": "end"},
         device="tpu",
@@ -214,6 +214,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
                 "weights from storage to TPU: 254.05 seconds.",
                 {"name": "load_weights", "edge": "end", "duration_s": 254.05},
+            ),
+            Sample(
+                "INFO 04-30 16:59:04 [weight_utils.py:1230] Loading dummy weights took "
+                "31.50 seconds.",
+                {"name": "load_weights", "edge": "end", "duration_s": 31.5},
             ),
         ),
     ),
