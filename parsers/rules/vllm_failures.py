@@ -346,7 +346,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
-        r"(?!.{0,160}?(?:sending SIGKILL|signal\.SIGKILL))(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
+        r"(?!.{0,160}?(?:sending SIGKILL|resorting to SIGKILL|signal\.SIGKILL))(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
         r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
         r".{0,200}",
         build=_failure("killed"),

@@ -104,12 +104,18 @@ def test_a_requested_shutdown_is_no_failure():
     assert len(of(ShutdownRequested, found)) == 1
 
 
-def test_killing_workers_at_a_shutdown_is_no_failure():
-    text = (
-        "(EngineCore pid=7) WARNING 07-16 11:00:05 [multiproc_executor.py:603] [shutdown] "
-        "Executor: workers still running after SIGTERM; sending SIGKILL count=4\n"
-    )
-    found = events(START + READY + text)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "WARNING 07-16 11:00:05 [multiproc_executor.py:603] [shutdown] Executor: workers "
+        "still running after SIGTERM; sending SIGKILL count=4",
+        "DEBUG 03-16 11:00:05 [multiproc_executor.py:430] Worker Termination: resorting to "
+        "SIGKILL to take down workers",
+    ],
+    ids=["0.23", "0.18"],
+)
+def test_killing_workers_at_a_shutdown_is_no_failure(words):
+    found = events(START + READY + f"(EngineCore pid=7) {words}\n")
     assert (of(Failure, found), of(ServingFailure, found)) == ([], [])
 
 
