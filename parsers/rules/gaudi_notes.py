@@ -70,6 +70,22 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     _note(
+        "gaudi_decision",
+        (
+            "INC quantization detected",
+            "Forcing CompilationLevel",
+            "Warming up for video is not",
+            "HPU does not support level 2 sleep",
+        ),
+        r"\[HPU\] (?:INC quantization detected, loading weights to CPU|"
+        r"Forcing CompilationLevel\.\w{1,40} compilation).{0,100}|"
+        r"Warming up for video is not implemented|"
+        r"Currently, HPU does not support level 2 sleep mode\. .{1,100}",
+        "decision",
+        "INFO 01-21 07:43:17 [platform.py:160] [HPU] INC quantization detected, loading "
+        "weights to CPU first",
+    ),
+    _note(
         "bucket_capped",
         ("exceeds theoretical max", "exceeds total KV blocks"),
         r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "

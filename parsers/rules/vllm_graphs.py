@@ -81,7 +81,8 @@ BAR_NAMES = (
     r"(?:Multi-thread l|L)oading (?:safetensors |pt |np_cache )?(?:checkpoint )?shards"
     r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
     r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
-    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\))?|"
+    r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\){1,2})?"
+    r"(?: \[[^\]]{0,60}\])?|"
     r"DeepGemmExperts GEMM warmup \(MAX_M=\d{1,9}\)"
 )
 
@@ -138,6 +139,15 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "JIT kernel warmup (96 compile keys):  45%|████▌     | 43/96 [01:10<01:58, "
                 " 1.77kernel/s]",
                 {"name": "JIT kernel warmup (96 compile keys)", "elapsed_s": 70.0},
+            ),
+            Sample(
+                "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) [all tokens]:  "
+                "45%|████▌     | 43/96 [01:10<01:58,  1.77it/s]",
+                {
+                    "name": "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) "
+                    "[all tokens]",
+                    "done": 43,
+                },
             ),
         ),
     ),

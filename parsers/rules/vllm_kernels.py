@@ -114,12 +114,13 @@ KERNEL_RULES: tuple[LineRule, ...] = (
             "Compile and warming up",
             "JIT kernel warmup starting",
             "Running FlashInfer autotune",
+            "Running FlashInfer BF16-only",
             "Autotuning FlashInfer",
         ),
         r"Warming up (?:ll_bf16|BF16x3|Kimi|Step5|DeepSeek|MiniMax|CuTeDSL|Qwen|Mamba|"
         r"watermark|[\w-]{1,40} (?:kernel|GEMM|attention))|"
         r"Compile and warming up model for size|JIT kernel warmup starting\.|"
-        r"Running FlashInfer autotune|Autotuning FlashInfer |"
+        r"Running FlashInfer (?:BF16-only )?autotune|Autotuning FlashInfer |"
         r".{0,120}?\[Autotuner\]: Autotuning process starts",
         "kernel_warmup",
         "start",
@@ -130,6 +131,11 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         ),
         Sample(
             "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
+            {"name": "kernel_warmup", "edge": "start"},
+        ),
+        Sample(
+            "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
+            "autotune with 8192 tokens.",
             {"name": "kernel_warmup", "edge": "start"},
         ),
     ),

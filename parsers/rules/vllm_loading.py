@@ -202,12 +202,13 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "load_stage_took",
         (
             "Time spent downloading weights",
+            "Time took to download weights",
             "Initializing model took",
             "Online quantization as part",
             "Reloading and processing weights",
             "Partition model took",
         ),
-        r"(?:(?P<download>Time spent downloading weights for .{1,300}?: )|"
+        r"(?:(?P<download>Time (?:spent downloading|took to download) weights for .{1,300}?: )|"
         r"(?P<init>Initializing model took )|"
         r"(?P<quantize>Online quantization as part of model loading took )|"
         r"(?P<partition>Partition model took )|"
@@ -218,6 +219,11 @@ LOAD_RULES: tuple[LineRule, ...] = (
                 "INFO 08-03 21:42:53 [weight_utils.py:537] Time spent downloading "
                 "weights for a/b: 2389.490000 seconds",
                 {"name": "download", "edge": "end", "duration_s": 2389.49},
+            ),
+            Sample(
+                "INFO 03-03 21:42:53 weight_utils.py:272] Time took to download weights "
+                "for a/b: 238.250000 seconds",
+                {"name": "download", "edge": "end", "duration_s": 238.25},
             ),
             Sample(
                 "INFO 09-16 21:42:53 [base_loader.py:82] Initializing model took "

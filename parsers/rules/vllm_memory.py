@@ -50,8 +50,10 @@ def on_startup(match: re.Match[str]) -> Made:
 
 
 def _requested(match: re.Match[str]) -> Made:
+    share = match["util"]
     return MemoryBudgetSet(
-        gpu_memory_utilization=float(match["util"]), **_sizes(match, "free", "usable")
+        gpu_memory_utilization=float(share) if share else None,
+        **_sizes(match, "free", "usable"),
     )
 
 
@@ -230,8 +232,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_requested",
         "Initial free memory: ",
-        rf"Initial free memory: (?P<free>{_NUM}) GiB; Requested memory: (?P<util>{_NUM}) "
-        rf"\(util\), (?P<usable>{_NUM}) GiB",
+        rf"Initial free memory: (?P<free>{_NUM}) GiB(?:; Requested memory: "
+        rf"(?P<util>{_NUM}) \(util\), |, free memory: {_NUM} GiB, requested GPU memory: )"
+        rf"(?P<usable>{_NUM}) GiB",
         build=_requested,
         samples=(
             Sample(
@@ -241,6 +244,15 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                     "free_bytes": round(78.66 * GIB),
                     "usable_bytes": round(65.32 * GIB),
                     "gpu_memory_utilization": 0.825,
+                },
+            ),
+            Sample(
+                "DEBUG 07-02 20:06:36 [gpu_worker.py:250] Initial free memory: 78.66 GiB, "
+                "free memory: 61.25 GiB, requested GPU memory: 65.32 GiB",
+                {
+                    "free_bytes": round(78.66 * GIB),
+                    "usable_bytes": round(65.32 * GIB),
+                    "gpu_memory_utilization": None,
                 },
             ),
         ),

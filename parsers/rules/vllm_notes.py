@@ -18,7 +18,7 @@ _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "c
            "tpu.py", "openvino.py", "model.py", "breakable_cudagraph.py",
            "model_runner.py", "gpu_model_runner.py", "encoder_cudagraph.py",
            "platform.py", "interface.py", "cudagraph_dispatcher.py", "cpu_executor.py",
-           "xpu_executor.py", "openvino_executor.py")  # fmt: skip
+           "xpu_executor.py", "openvino_executor.py", "cuda.py")  # fmt: skip
 """Modules that decide about graphs: their wordings are many and change often."""
 
 NOTE_RULES: tuple[LineRule, ...] = (
@@ -41,6 +41,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "cudagraph dispatching keys are not",
             "Forcing DYNAMO_ONCE",
             "Forcing CompilationMode",
+            "Forcing enforce eager to be True",
+            "using PIECEWISE CUDA graphs",
             "XPU Graph ",
             "XPU_GRAPH_FORCE_PIECEWISE=",
         ),
@@ -53,11 +55,42 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
         r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
         r"cudagraph dispatching keys are not initialized|"
-        r"Forcing (?:DYNAMO_ONCE|CompilationMode)).{0,300})",
+        r"Forcing (?:DYNAMO_ONCE|CompilationMode|enforce eager)|"
+        r"using PIECEWISE CUDA graphs and excluding MoE).{0,300})",
         "cuda_graphs",
         "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "
         "ROCm yet, fallback to eager mode.",
         files=_CONFIG,
+    ),
+    note_rule(
+        "graph_limits",
+        (
+            "Overriding max cuda graph capture size",
+            "max_seq_len_to_capture to",
+            "ting cudagraph mode to",
+            "incompatible with piecewise cudagraph",
+            "cudagraph_mode will be treated as",
+            "graph mode on XPU platform",
+            "Disabling CUDA graph support",
+            "only supports cudagraph_mode",
+            "does not support full CUDA graphs",
+            "No valid cudagraph sizes",
+        ),
+        r"Overriding max cuda graph capture size to (?P<max_size>\d{1,9}) .{0,200}|"
+        r"Setting max_seq_len_to_capture to (?P<max_seq_len>\d{1,9}) .{0,200}|"
+        r"Hybrid or mamba-based model detected: setting cudagraph mode to .{1,200}|"
+        r"\w{1,40} is incompatible with piecewise cudagraph .{1,400}|"
+        r"When compilation level is piecewise .{1,100}? cudagraph_mode will be treated as .{1,300}|"
+        r".{1,100}?falling back to PIECEWISE graph mode on XPU platform.{0,100}|"
+        r".{0,100}?Disabling CUDA graph support for .{1,200}|"
+        r"Currently the eagle proposer only supports cudagraph_mode .{1,300}|"
+        r".{1,80}? does not support full CUDA graphs; .{1,100}|"
+        r"No valid cudagraph sizes after rounding .{1,300}",
+        "cuda_graphs",
+        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size to "
+        "768 for performance.",
+        values={"max_size": 768},
+        startup_only=True,
     ),
     note_rule(
         "graph_mode_estimate",
@@ -103,9 +136,19 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "aot compilation",
             "Start compiling function",
             "reconstructed serializable fn",
+            "Inductor compilation was disabled",
+            "isabling AOT compile",
+            "AOT compile is disabled",
+            "Disabling `torch.compile`",
+            "`torch.compile` is turned on, but",
         ),
         r"(?:\[[^\]\s]{1,60}\] )?(?:Cannot save aot compilation .{1,300}|"
-        r"Start compiling function .{1,200}|reconstructed serializable fn .{1,200})",
+        r"Start compiling function .{1,200}|reconstructed serializable fn .{1,200}|"
+        r"Inductor compilation was disabled .{1,300}|"
+        r"Detected eager backend, disabling AOT compile.{0,100}|"
+        r"[\w.]{1,80}enable_aot_compile is not available\. .{1,200}|"
+        r"(?:CPU offload|LoRA)\b.{1,60}? `torch\.compile`.{0,20}? yet\. Disabling .{1,100}|"
+        r"`torch\.compile` is turned on, but the model .{1,300})",
         "compile",
         "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to path "
         "/c/model, error: x",
@@ -118,11 +161,17 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "Multiplying the GPU KV cache size",
             "page sizes cannot be unified",
             "page alignment wastes",
+            "hybrid kv cache manager",
+            "ybrid KV cache manager",
         ),
         r"Add \d{1,5} padding layers, may waste .{1,100}|"
         r"Multiplying the GPU KV cache size by .{1,200}|"
         r"KV cache page sizes cannot be unified.{1,300}|"
-        r"Using block size \d{1,9} for hidden-state cache .{1,200}",
+        r"Using block size \d{1,9} for hidden-state cache .{1,200}|"
+        r"Hybrid KV cache manager is disabled for this .{1,600}|"
+        r"Turning off hybrid kv cache manager because .{1,600}|"
+        r"There is a latency regression when using chunked local attention with the hybrid "
+        r"KV cache manager\. .{1,300}",
         "kv_cache",
         "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may waste "
         "at most 6.25% KV cache memory",
@@ -153,11 +202,17 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "decode workspace: ",
             "Peak GPU memory after loading",
             "worker requested memory: ",
+            "The model has a long context length",
+            "Total CPU offloaded parameters: ",
+            "[PrefetchOffloader] Initialized",
         ),
         r"Initialized multimodal GPU IPC memory pool with (?P<pool_bytes>\d{1,18}) bytes .{1,200}|"
         rf"[\w ]{{1,40}} decode workspace: (?P<workspace_gib>{_NUM}) GiB|"
         rf"Peak GPU memory after loading weights: (?P<peak_gib>{_NUM}) GiB|"
-        rf"worker requested memory: (?P<requested_gib>{_NUM}) ?GiB",
+        rf"worker requested memory: (?P<requested_gib>{_NUM}) ?GiB|"
+        r"The model has a long context length \((?P<max_model_len>\d{1,12})\)\. .{1,400}|"
+        r"Total CPU offloaded parameters: .{1,60}|"
+        r"\[PrefetchOffloader\] Initialized \d{1,7} modules\. .{1,300}",
         "memory",
         "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading weights: "
         "15.25 GiB",

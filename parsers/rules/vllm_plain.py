@@ -1,6 +1,6 @@
 """Upstream vLLM and tpu-inference: lines with words that matter and no fact of a start.
 
-Source: vLLM `config/vllm.py`, `v1/spec_decode/llm_base_proposer.py`, `logging_utils/
+Source: vLLM `v1/spec_decode/llm_base_proposer.py`, `logging_utils/
 dump_input.py`; tpu-inference `tpu_platform.py`, `runner/`.
 """
 
@@ -9,13 +9,6 @@ from __future__ import annotations
 from parsers.base import LineRule, Sample
 
 _WORDINGS: tuple[tuple[str, str, str], ...] = (
-    (
-        "Inductor compilation was disabled by user settings",
-        r"Inductor compilation was disabled by user settings",
-        "WARNING 08-12 04:45:18 [vllm.py:1247] Inductor compilation was disabled by user "
-        "settings, optimizations settings that are only active during inductor "
-        "compilation will be ignored.",
-    ),
     (
         "haring target model ",
         r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
@@ -28,12 +21,6 @@ _WORDINGS: tuple[tuple[str, str, str], ...] = (
         r"(?:Rank \d{1,5}: )?Torch profiler disabled",
         "INFO 08-05 12:13:48 [gpu_model_runner.py:6859] Rank 0: Torch profiler disabled "
         "for CUDA graph capture",
-    ),
-    (
-        "Overriding max cuda graph capture size",
-        r"Overriding max cuda graph capture size to \d{1,9} for performance",
-        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size to "
-        "1024 for performance.",
     ),
     (
         "Dumping ",
@@ -54,8 +41,8 @@ _WORDINGS: tuple[tuple[str, str, str], ...] = (
         "MoE weights to float8_e4m3fn",
     ),
     (
-        "Hybrid KV cache ",
-        r"Hybrid KV cache (?:layout: num_kv_cache_groups=|manager is disabled for this)",
+        "Hybrid KV cache layout",
+        r"Hybrid KV cache layout: num_kv_cache_groups=",
         "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
         "num_kv_cache_groups=1, num_kv_cache_tensors=30",
     ),

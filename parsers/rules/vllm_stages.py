@@ -174,7 +174,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "sleep_took",
-        ("to fall asleep", "to wake up tags", "to discard tags"),
+        ("to fall asleep", "seconds to wake up", "to discard tags"),
         r"It took (?P<seconds>[\d.]{1,16}) seconds to (?P<action>fall asleep|wake up|"
         r"discard)(?: tags (?P<tags>.{1,200}?))?\.\s*$",
         build=_slept,
@@ -183,6 +183,11 @@ STAGE_RULES: tuple[LineRule, ...] = (
                 "INFO 09-16 20:14:12 [abstract.py:408] It took 1.250000 seconds to fall "
                 "asleep.",
                 {"action": "sleep", "duration_s": 1.25, "tags": []},
+            ),
+            Sample(
+                "INFO 03-16 20:15:12 executor_base.py:219] It took 0.750000 seconds to "
+                "wake up.",
+                {"action": "wake_up", "duration_s": 0.75, "tags": []},
             ),
             Sample(
                 "INFO 09-16 20:15:12 [abstract.py:426] It took 0.500000 seconds to wake "
