@@ -16,7 +16,7 @@ from parsers.engine.envelope import Record, peel
 from parsers.engine.signals import FailureLine
 from tests.audit.rendering import HOWS, Head, render
 from tests.audit.statements import Statement
-from warmup_insights.model.events import Note
+from warmup_insights.model.events import MemoryBudgetSet, Note
 from warmup_insights.model.failure_text import kind_of_message
 from warmup_insights.units import GIB, KIB, MIB
 
@@ -169,9 +169,12 @@ def _understood(rule: LineRule, made: list[Made], message: str) -> Reading:
 
 
 def _is_derived(item: Any, name: str, value: Any) -> bool:
-    """Whether it follows from other fields: what is free, and the length of a list."""
+    """Whether it follows from other fields: what is free or usable, a list's length."""
     if name == "count":
         return value == len(getattr(item, "buckets", None) or ())
+    if name == "usable_bytes" and isinstance(item, MemoryBudgetSet):
+        share, whole = item.gpu_memory_utilization, item.total_bytes
+        return None not in (share, whole) and abs(value - whole * share) < 1
     used, total = (getattr(item, f"{n}_bytes", None) for n in ("used", "total"))
     return name == "free_bytes" and None not in (used, total) and value == total - used
 

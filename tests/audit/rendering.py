@@ -14,7 +14,10 @@ HOWS = ("guess", "other", "int", "float", "text", "list", "tuple")
 BAR = " 45%|████▌     | 43/96 [05:10<05:58,  6.77s/it]"
 _GUESSES: tuple[tuple[str, str], ...] = (
     (r"^bar$", BAR),
-    (r"^ctx$|^img_args$", "{i}"),
+    (r"^ctx$|^img_args$|^num_patches$", "{i}"),
+    (r"^graph_runner_name$", "HPUGraphRunner"),
+    (r"^total_valid_hpugraphs$", "{i}"),
+    (r"device_type\.upper\(\)$", "GPU"),
     (r"get_summary_string", "{f} GiB of device memory ({f} GiB/{f} GiB used) and {f} GiB "
      "of host memory ({f} GiB/{f} GiB used)"),
     (r"mem_summary", "{f} GiB of device memory ({f} GiB/{f} GiB used)"),

@@ -15,6 +15,7 @@ from tests.audit.statements import statements_of
 from warmup_insights.model.events import (
     BucketMiss,
     KVCacheAllocated,
+    MemoryBudgetSet,
     MemoryMeasured,
     PhaseMarked,
 )
@@ -127,6 +128,19 @@ def test_a_figure_that_the_line_does_not_print_so_is_wrong(made, said):
     rule = LineRule("made", "x", "x")
     reading = _understood(rule, [made], "Prompt took 12 GiB in 5 seconds")
     assert [text.split(".")[1].split("=")[0] for text in reading.wrong] == said
+
+
+@pytest.mark.parametrize("usable", [12, 13])
+def test_what_is_usable_may_follow_from_the_share(usable):
+    budget = MemoryBudgetSet(
+        total_bytes=16 * 1024**3,
+        usable_bytes=usable * 1024**3,
+        gpu_memory_utilization=0.75,
+    )
+    reading = _understood(
+        LineRule("made", "x", "x"), [budget], "total=16GiB, gpu_memory_utilization=0.75"
+    )
+    assert bool(reading.wrong) == (usable == 13)
 
 
 def test_a_phase_that_the_line_does_not_name_is_wrong():
