@@ -22,7 +22,7 @@ _GUESSES: tuple[tuple[str, str], ...] = (
      "of host memory ({f} GiB/{f} GiB used)"),
     (r"mem_summary", "{f} GiB of device memory ({f} GiB/{f} GiB used)"),
     (r"hbm_usage_gb", "[({f}, 95.74), ({f}, 95.74)]"),
-    (r"format_bytes|free_mem$", "{f} GiB"),
+    (r"format_bytes|free_mem$|mem_usage_str$", "{f} GiB"),
     (r"format_gib", "{f}"),
     (r"^len\(|^num_", "{i}"),
     (r"\.device$", "hpu:0"),
