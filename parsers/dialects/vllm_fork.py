@@ -49,7 +49,8 @@ def _split_budget(match: re.Match[str]) -> Made:
 
 def _old_capture(match: re.Match[str]) -> Made:
     return WarmupStep(
-        phase="decode", mode="graph", index=int(match["index"]),
+        phase="decode", mode="graph",
+        index=int(match["index"]) + (match["from_zero"] is not None),
         total=int(match["total"]), duration_s=float(match["seconds"]),
         bucket=(int(match["batch_size"]), int(match["seq_len"])),
         memory_bytes=parse_bytes(match["took"]),
@@ -131,7 +132,7 @@ _RULES: tuple[LineRule, ...] = (
         "fork_capture_1_16",
         ("Capturing HpuGraph for batch", "HPUGraphRunner for batch"),
         r"\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] Capturing "
-        r"(?:HpuGraph|\w{0,20}HPUGraphRunner) for batch "
+        r"(?:HpuGraph|(?P<from_zero>HPUGraphRunner)) for batch "
         r"(?P<batch_size>\d{1,9}), max_seq_len (?P<seq_len>\d{1,9}), .{0,200}? done in "
         rf"(?P<seconds>[\d.]{{1,12}}) seconds! Took (?P<took>{SIZE}) of device memory",
         build=_old_capture,
@@ -149,7 +150,7 @@ _RULES: tuple[LineRule, ...] = (
                 "HPUGraphRunner for batch 8, max_seq_len 512, block_count 4, allocated 2.5 "
                 "GiB device memory in total (19 GiB/94.62 GiB used)... done in 2.50 "
                 "seconds! Took 3 GiB of device memory (22 GiB/94.62 GiB used)",
-                {"bucket": (8, 512), "duration_s": 2.5, "memory_bytes": 3 * GIB},
+                {"bucket": (8, 512), "index": 4, "memory_bytes": 3 * GIB},
             ),
         ),
     ),

@@ -146,8 +146,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Start compiling function .{1,200}|reconstructed serializable fn .{1,200}|"
         r"Inductor compilation was disabled .{1,300}|"
         r"Detected eager backend, disabling AOT compile.{0,100}|"
-        r"[\w.]{1,80}enable_aot_compile is not available\. .{1,200}|"
-        r"(?:CPU offload|LoRA)\b.{1,60}? `torch\.compile`.{0,20}? yet\. Disabling .{1,100}|"
+        r"torch\._dynamo\.config\.enable_aot_compile is not available\. .{1,200}|"
+        r"(?:CPU offload|LoRA)(?: for V0)? is not supported with `torch\.compile`(?: in v0)? "
+        r"yet\. Disabling .{1,100}|"
         r"`torch\.compile` is turned on, but the model .{1,300})",
         "compile",
         "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to path "
