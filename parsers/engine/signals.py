@@ -33,7 +33,7 @@ class Signal(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepLine(Signal, frozen=True, gc=False):
-    """A bucket is about to run; the line is printed before it does."""
+    """A bucket is about to run, or just did."""
 
     phase: str
     mode: str | None
@@ -41,6 +41,8 @@ class StepLine(Signal, frozen=True, gc=False):
     total: int | None
     bucket: Bucket | None
     free_bytes: int | None
+    is_over: bool = False
+    """Whether the line is printed after it ran, and not before."""
 
 
 class BarUpdate(Signal, frozen=True, gc=False):

@@ -1,7 +1,8 @@
 """Warm-up steps, stages and bars: what begins in one line and ends in another, or in none.
 
 `RankState` holds what is pending for one rank. vllm-gaudi and vllm-fork print the line of a
-bucket before it runs (`hpu_model_runner.py`, `log_warmup`). Bars are drawn with tqdm; those
+bucket before it runs (`hpu_model_runner.py`, `log_warmup`), vllm-gaudi that of a multimodal
+item after it (`warmup_multimodal_graphs`). Bars are drawn with tqdm; those
 over buckets are redrawn for each and carry their own clock, and their buckets run in
 reverse order of the list (`hpu_model_runner.py`, `warmup_graphs`). Where several ranks
 draw, a line may have lost the name of the one that it is of.
@@ -28,15 +29,20 @@ from parsers.engine.signals import (
 )
 from warmup_insights.model.events import (
     Bucket,
+    BucketsGenerated,
     CaptureProgress,
     CompileFinished,
+    DefragWarmup,
     EngineInitialized,
     Event,
     GraphsCaptured,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
     PhaseMarked,
+    SamplerWarmup,
     ServerReady,
+    WarmupFinished,
     WarmupStep,
 )
 
@@ -121,6 +127,8 @@ class RankState:
     """What is pending for one rank."""
 
     step: PendingStep | None = None
+    item_from: tuple[float | None, int | None] | None = None
+    """Time and free memory of the line before the multimodal item that runs."""
     stage: str | None = None
     """Name of the stage that has begun and not ended."""
     is_warming_kernels: bool = False
@@ -185,6 +193,22 @@ def end_step(
     ]  # fmt: skip
 
 
+def finished_step(state: RankState, made: StepLine, origin: Origin) -> Event:
+    """A step whose line is printed after it: it ran since the line before."""
+    began, free_before = state.item_from or (None, None)
+    state.item_from = (origin.time, made.free_bytes)
+    ended, duration = origin.time, None
+    if began is not None and ended is not None and ended >= began:
+        duration = ended - began
+    return WarmupStep(
+        phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
+        total=made.total, duration_s=duration,
+        free_before_bytes=free_before, free_after_bytes=made.free_bytes,
+        memory_bytes=_memory(state, free_before, made.free_bytes),
+        time=began, rank=origin.rank, line=origin.line,
+    )  # fmt: skip
+
+
 def _is_next(made: StepLine, following: StepLine | None) -> bool:
     """Whether nothing can lie between two step lines.
 
@@ -229,6 +253,12 @@ _WIDE_STAGES = frozenset({"import", "configure", "start_workers", "start_engine"
 def follow_stage(state: RankState, event: Event) -> None:
     """Keep the stage that has begun and not ended."""
     match event:
+        case BucketsGenerated(phase="multimodal") | Note(topic="multimodal"):
+            # Printed before the first item, which has no line before it ran.
+            state.item_from = (event.time, None)
+        case SamplerWarmup() | DefragWarmup():
+            name = "sampler" if isinstance(event, SamplerWarmup) else "defrag"
+            state.stage = f"{name}_warmup" if event.status == "started" else None
         case PhaseMarked(edge="start"):
             state.stage = None if event.name in _WIDE_STAGES else event.name
         case PhaseMarked() if event.name == state.stage:
@@ -236,6 +266,8 @@ def follow_stage(state: RankState, event: Event) -> None:
         case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
             state.stage = None
         case CompileFinished(what="total") | EngineInitialized() | ServerReady():
+            state.stage = None
+        case WarmupFinished():
             state.stage = None
 
 

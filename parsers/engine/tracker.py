@@ -58,6 +58,7 @@ from parsers.engine.steps import (
     drawn_by,
     end_kernel_warmup,
     end_step,
+    finished_step,
     follow_stage,
     give_bars_to_first_rank,
     is_redraw,
@@ -273,6 +274,10 @@ class RunTracker:
         events = self._flush(state, origin) + events
         if state.clocks and (clock := state.clocks.get(made.phase)) is not None:
             clock.has_lines = True
+        is_last = made.is_over and made.index == made.total
+        state.stage = None if is_last else made.phase
+        if made.is_over:
+            return [*events, finished_step(state, made, origin)]
         if not state.is_validating:
             state.step = PendingStep(made, origin)
         return events

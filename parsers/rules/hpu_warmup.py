@@ -66,6 +66,8 @@ def _multimodal_step(match: re.Match[str]) -> Made:
         total=int(match["total"]),
         bucket=tuple(ints_of(match["shape"])),
         free_bytes=_free(match["free"]),
+        # vllm-gaudi (`warmup_multimodal_graphs`) names the modality, and logs it then.
+        is_over=match["modality"] is not None,
     )  # fmt: skip
 
 
@@ -162,7 +164,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     LineRule(
         "warmup_step_multimodal",
         "[Warmup][Graph/Multimodal",
-        _STEP_HEAD.format(phase=r"Graph/Multimodal(?:\(\w{1,30}\))?")
+        _STEP_HEAD.format(phase=r"Graph/Multimodal(?P<modality>\(\w{1,30}\))?")
         + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)"
         + _FREE
         + r"\s*$",
@@ -173,12 +175,12 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal"
                 "(vision_chunk)][1/3] batch_size:1 seq_len:0 resolution:864X480 "
                 "free_mem:15.26 GiB",
-                {"phase": "multimodal", "bucket": (0, 864, 480), "total": 3},
+                {"phase": "multimodal", "bucket": (0, 864, 480), "is_over": True},
             ),
             Sample(
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"
                 "[1/7] batch_size:1 seq_len:1024 num_patches:1600 free_mem:15.26 GiB",
-                {"phase": "multimodal", "bucket": (1024, 1600)},
+                {"phase": "multimodal", "bucket": (1024, 1600), "is_over": False},
             ),
         ),
     ),

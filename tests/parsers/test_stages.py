@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers import events, of
 from warmup_insights.model.events import (
     BucketMiss,
     CompileFinished,
     ConfigRecorded,
+    Failure,
     KVCacheAllocated,
     Note,
     PhaseMarked,
     RuntimeCompile,
+    WarmupStep,
 )
+from warmup_insights.units import GIB
 
 CORE = "(EngineCore pid=7) {} 07-16 10:00:{:02d} [{}] {}\n"
 
@@ -139,3 +144,40 @@ def test_a_draft_model_is_not_the_model():
     )
     text += info(5, "gpu_model_runner.py:1", "Starting to load model a/draft...")
     assert [e.model for e in of(ConfigRecorded, events(text)) if e.model] == ["a/b"]
+
+
+ITEM = "[Warmup][Graph/Multimodal(image)][{}/2] batch_size:1 seq_len:0 resolution:{} free_mem:{} GiB"
+RUNNER = "hpu_model_runner.py:5240"
+
+
+def test_a_multimodal_item_of_vllm_gaudi_ran_before_its_line():
+    """`warmup_multimodal_graphs` embeds, then logs; text buckets are logged first."""
+    text = (
+        info(2, RUNNER, "Multimodal bucket : [1600, 3136]")
+        + info(9, RUNNER, ITEM.format(1, "448X448", 22.5))
+        + info(20, RUNNER, ITEM.format(2, "896X896", 22.25))
+        + info(21, RUNNER, "Starting sampler warmup...")
+    )
+    steps = of(WarmupStep, events(text))
+    assert [(s.bucket, s.duration_s) for s in steps] == [
+        ((0, 448, 448), 7.0),
+        ((0, 896, 896), 11.0),
+    ]
+    assert [s.memory_bytes for s in steps] == [None, GIB // 4]
+
+
+@pytest.mark.parametrize(
+    "heading", ["", "EngineCore failed to start."], ids=["cause first", "heading first"]
+)
+def test_a_failure_is_of_the_bucket_that_ran_and_not_of_the_sampler_before_it(heading):
+    text = (
+        info(2, RUNNER, "Starting sampler warmup...")
+        + info(4, RUNNER, "Sampler warmup completed successfully")
+        + info(5, RUNNER, "[Warmup][Prompt][1/2] batch_size:1 query_len:512 num_blocks:8 "
+               "free_mem:20 GiB")
+        + (info(9, "core.py:1180", heading, "ERROR") if heading else "")
+        + info(9, "core.py:1180", "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM "
+               "Allocation failed for size::268435456 (256)MB", "ERROR")
+    )  # fmt: skip
+    (failure,) = of(Failure, events(text))
+    assert failure.phase == "prompt"
