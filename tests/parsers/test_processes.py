@@ -131,6 +131,33 @@ def test_one_sleep_is_one_row():
     assert (row.used_bytes, row.host_bytes) == (round(20.25 * GIB), round(15.25 * GIB))
 
 
+def test_a_sleep_that_each_worker_states_is_one_row():
+    text = ARGS.format(0, "a/one") + CONFIG.format(7, 2, "a/one")
+    text += (
+        "INFO 04-30 17:45:20 [api_server.py:7] Starting vLLM server on http://0:8000\n"
+    )
+    worker = "(Worker_TP{} pid=9{}) INFO 04-30 17:45:{} "
+    for second in (30, 50):
+        for rank in (0, 1):
+            text += worker.format(rank, rank, second) + (
+                "[cumem.py:215] CuMemAllocator: sleep freed 53.50 GiB memory in total, of "
+                "which 15.25 GiB is backed up in CPU and the rest 38.25 GiB is discarded "
+                "directly.\n"
+            )
+        for rank in (0, 1):
+            text += worker.format(rank, rank, second) + (
+                "[gpu_worker.py:175] Sleep mode freed 53.25 GiB memory, 20.25 GiB memory "
+                "is still in use.\n"
+            )
+        text += CORE.format(7, second) + (
+            "[abstract.py:331] It took 13.25 seconds to fall asleep.\n"
+        )
+    rows = folded(events(text)).summary.serving.sleeps
+    assert [(row.duration_s, row.freed_bytes) for row in rows] == [
+        (13.25, round(53.25 * GIB))
+    ] * 2
+
+
 def test_a_stage_follows_from_the_traceback():
     text = ARGS.format(0, "a/one") + CONFIG.format(7, 1, "a/one")
     for line in (

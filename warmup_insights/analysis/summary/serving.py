@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from warmup_insights.analysis.summary.ranks import copied, rank_of
+from warmup_insights.analysis.summary.ranks import rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -44,17 +44,35 @@ KINDS = frozenset(
 """Events of serving: their time is none of the start-up's."""
 
 
-_SIZES = ("freed_bytes", "used_bytes", "host_bytes")
+_OF_SLEEP = ("freed_bytes", "used_bytes", "host_bytes", "duration_s")
 
 
-def _is_same_sleep(last: SleepFacts, event: SleepModeChanged) -> bool:
-    """Whether an event states more of the same: allocator, worker and executor print in
-    this order, and the last one states how long it took."""
-    if last.action != event.action or last.duration_s is not None:
-        return False
-    return all(
-        getattr(last, name) is None or getattr(event, name) is None for name in _SIZES
-    )
+@dataclass(slots=True)
+class _Sleep:
+    """One sleep, wake-up or discard: the allocator and the worker of each rank state
+    sizes, the executor of each engine then how long it took."""
+
+    facts: SleepFacts
+    stated: set[tuple[str, int | None]] = field(default_factory=set)
+    """What was stated, and by which rank."""
+
+    def add(self, event: SleepModeChanged) -> bool:
+        """Take what an event states; False if it is of another one."""
+        names = [name for name in _OF_SLEEP if getattr(event, name) is not None]
+        stated = {(name, event.rank) for name in names}
+        if self.facts.action != event.action or stated & self.stated:
+            return False
+        self.stated |= stated
+        known = {n: getattr(event, n) for n in names if getattr(self.facts, n) is None}
+        if event.duration_s is not None:
+            known["duration_s"] = max(event.duration_s, self.facts.duration_s or 0.0)
+        self.facts = replace(
+            self.facts,
+            **known,
+            tags=event.tags or self.facts.tags,
+            time=self.facts.time if event.time is None else event.time,
+        )
+        return True
 
 
 @dataclass(slots=True)
@@ -87,7 +105,7 @@ class ServingFold:
         self._fallbacks: set[tuple[str, Bucket]] = set()
         self._uses: dict[tuple[str, Bucket, Bucket], _Use] = {}
         self._num_uncounted = 0
-        self._sleeps: list[SleepFacts] = []
+        self._sleeps: list[_Sleep] = []
         self._compiles: dict[tuple[str, str, str | None], RuntimeCompileFacts] = {}
         self._until: float | None = None
         self._first: dict[str, RequestServed] = {}
@@ -139,13 +157,11 @@ class ServingFold:
         use.executed = event.executed or use.executed
 
     def _slept(self, event: SleepModeChanged) -> None:
-        found = copied(event, SleepFacts)
-        last = self._sleeps[-1] if self._sleeps else None
-        if last is not None and _is_same_sleep(last, event):
-            known = {k: v for k, v in asdict(found).items() if v is not None}
-            known["tags"] = event.tags or last.tags
-            self._sleeps[-1] = replace(last, **known)
-        elif len(self._sleeps) < MAX_ROWS:
+        if self._sleeps and self._sleeps[-1].add(event):
+            return
+        if len(self._sleeps) < MAX_ROWS:
+            found = _Sleep(SleepFacts(action=event.action))
+            found.add(event)
             self._sleeps.append(found)
 
     def _compiled(self, event: RuntimeCompile) -> None:
@@ -188,7 +204,7 @@ class ServingFold:
     @property
     def begins_awake(self) -> bool:
         """Whether the first thing known of sleeping is that the engine woke up."""
-        return bool(self._sleeps) and self._sleeps[0].action == "wake_up"
+        return bool(self._sleeps) and self._sleeps[0].facts.action == "wake_up"
 
     def misses(self) -> list[Miss]:
         """Distinct shapes that no bucket covered, with the lowest count of any rank."""
@@ -224,7 +240,7 @@ class ServingFold:
             first_tokens_s=self._first_s("tokens", ready_at),
             first_request_s=request.duration_s if request is not None else None,
             end=end,
-            sleeps=self._sleeps,
+            sleeps=[each.facts for each in self._sleeps],
             jit=[
                 replace(row, after_ready_s=_after(ready_at, row.time))
                 for row in self._compiles.values()
