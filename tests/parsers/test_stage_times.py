@@ -130,6 +130,22 @@ def test_what_follows_the_workers_without_a_line_of_loading_has_no_name():
     assert phases(text + loading + cached)["init_worker"] == 3.0
 
 
+def test_buckets_that_fail_under_their_bar_began_where_the_stage_before_ended():
+    runner = "hpu_model_runner.py:5242"
+    text = (
+        HEAD
+        + line(20, runner, "Starting sampler warmup...")
+        + line(22, runner, "Sampler warmup completed successfully")
+        + "Prompt warmup processing:  25%|██▌       | 1/4 [00:09<00:27,  9.00s/item, 0/4]\n"
+        + line(34, "core.py:1180", "EngineCore failed to start.", "ERROR")
+        + line(34, "core.py:1180", "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM "
+               "Allocation failed for size::268435456 (256)MB", "ERROR")
+    )  # fmt: skip
+    found = phases(text)
+    assert found["prompt_warmup"] == 12.0
+    assert found["sampler_warmup"] == 2.0
+
+
 def test_a_bar_before_the_first_timestamp_is_in_no_gap():
     bar = "[aiter] finish build [module_a], cost 4.0s\n"
     text = (

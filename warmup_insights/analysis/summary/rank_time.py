@@ -33,7 +33,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
-from warmup_insights.model.summary import OF_OTHER_RANK
+from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
 OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
 """How a span is known, weakest first: from a slower rank; from a line that opens it up
@@ -357,6 +357,8 @@ def take_failure(own: RankTime, event: Failure, time: float) -> None:
         own.end("graph_capture", time, own.captured_s or None)
     elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
         own.end(event.phase, time, None)
+    elif event.phase in PHASES and own.doing is None and own.last is not None:
+        own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
     else:
         if own.doing == "init_worker" and event.phase in _BEHIND_WORKERS[3:]:
             own.doing = own.since = None
