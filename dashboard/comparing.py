@@ -184,12 +184,11 @@ def part_stacks(
     """
     figure = _stacks(order, "device memory (GiB)", dark=dark)
     for name, meaning in PART_MEANINGS.items():
-        rows = parts[parts["name"] == name]
-        if len(rows):
+        of_name = parts[parts["name"] == name]
+        for label, rows in of_name.groupby("label", sort=False):
             pattern = {"shape": "/" if meaning == "reserved" else ""}
             texts = [format_bytes(value) for value in rows["bytes"]]
             marker = {"color": colour(meaning, dark=dark), "pattern": pattern}
-            label = rows["label"].iloc[0]
             _add(figure, label, rows["run"], rows["bytes"] / GIB, texts, marker, dark)
     return figure
 

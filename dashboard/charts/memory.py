@@ -86,7 +86,8 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             text = text_of(summary, "graph_memory_bytes")
             yield "Taken by graphs", "inside", "captured", int(used), start, text
         if following == "margin":
-            yield from _level(summary, "free_bytes", "Free after profiling")
+            when = "at the start" if part.name == "at_start" else "after profiling"
+            yield from _level(summary, "free_bytes", f"Free {when}")
         if part.name == "margin":
             yield from _level(summary, "usable_bytes", "Usable")
 

@@ -139,7 +139,7 @@ def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
     steps = budget_frame(summary_with(memory, graphs=graphs))
     assert list(zip(steps["step"], steps["bytes"] // GIB, steps["start_bytes"] // GIB,
                     strict=True)) == [
-        ("Device total", 80, 0), ("Margin, never used", 8, 72), ("Usable", 72, 0),
+        ("Device total", 80, 0), ("Outside of the utilisation", 8, 72), ("Usable", 72, 0),
         ("Weights", 15, 57), ("Peak activations", 5, 52), ("Graphs, as estimated", 1, 51),
         ("Taken by graphs", 1, 51), ("Not accounted for", 1, 50), ("KV cache", 50, 0),
     ]  # fmt: skip

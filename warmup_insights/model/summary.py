@@ -17,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 11
+FOLD = 12
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -236,7 +236,8 @@ class MemoryPart(Part):
     """One stretch of the memory budget. The parts of a run add up to its device."""
 
     name: str
-    """`weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or `other`."""
+    """`at_start`, `weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or
+    `other`."""
     label: str
     """The name for people."""
     bytes: int
@@ -292,6 +293,8 @@ class MemoryFacts(Part):
     """Weights and that together, where only the sum is stated (vLLM 0.27)."""
     free_bytes: int | None = None
     """HPU: after the profiling run. CUDA: when the worker started."""
+    at_start_bytes: int | None = None
+    """In use by others and the driver when the worker started; null on HPU."""
     usable_bytes: int | None = None
     """What the engine allows itself: a share of what is free (HPU) or of all (CUDA)."""
     gpu_memory_utilization: float | None = None
