@@ -336,7 +336,7 @@ def divides_total(memory: MemoryFacts) -> bool:
 def _at_start(memory: MemoryFacts) -> int | None:
     """What others and the driver held when the worker began, where it divides the total.
 
-    The engine refuses to start where less is free than it asks for.
+    The engine does not start where less is free than the utilisation takes.
     """
     total, free = memory.total_bytes, memory.free_bytes
     if not total or free is None or not divides_total(memory):
