@@ -104,6 +104,8 @@ class FailureFigures(Part):
     """What tensors of that process took."""
     unallocated_bytes: int | None = None
     """What its allocator held and no tensor used."""
+    reserved_bytes: int | None = None
+    """What its allocator held in all (torch before 2.0, torch_npu)."""
     wanted_utilization: float | None = None
     """The share of the device that could not be had; 0 to 1."""
     max_model_len: int | None = None

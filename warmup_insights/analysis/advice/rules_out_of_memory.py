@@ -550,8 +550,10 @@ def _room_ways(
 ) -> Iterator[Way]:
     memory, others = facts.summary.memory_or_none, held_by_others(found)
     if shortfall is not None and others is not None and others >= shortfall:
+        least = "" if found.stated.process_bytes is not None else "at least "
         yield Way(
-            f"end what else holds {format_bytes(others)} of the device ({monitor(facts)})",
+            f"end what else holds {least}{format_bytes(others)} of the device "
+            f"({monitor(facts)})",
             "none for this engine",
         )
     unused = found.stated.unallocated_bytes
@@ -721,8 +723,9 @@ LEAST_ROOM_SHARE = 0.03
 def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Memory ran out while serving: the margin beside the KV cache was too small."""
     total, share = device_bytes(facts, found), utilization(facts)
-    usable, free = facts.figure("usable_bytes"), facts.figure("free_bytes")
-    margin = free - usable if free is not None and usable is not None else None
+    margin = facts.figure("margin_bytes")
+    if facts.figure("free_bytes") is None:
+        margin = None  # what others held is in it
     title = f"Memory ran out{_served(facts)}{found.where}"
     if margin is not None and share is not None:
         title += f": utilisation {share:g} left {format_bytes(margin)} free"

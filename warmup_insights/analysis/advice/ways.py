@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
-    MAX_UTILIZATION,
     Finding,
     Severity,
     Value,
     Way,
     count_of,
 )
-from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.planning import (
+    MAX_UTILIZATION,
+    MIN_MARGIN_SHARE,
+    PlanSettings,
+)
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
@@ -25,8 +28,6 @@ NO_HELP = ("does not help", "not enough")
 """How the price of a way begins that is given only because it is a usual remedy."""
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
-MIN_MARGIN_SHARE = 0.05
-"""Of the memory of a device, what stays free at least."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 _DUMMIES = re.compile(
@@ -53,7 +54,10 @@ def finding_of(
 
 def monitor(facts: RunFacts) -> str:
     """The program that shows who holds memory of this kind of device."""
-    programs = {"cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi"}
+    programs = {
+        "cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi", "ascend": "npu-smi",
+        "xpu": "xpu-smi",
+    }  # fmt: skip
     return programs.get(facts.summary.device.kind or "", "the monitor of the device")
 
 
