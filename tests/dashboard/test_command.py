@@ -201,13 +201,6 @@ def test_the_lab_counts_what_buckets_generate_counts():
         )
 
 
-def test_notes_that_end_alike_are_one_note():
-    ends = "has no effect with strategy exp."
-    assert lab.grouped([f"A=1 {ends}", f"B=2 {ends}", "C=3 is deprecated."]) == [
-        "A=1, B=2 have no effect with strategy exp.", "C=3 is deprecated.",
-    ]  # fmt: skip
-
-
 def test_the_lab_assumes_what_the_command_assumes(monkeypatch, empty_database):
     app = open_page(monkeypatch, empty_database, "buckets")
     asked = CliRunner().invoke(cli, ["buckets", "compare", "--help"]).stdout
