@@ -673,3 +673,21 @@ def test_the_stage_shows_that_logits_did_not_fit_where_the_message_does_not():
     finding = only(events, "out_of_memory")
     assert finding.changes == {"max_num_seqs": 32}
     assert not any("batched-tokens" in way.suggestion for way in finding.ways)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_offered"),
+    [
+        ({}, True),
+        ({"quantization": "fp8"}, True),
+        ({"quantization": "compressed-tensors", "model": "example/M-8B-FP8"}, True),
+        ({"quantization": "awq_marlin"}, False),
+        ({"quantization": "modelopt_fp4"}, False),
+        ({"quantization": "compressed-tensors", "model": "example/M-8B-INT4"}, False),
+    ],
+)
+def test_weights_of_4_bits_are_not_to_have_fewer(settings, is_offered):
+    events = ended("out_of_memory", "no", config(**settings), weights(23),
+                   total_bytes=24 * GIB)  # fmt: skip
+    finding = only(events, "weights_too_large")
+    assert any("weights of" in way for way, _ in ways_of(finding)) is is_offered

@@ -30,6 +30,9 @@ NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
+_OF_4_BITS = re.compile(
+    r"awq|gptq|(?:nv|mx|_)fp4|int4|w4a(?:4|8|16)\b|[-_]4-?bit", re.IGNORECASE
+)
 _DUMMIES = re.compile(
     r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
 )
@@ -138,12 +141,19 @@ def fits_with(
 
 
 def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
-    """Weights of fewer bits, and what about remains of them where their size is known."""
+    """Weights of fewer bits, and what about remains of them where their size is known.
+
+    Nothing where they have 4 bits by the kind of quantisation or the name of the model.
+    """
     price = "accuracy; another checkpoint"
+    config = facts.summary.config
+    names = f"{config.get('quantization')} {config.get('model', facts.summary.model)}"
+    if _OF_4_BITS.search(names):
+        return
     if weights is None:
         yield Way("weights of fewer bits", price)
         return
-    is_quantized = str(facts.summary.config.get("quantization")) != "None"
+    is_quantized = str(config.get("quantization")) != "None"
     bits, share = ("half as many bits", 1 / 2) if is_quantized else ("4 bits", 1 / 3)
     yield Way(
         f"weights of {bits}: about {share * weights / GIB:.1f} GiB of "
