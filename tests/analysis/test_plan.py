@@ -632,3 +632,10 @@ class TestRecommend:
         _, events = simulate(graph_reserved_mem=0.3, gpu_memory_utilization=0.9)
         result = recommend(planner_of(events), margin_bytes=1)
         assert result.both.settings["gpu_memory_utilization"] <= MAX_UTILIZATION
+
+    def test_nothing_is_recommended_where_the_blocks_are_set(self):
+        planner = planner_of(uncapped_run())
+        planner.summary = changed(planner.summary, config={"num_gpu_blocks_override": 64})
+        result = recommend(planner)
+        assert (result.reserve, result.both) == (None, None)
+        assert "num_gpu_blocks_override" in result.reason

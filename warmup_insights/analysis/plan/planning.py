@@ -649,12 +649,20 @@ def recommend(
         )
     settings = PlanSettings(gpu_memory_utilization=utilization_for(now, margin))
     if now.rule == "uncapped":
+        if planner.summary.setting("num_gpu_blocks_override") is not None:
+            return Recommendation(margin, now, None, None, _FIXED)
         reserve, both = _with_headroom(planner, now, margin)
     else:
         reserve = smallest_reserve(planner, PlanSettings(), wanted, 0)
         both = smallest_reserve(planner, settings, wanted, margin)
     reason = None if both is not None else _reason(planner, settings, wanted)
     return Recommendation(margin, now, reserve, both, reason)
+
+
+_FIXED = (
+    "The setting num_gpu_blocks_override sets the KV blocks and every bucket gets a graph, so neither "
+    "share changes anything"
+)
 
 
 def safe_margin(summary: RunSummary, others: Sequence[RunSummary] = ()) -> int:
@@ -775,6 +783,7 @@ def _reason(planner: Planner, settings: PlanSettings, wanted: Wanted | None) -> 
     usable = planner.plan(settings).usable_bytes
     total = graph_bytes_of_all(planner, wanted)
     return (
+        "No reserve captures everything wanted: "
         f"the graphs take about {format_bytes(total)}, and {format_bytes(usable)} are "
         "usable for them and the KV cache together; fewer or smaller buckets are needed"
     )
