@@ -85,9 +85,10 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             start = max(0, left + part.bytes - int(used))
             text = text_of(summary, "graph_memory_bytes")
             yield "Taken by graphs", "inside", "captured", int(used), start, text
-        if following == "margin":
-            when = "at the start" if part.name == "at_start" else "after profiling"
-            yield from _level(summary, "free_bytes", f"Free {when}")
+        if part.name == "at_start":
+            yield from _level(summary, "free_bytes", "Free at the start")
+        elif following == "margin" and part.name != "graphs":
+            yield from _level(summary, "free_bytes", "Free after profiling")
         if part.name == "margin":
             yield from _level(summary, "usable_bytes", "Usable")
 

@@ -313,7 +313,7 @@ def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryP
             (i for i, part in enumerate(known) if part.name in ("margin", "kv_cache")),
             len(known),
         )
-        if known[0].name in ("at_start", "margin"):
+        if divides_total(memory):
             place = len(known) - 1
         known[place:place] = _listed(("other", "not accounted for", rest))
     return known
@@ -379,12 +379,13 @@ def _parts_of_total(
     assert memory.usable_bytes is not None, "checked by divides_total"
     at_start, beyond = memory.at_start_bytes, "outside of the utilisation"
     margin = memory.total_bytes - memory.usable_bytes - (at_start or 0)
-    label, size = "graphs, as estimated", _reserved_graphs(memory, graphs)
+    size = _reserved_graphs(memory, graphs)
     taken = graphs.memory_bytes if graphs is not None else None
     is_in_peak = graphs is not None and holds_estimate(memory, graphs)
+    out_of_margin = None
     if size is None and not is_in_peak and taken and 0 < taken <= margin:
         # Where nothing is set aside for them, captures take from the margin.
-        label, size, margin = "graphs, out of the margin", taken, margin - taken
+        out_of_margin, margin = taken, margin - taken
     weights, outside = memory.weights_bytes, memory.non_torch_bytes
     in_use = None
     if memory.consumed_bytes is not None and outside is None:
@@ -394,13 +395,14 @@ def _parts_of_total(
     peak = "peak activations"
     return _listed(
         ("at_start", "in use at the start", at_start),
+        ("graphs", "graphs, out of the margin", out_of_margin),
         ("margin", beyond if at_start is None else "margin, never used", margin),
         ("weights", "weights", weights),
         ("profiling", f"{peak} and graphs, as estimated" if is_in_peak else peak,
          memory.profile_bytes),
         ("non_torch", "outside of PyTorch", outside),
         ("other", f"{'' if weights else 'weights and '}other memory in use", in_use),
-        ("graphs", label, size),
+        ("graphs", "graphs, as estimated", size),
         ("kv_cache", "KV cache", _cache(memory)),
     )  # fmt: skip
 
