@@ -191,7 +191,8 @@ def part_stacks(
             pattern = {"shape": "/" if meaning == "reserved" else ""}
             texts = [format_bytes(value) for value in rows["bytes"]]
             marker = {"color": colour(meaning, dark=dark), "pattern": pattern}
-            _add(figure, label, rows["run"], rows["bytes"] / GIB, texts, marker, dark)
+            sizes = rows["bytes"] / GIB
+            _add(figure, str(label), rows["run"], sizes, texts, marker, dark)
     return figure
 
 

@@ -34,11 +34,11 @@ from warmup_insights.analysis.plan.planning import (
     Planner,
     PlanSettings,
     captures,
-    planned_buckets,
     memory_pair,
+    planned_buckets,
     recommend,
-    safe_margin,
     rules_version,
+    safe_margin,
     smallest_reserve,
     utilization_for,
 )
@@ -635,7 +635,9 @@ class TestRecommend:
 
     def test_nothing_is_recommended_where_the_blocks_are_set(self):
         planner = planner_of(uncapped_run())
-        planner.summary = changed(planner.summary, config={"num_gpu_blocks_override": 64})
+        planner.summary = changed(
+            planner.summary, config={"num_gpu_blocks_override": 64}
+        )
         result = recommend(planner)
         assert (result.reserve, result.both) == (None, None)
         assert "num_gpu_blocks_override" in result.reason

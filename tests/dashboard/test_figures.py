@@ -520,4 +520,6 @@ def test_what_is_not_compared_has_no_zeros():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparing, "_names_by_id", lambda _: names)
         rows = comparing.bucket_counts(result).to_dict("records")
-    assert rows == [{"run": "two", "phase": "prompt", "not compared because": "no lists"}]
+    assert rows == [
+        {"run": "two", "phase": "prompt", "not compared because": "no lists"}
+    ]

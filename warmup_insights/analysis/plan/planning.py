@@ -712,7 +712,9 @@ def _if_it_fits(
     planner: Planner, utilization: float, reserve: float, margin_bytes: int
 ) -> Plan | None:
     """The plan, with more KV blocks perhaps more buckets; None where less stays free."""
-    settings = PlanSettings(gpu_memory_utilization=utilization, graph_reserved_mem=reserve)
+    settings = PlanSettings(
+        gpu_memory_utilization=utilization, graph_reserved_mem=reserve
+    )
     try:
         plan = planner.plan(settings)
     except (InputError, SettingError):
