@@ -155,6 +155,19 @@ def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
     ]  # fmt: skip
 
 
+def test_the_estimate_is_what_cuda_sets_aside_for_graphs():
+    memory = MemoryFacts(
+        total_bytes=80 * GIB, usable_bytes=72 * GIB, weights_bytes=15 * GIB,
+        profile_bytes=5 * GIB, kv_cache_bytes=50 * GIB, gpu_memory_utilization=0.9,
+    )  # fmt: skip
+    graphs = GraphFacts(memory_bytes=GIB // 2, estimated_bytes=2 * GIB)
+    (row,) = graph_shares(summary_with(memory, graphs=graphs)).to_dict("records")
+    assert (row["reserved_text"], row["used_text"]) == ("2 GiB", "512 MiB")
+    graphs = GraphFacts(memory_bytes=GIB, estimated_bytes=GIB, is_reserved=False)
+    (row,) = graph_shares(summary_with(memory, graphs=graphs)).to_dict("records")
+    assert pd.isna(row["reserved_bytes"])
+
+
 def test_graphs_out_of_the_margin_are_above_what_is_usable():
     memory = MemoryFacts(
         total_bytes=80 * GIB, free_bytes=78 * GIB, at_start_bytes=2 * GIB,
