@@ -92,7 +92,8 @@ def test_others_that_hold_most_of_a_device_are_ended_first():
               total_bytes=int(79.19 * GIB), wanted_utilization=0.9),
         "memory_taken",
     )  # fmt: skip
-    assert "73.27 GiB" in finding.suggestion
+    assert finding.suggestion.startswith("end what else holds memory")
+    assert "73.27 GiB were in use" in finding.title
     assert finding.changes == {}
     assert all("utilization" not in way for way, _ in ways_of(finding))
 
