@@ -682,6 +682,7 @@ def test_the_stage_shows_that_logits_did_not_fit_where_the_message_does_not():
         ({}, True),
         ({"quantization": "fp8"}, True),
         ({"quantization": "compressed-tensors", "model": "example/M-8B-FP8"}, True),
+        ({"quantization": "gptq_marlin", "model": "example/M-8B-GPTQ-Int8"}, True),
         ({"quantization": "awq_marlin"}, False),
         ({"quantization": "modelopt_fp4"}, False),
         ({"quantization": "compressed-tensors", "model": "example/M-8B-INT4"}, False),

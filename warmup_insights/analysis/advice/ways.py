@@ -33,6 +33,7 @@ MIN_TOKENS = 1024
 _OF_4_BITS = re.compile(
     r"awq|gptq|(?:nv|mx|_)fp4|int4|w4a(?:4|8|16)\b|[-_]4-?bit", re.IGNORECASE
 )
+_OF_8_BITS = re.compile(r"int8|w8a(?:8|16)\b|[-_]8-?bit", re.IGNORECASE)
 _DUMMIES = re.compile(
     r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
 )
@@ -148,7 +149,7 @@ def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
     price = "accuracy; another checkpoint"
     config = facts.summary.config
     names = f"{config.get('quantization')} {config.get('model', facts.summary.model)}"
-    if _OF_4_BITS.search(names):
+    if _OF_4_BITS.search(names) and not _OF_8_BITS.search(names):
         return
     if weights is None:
         yield Way("weights of fewer bits", price)
