@@ -291,9 +291,9 @@ def test_phases_add_their_stretches():
 def test_the_memory_budget_of_each_run_is_there():
     result = compare([summary_of(start_up()), summary_of([started()], "bbb")])
     assert [part.name for part in result.memory[0]] == [
+        "other",
         "margin",
         "graphs",
-        "other",
         "kv_cache",
     ]
     assert result.memory[1] == ()
