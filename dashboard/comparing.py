@@ -58,7 +58,7 @@ def _cells(row: FigureRow, summaries: Sequence[RunSummary]) -> list[str]:
     for text, summary, change in zip(row.texts, summaries, changes, strict=True):
         marked = text + contradiction_mark(summary, row.name)
         is_shown = change not in ("", "unknown")
-        cells.append(f"{marked}   {change}" if is_shown else marked)
+        cells.append(f"{marked}\u2003{change}" if is_shown else marked)
     return cells
 
 
@@ -108,9 +108,10 @@ def memory_table(result: Comparison) -> pd.DataFrame:
 
 
 def bucket_counts(result: Comparison) -> pd.DataFrame:
-    """How the bucket sets changed, one row per run and phase."""
+    """How the bucket sets changed, one row per run and phase; of what was not compared
+    the reason alone, and no column without a value."""
     names = _names_by_id(result)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         [
             {
                 "run": names[change.run_id],
@@ -120,15 +121,16 @@ def bucket_counts(result: Comparison) -> pd.DataFrame:
                 "removed": _count(change.removed),
                 "graph gained": _count(change.captured),
                 "graph lost": _count(change.uncaptured),
-                "slower": len(change.slower),
-                "faster": len(change.faster),
-                "larger": len(change.larger),
-                "smaller": len(change.smaller),
-                "not compared because": change.reason or "",
+                **{
+                    name: None if change.reason else len(getattr(change, name))
+                    for name in ("slower", "faster", "larger", "smaller")
+                },
+                "not compared because": change.reason,
             }
             for change in result.buckets
         ]
     )
+    return frame.dropna(axis="columns", how="all")
 
 
 def _count(buckets: tuple[Any, ...] | None) -> int | None:
@@ -184,13 +186,13 @@ def part_stacks(
     """
     figure = _stacks(order, "device memory (GiB)", dark=dark)
     for name, meaning in PART_MEANINGS.items():
-        rows = parts[parts["name"] == name]
-        if len(rows):
+        of_name = parts[parts["name"] == name]
+        for label, rows in of_name.groupby("label", sort=False):
             pattern = {"shape": "/" if meaning == "reserved" else ""}
             texts = [format_bytes(value) for value in rows["bytes"]]
             marker = {"color": colour(meaning, dark=dark), "pattern": pattern}
-            label = rows["label"].iloc[0]
-            _add(figure, label, rows["run"], rows["bytes"] / GIB, texts, marker, dark)
+            sizes = rows["bytes"] / GIB
+            _add(figure, str(label), rows["run"], sizes, texts, marker, dark)
     return figure
 
 

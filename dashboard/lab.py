@@ -141,19 +141,6 @@ def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
     return row
 
 
-def grouped(notes: Sequence[str]) -> list[str]:
-    """Notes of single variables that end alike, such as in `has no effect with strategy
-    exp.`, as one note that names them all."""
-    names: dict[str, list[str]] = {}
-    for note in notes:
-        name, _, rest = note.partition(" ")
-        names.setdefault(rest, []).append(name)
-    return [
-        f"{', '.join(found)} {rest if len(found) == 1 else rest.replace('has', 'have', 1)}"
-        for rest, found in names.items()
-    ]
-
-
 def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
     """The generated buckets of a phase, as a bucket map draws them."""
     kept = made.prompt if phase == "prompt" else made.decode

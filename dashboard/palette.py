@@ -33,6 +33,7 @@ MEANINGS: dict[str, Tone] = {
     "defrag": Tone("#44AA99", "#5CC2B1"),
     "prepare": Tone("#8A99AB", "#7F90A4"),
     "margin": Tone("#D3DAE3", "#3A4858"),
+    "held": Tone("#3F4A57", "#B7C3D0"),
     "outside": Tone("#7A5C3A", "#A98050"),
     "total": Tone("#5B6B7D", "#93A4B7"),
     "unlogged": Tone("#B9C2CD", "#56657A"),
@@ -75,6 +76,7 @@ PHASE_MEANINGS: dict[str, str] = {
 """Phase of a start-up to meaning; what is not listed is `prepare` or `warmed`."""
 
 PART_MEANINGS: dict[str, str] = {
+    "at_start": "held",
     "weights": "load",
     "profiling": "profile",
     "non_torch": "outside",

@@ -177,7 +177,7 @@ def _one(trials: list[Trial]) -> None:
     )  # fmt: skip
     trial = made[chosen]
     assert trial.generated is not None
-    for note in lab.grouped(trial.generated.notes):
+    for note in trial.generated.notes:
         st.warning(markdown(note, 2000))
     for phase in ("prompt", "decode"):
         _map(trial, phase)

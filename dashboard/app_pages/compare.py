@@ -72,12 +72,13 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             st.markdown(markdown(text, 800))
         for note in result.notes:
             st.caption(markdown(note, 400))
-        st.dataframe(
+        # Its cells wrap, so that no column is cut in a narrow window; they are Markdown.
+        cells = cells.assign(figure=cells["figure"].map(markdown))
+        cells.columns = verdicts.columns = [markdown(name) for name in cells.columns]
+        st.table(
             cells.style.apply(_colours, verdicts=verdicts, axis=None),
-            hide_index=True,
-            height=widgets.table_height(len(cells), most=15),
-            column_config={"figure": st.column_config.TextColumn("Figure", width=220)},
-        )
+            border="horizontal", hide_index=True,
+        )  # fmt: skip
     _settings(result)
 
 

@@ -85,7 +85,9 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             start = max(0, left + part.bytes - int(used))
             text = text_of(summary, "graph_memory_bytes")
             yield "Taken by graphs", "inside", "captured", int(used), start, text
-        if following == "margin":
+        if part.name == "at_start":
+            yield from _level(summary, "free_bytes", "Free at the start")
+        elif following == "margin" and part.name != "graphs":
             yield from _level(summary, "free_bytes", "Free after profiling")
         if part.name == "margin":
             yield from _level(summary, "usable_bytes", "Usable")
@@ -150,8 +152,11 @@ def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
 
 def graph_shares(summary: RunSummary) -> pd.DataFrame:
     """What was set aside for graphs and what they took: share, reserved_bytes,
-    reserved_text, used_bytes, used_text."""
-    pairs = [("all graphs", "graph_reserved_bytes", "graph_memory_bytes")]
+    reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside."""
+    labels = {part.label for part in summary.memory_or_none.parts}
+    is_estimate = "graphs, as estimated" in labels
+    reserved = "graph_estimated_bytes" if is_estimate else "graph_reserved_bytes"
+    pairs = [("all graphs", reserved, "graph_memory_bytes")]
     pairs += [
         (phase, f"{phase}_graph_budget_bytes", f"{phase}_graph_used_bytes")
         for phase in summary.buckets or {}

@@ -291,9 +291,9 @@ def test_phases_add_their_stretches():
 def test_the_memory_budget_of_each_run_is_there():
     result = compare([summary_of(start_up()), summary_of([started()], "bbb")])
     assert [part.name for part in result.memory[0]] == [
+        "other",
         "margin",
         "graphs",
-        "other",
         "kv_cache",
     ]
     assert result.memory[1] == ()
@@ -325,5 +325,11 @@ def test_times_of_a_cold_and_a_warm_start_are_shown_and_not_judged():
     assert ("kind of start", ("cold", "warm")) in [
         (row.name, row.values) for row in result.settings
     ]
+    unknown = changed(warm, run_id="ddd", start={"kind": None})
+    result = compare([changed(warm, start={"kind": "skipped"}), unknown])
+    assert verdicts(result, "warmup_s") == ["not_comparable"]
+    assert "one start is skipped, the kind of the other is unknown" in result.notes[0]
+    neither = [unknown, changed(unknown, run_id="eee")]
+    assert verdicts(compare(neither), "warmup_s") == ["same"]
     again = changed(warm, run_id="ccc")
     assert verdicts(compare([warm, again]), "warmup_s") == ["same"]

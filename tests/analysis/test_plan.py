@@ -29,12 +29,16 @@ from tests.analysis.builders import seed_run as log_run
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
 from warmup_insights.analysis.plan.planning import (
+    HEADROOM,
+    MAX_UTILIZATION,
     Planner,
     PlanSettings,
     captures,
+    memory_pair,
     planned_buckets,
     recommend,
     rules_version,
+    safe_margin,
     smallest_reserve,
     utilization_for,
 )
@@ -607,3 +611,33 @@ class TestRecommend:
         plan = smallest_reserve(planner, PlanSettings(), None, 0)
         assert plan.settings["VLLM_GRAPH_RESERVED_MEM"] == pytest.approx(0.01)
         assert plan.free_after_graphs_bytes >= plan.margin_bytes
+
+    def test_it_is_the_pair_that_advice_goes_to(self):
+        """One margin, one headroom, one highest utilisation for both commands."""
+        events = uncapped_run()
+        planner = planner_of(events)
+        result = recommend(planner)
+        assert result.margin_bytes == safe_margin(planner.summary)
+        assert result.margin_bytes >= 0.05 * planner.summary.memory.total_bytes
+        pair = memory_pair(
+            planner.summary, graph_bytes=660 * MIB, headroom=HEADROOM,
+            margin_bytes=result.margin_bytes, highest=MAX_UTILIZATION,
+        )  # fmt: skip
+        planned = result.both.settings
+        assert planned["gpu_memory_utilization"] == pair.utilization <= MAX_UTILIZATION
+        assert planned["VLLM_GRAPH_RESERVED_MEM"] == pair.reserve
+        assert result.both.num_kv_blocks == pair.num_kv_blocks
+
+    def test_no_utilisation_above_the_highest_is_recommended(self):
+        _, events = simulate(graph_reserved_mem=0.3, gpu_memory_utilization=0.9)
+        result = recommend(planner_of(events), margin_bytes=1)
+        assert result.both.settings["gpu_memory_utilization"] <= MAX_UTILIZATION
+
+    def test_nothing_is_recommended_where_the_blocks_are_set(self):
+        planner = planner_of(uncapped_run())
+        planner.summary = changed(
+            planner.summary, config={"num_gpu_blocks_override": 64}
+        )
+        result = recommend(planner)
+        assert (result.reserve, result.both) == (None, None)
+        assert "num_gpu_blocks_override" in result.reason

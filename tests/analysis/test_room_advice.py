@@ -45,7 +45,9 @@ from warmup_insights.model.events import (
     ServerReady,
     ServingFailure,
     SleepModeChanged,
+    WarmupFinished,
 )
+from warmup_insights.model.failure_text import figures_of
 from warmup_insights.model.figures import contradictory
 from warmup_insights.units import GIB, MIB
 
@@ -90,7 +92,8 @@ def test_others_that_hold_most_of_a_device_are_ended_first():
               total_bytes=int(79.19 * GIB), wanted_utilization=0.9),
         "memory_taken",
     )  # fmt: skip
-    assert "73.27 GiB" in finding.suggestion
+    assert finding.suggestion.startswith("end what else holds memory")
+    assert "73.27 GiB were in use" in finding.title
     assert finding.changes == {}
     assert all("utilization" not in way for way, _ in ways_of(finding))
 
@@ -396,6 +399,20 @@ def test_a_stage_that_is_not_known_to_come_before_the_cache_is_not_called_so():
     assert finding.numbers["shortfall_bytes"] == pytest.approx(1.34 * GIB, rel=0.001)
 
 
+def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
+    """torch_npu: 60 GiB, 20 of the allocator, 3 for the runtime at most, 1 free."""
+    text = (
+        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 60.00 GiB total "
+        "capacity; 19.50 GiB already allocated; 19.50 GiB current active; 1.00 GiB free; 20.00 "
+        "GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try"
+    )
+    figures = {k: int(v) for k, v in figures_of(text).items()}
+    events = ended("out_of_memory", text, config(gpu_memory_utilization=0.9), weights(15),
+                   **figures)  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert finding.suggestion.startswith("end what else holds at least 36 GiB")
+
+
 def test_what_others_hold_of_the_device_is_named_first():
     """15.47 GiB: 10 are this process's, 0.5 are free, so others hold 4.97."""
     events = ended("out_of_memory", "no", needed_bytes=GIB, free_bytes=GIB // 2,
@@ -493,6 +510,14 @@ def test_one_plan_has_both_settings():
     assert "--min-kv-blocks 4763" in finding.details[0]
 
 
+def test_graphs_and_all_that_the_warm_up_took_are_two_things():
+    events = [*graphs_took(0.5)[:-1], WarmupFinished(allocated_bytes=2 * GIB)]
+    finding = only(events, "memory_plan")
+    assert "Graphs took 0.6 GiB, warm-up 2 GiB in all;" in finding.title
+    assert finding.numbers["graph_bytes"] == pytest.approx(0.6 * GIB)
+    assert finding.numbers["warmup_bytes"] == 2 * GIB
+
+
 def test_the_utilisation_rises_by_one_step():
     finding = only(idle(80, 0.5), "memory_plan")
     assert finding.changes["gpu_memory_utilization"] == 0.55
@@ -504,7 +529,7 @@ def test_what_the_profiling_run_took_stays_free():
     finding = only(
         [*graphs_took(0.5)[:1], memory, *graphs_took(0.5)[2:]], "memory_plan"
     )
-    assert finding.numbers["margin_bytes"] == 9 * GIB
+    assert finding.numbers["kept_free_bytes"] == 9 * GIB
     assert finding.numbers["left_bytes"] >= 9 * GIB
     assert finding.changes["gpu_memory_utilization"] < 0.94
 
@@ -512,7 +537,7 @@ def test_what_the_profiling_run_took_stays_free():
 def test_what_varied_between_runs_stays_free():
     other = changed(summary_of(start_up()), memory={"free_bytes": 86 * GIB})
     finding = only(graphs_took(0.5), "memory_plan", history=[other])
-    assert finding.numbers["margin_bytes"] == 6 * GIB
+    assert finding.numbers["kept_free_bytes"] == 6 * GIB
 
 
 def test_graphs_over_their_reserve_get_a_larger_one():
@@ -649,3 +674,22 @@ def test_the_stage_shows_that_logits_did_not_fit_where_the_message_does_not():
     finding = only(events, "out_of_memory")
     assert finding.changes == {"max_num_seqs": 32}
     assert not any("batched-tokens" in way.suggestion for way in finding.ways)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_offered"),
+    [
+        ({}, True),
+        ({"quantization": "fp8"}, True),
+        ({"quantization": "compressed-tensors", "model": "example/M-8B-FP8"}, True),
+        ({"quantization": "gptq_marlin", "model": "example/M-8B-GPTQ-Int8"}, True),
+        ({"quantization": "awq_marlin"}, False),
+        ({"quantization": "modelopt_fp4"}, False),
+        ({"quantization": "compressed-tensors", "model": "example/M-8B-INT4"}, False),
+    ],
+)
+def test_weights_of_4_bits_are_not_to_have_fewer(settings, is_offered):
+    events = ended("out_of_memory", "no", config(**settings), weights(23),
+                   total_bytes=24 * GIB)  # fmt: skip
+    finding = only(events, "weights_too_large")
+    assert any("weights of" in way for way, _ in ways_of(finding)) is is_offered

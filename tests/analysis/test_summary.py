@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.helpers import folded, summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.summary import buckets as bucket_fates
@@ -17,8 +19,10 @@ from warmup_insights.model.events import (
     DefragRan,
     DefragStep,
     DefragWarmup,
+    Event,
     Failure,
     GraphCaptured,
+    GraphMemoryEstimated,
     GraphsCaptured,
     GraphSkipped,
     KVCacheAllocated,
@@ -32,6 +36,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
+from warmup_insights.units import GIB
 
 PROMPT = [(1, 128, 0), (1, 256, 0), (2, 128, 0)]
 
@@ -238,6 +243,61 @@ def test_parts_of_the_budget_add_up_to_the_device():
     assert [part["name"] for part in parts] == [
         "weights", "profiling", "margin", "graphs", "kv_cache",
     ]  # fmt: skip
+
+
+def cuda_budget(**more: Any) -> MemoryBudgetSet:
+    """What vLLM states of a device of 80 GiB at a utilisation of 0.9."""
+    return MemoryBudgetSet(
+        total_bytes=80 * GIB, usable_bytes=72 * GIB, gpu_memory_utilization=0.9,
+        **{"weights_bytes": 15 * GIB, "activation_bytes": 5 * GIB,
+           "kv_cache_bytes": 52 * GIB, **more},
+    )  # fmt: skip
+
+
+def cuda_parts(*found: Event) -> dict[str, tuple[str, float]]:
+    parts = summary_of(list(found))["memory"]["parts"]
+    assert sum(part["bytes"] for part in parts) == 80 * GIB
+    return {part["name"]: (part["label"], part["bytes"] / GIB) for part in parts}
+
+
+def test_what_was_in_use_at_the_start_is_no_part_of_the_margin():
+    """vLLM `v1/worker/gpu_worker.py`: unrequested = free at the start - requested."""
+    parts = cuda_parts(cuda_budget(free_bytes=75 * GIB))
+    assert parts["at_start"] == ("in use at the start", 5)
+    assert parts["margin"] == ("margin, never used", 3)
+    memory = summary_of([cuda_budget(free_bytes=75 * GIB)])["memory"]
+    assert memory["at_start_bytes"] == 5 * GIB
+
+
+def test_where_no_line_states_it_the_rest_of_the_device_is_no_margin():
+    parts = cuda_parts(cuda_budget())
+    assert "at_start" not in parts
+    assert parts["margin"] == ("outside of the utilisation", 8)
+    assert summary_of([cuda_budget()])["memory"]["at_start_bytes"] is None
+
+
+def test_less_free_than_asked_for_divides_nothing():
+    """The engine refuses such a start: figures of two devices, or of two starts."""
+    parts = cuda_parts(cuda_budget(free_bytes=60 * GIB))
+    assert parts["margin"] == ("outside of the utilisation", 8)
+
+
+def test_graphs_come_out_of_what_was_free():
+    taken = GraphsCaptured(memory_bytes=GIB, time=3.0)
+    parts = cuda_parts(cuda_budget(free_bytes=75 * GIB), taken)
+    assert parts["graphs"] == ("graphs, out of the margin", 1)
+    assert parts["margin"] == ("margin, never used", 2)
+
+
+def test_an_estimate_within_the_activations_is_not_taken_out_of_the_margin_again():
+    """Since 0.27 the peak of activations holds the estimate for graphs that is set aside."""
+    budget = cuda_budget(weights_bytes=None, consumed_bytes=15 * GIB)
+    taken = GraphsCaptured(memory_bytes=GIB, time=3.0)
+    estimate = GraphMemoryEstimated(estimated_bytes=GIB, is_reserved=True)
+    parts = cuda_parts(budget, estimate, taken)
+    assert "graphs" not in parts
+    assert parts["profiling"] == ("peak activations and graphs, as estimated", 5)
+    assert parts["margin"][1] == 8
 
 
 def test_too_little_known_gives_no_parts():

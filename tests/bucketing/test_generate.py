@@ -13,7 +13,7 @@ from tests.bucketing.helpers import engine_settings, make_settings
 from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.environment import read_features, settings_from_mapping
 from warmup_insights.bucketing.file import format_bucket_file, parse_bucket_lines
-from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.generate import generate, grouped
 from warmup_insights.bucketing.lookup import BucketTable
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
@@ -396,3 +396,10 @@ def test_a_written_file_generates_the_same_buckets(configuration):
     assert again.strategy == "file"
     assert again.prompt == generated.prompt
     assert again.decode == generated.decode
+
+
+def test_notes_that_end_alike_are_one_note_wherever_they_are_shown():
+    ends = "has no effect with strategy exp."
+    assert grouped(f"A=1 {ends}", f"B=2 {ends}", "C=3 is deprecated.") == (
+        "A=1, B=2 have no effect with strategy exp.", "C=3 is deprecated.",
+    )  # fmt: skip

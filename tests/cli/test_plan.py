@@ -56,7 +56,8 @@ def test_several_values_are_combined(db):
 def test_without_settings_it_recommends(db):
     answer = plan_json("base", "--db", db)["recommendation"]
     both = answer["both"]
-    assert both["settings"]["VLLM_GRAPH_RESERVED_MEM"] == 0.59
+    assert both["settings"]["VLLM_GRAPH_RESERVED_MEM"] == 0.62
+    assert both["settings"]["gpu_memory_utilization"] == 0.94
     assert both["captured_percent"] == 100.0
     text = invoke("plan", "base", "--db", db, "--margin", "4GiB").stdout
     assert "Margin required: 4 GiB" in text

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dashboard import comparing, configurations, lab
 from dashboard.charts.buckets import buckets_frame
 from dashboard.server import command, environment, known, options, read_settings
-from dashboard.text import sentence
+from dashboard.text import markdown, sentence
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.pareto import configuration_rows
@@ -126,19 +126,20 @@ def test_the_compare_page_shows_what_compare_prints(monkeypatch, full_database):
     )
     app = open_page(monkeypatch, full_database, "compare", run=list(RUNS))
     app.toggle[0].set_value(True).run()
-    shown = app.dataframe[0].value
-    assert list(shown.columns[1:]) == list(RUNS)
+    shown = app.table[0].value
+    assert list(shown.columns[1:]) == [markdown(run) for run in RUNS]
+    shown.columns = ["figure", *RUNS]
     cells = {row["figure"]: row for row in shown.to_dict("records")}
     assert len(cells) == len(printed["figures"]) > 10
     for figure in printed["figures"]:
-        row = cells[figure["title"]]
+        row = cells[markdown(figure["title"])]
         for run, value in zip(RUNS, figure["values"], strict=True):
             assert row[run].startswith(format_figure(value, figure["unit"]))
         for run, change in zip(RUNS[1:], figure["changes"], strict=True):
             assert (change["verdict"] in ("better", "worse")) == row[run].endswith(
                 ("better", "worse")
             )
-    settings = app.dataframe[1].value
+    settings = app.dataframe[0].value
     assert list(settings["setting"]) == [row["name"] for row in printed["settings"]]
 
 
@@ -199,13 +200,6 @@ def test_the_lab_counts_what_buckets_generate_counts():
         assert row["prompt padding"] == pytest.approx(
             printed["padding"]["prompt"]["ratio"]
         )
-
-
-def test_notes_that_end_alike_are_one_note():
-    ends = "has no effect with strategy exp."
-    assert lab.grouped([f"A=1 {ends}", f"B=2 {ends}", "C=3 is deprecated."]) == [
-        "A=1, B=2 have no effect with strategy exp.", "C=3 is deprecated.",
-    ]  # fmt: skip
 
 
 def test_the_lab_assumes_what_the_command_assumes(monkeypatch, empty_database):

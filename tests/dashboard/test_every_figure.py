@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import configurations, shown
 from dashboard.charts.runs import doubtful
 from dashboard.run_tabs import TABS
+from dashboard.text import markdown
 from tests.dashboard.builders import GIB, add_run, recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
@@ -212,8 +213,8 @@ def test_the_comparison(monkeypatch, known):
     app = open_page(monkeypatch, database, "compare", run=ids)
     app.toggle[0].set_value(True).run()
     compared = [summaries[run_id] for run_id in ids]
-    titles = {figure.title: figure for figure in all_figures(compared)}
-    cells = app.dataframe[0].value
+    titles = {markdown(figure.title): figure for figure in all_figures(compared)}
+    cells = app.table[0].value
     marked = 0
     for row in cells.to_dict("records"):
         figure = titles[row["figure"]]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 from msgspec import structs, to_builtins
 
-from dashboard import widgets
-from dashboard.charts.base import LEGEND_PX, make_room, mark_synthetic, new_figure
+from dashboard import comparing, widgets
+from dashboard.charts.base import (
+    LEGEND_PX,
+    make_room,
+    mark_synthetic,
+    new_figure,
+    take_legend,
+)
 from dashboard.charts.buckets import (
     bucket_map,
     buckets_frame,
@@ -48,11 +56,13 @@ from dashboard.charts.time import (
     step_bars,
     timeline,
 )
+from dashboard.comparing import phase_stacks
 from dashboard.palette import STATES
 from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.compare import BucketChange
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
@@ -139,9 +149,38 @@ def test_the_waterfall_of_cuda_takes_weights_out_of_the_usable_share():
     steps = budget_frame(summary_with(memory, graphs=graphs))
     assert list(zip(steps["step"], steps["bytes"] // GIB, steps["start_bytes"] // GIB,
                     strict=True)) == [
-        ("Device total", 80, 0), ("Margin, never used", 8, 72), ("Usable", 72, 0),
+        ("Device total", 80, 0), ("Outside of the utilisation", 8, 72), ("Usable", 72, 0),
         ("Weights", 15, 57), ("Peak activations", 5, 52), ("Graphs, as estimated", 1, 51),
         ("Taken by graphs", 1, 51), ("Not accounted for", 1, 50), ("KV cache", 50, 0),
+    ]  # fmt: skip
+
+
+def test_the_estimate_is_what_cuda_sets_aside_for_graphs():
+    memory = MemoryFacts(
+        total_bytes=80 * GIB, usable_bytes=72 * GIB, weights_bytes=15 * GIB,
+        profile_bytes=5 * GIB, kv_cache_bytes=50 * GIB, gpu_memory_utilization=0.9,
+    )  # fmt: skip
+    graphs = GraphFacts(memory_bytes=GIB // 2, estimated_bytes=2 * GIB)
+    (row,) = graph_shares(summary_with(memory, graphs=graphs)).to_dict("records")
+    assert (row["reserved_text"], row["used_text"]) == ("2 GiB", "512 MiB")
+    graphs = GraphFacts(memory_bytes=GIB, estimated_bytes=GIB, is_reserved=False)
+    (row,) = graph_shares(summary_with(memory, graphs=graphs)).to_dict("records")
+    assert pd.isna(row["reserved_bytes"])
+
+
+def test_graphs_out_of_the_margin_are_above_what_is_usable():
+    memory = MemoryFacts(
+        total_bytes=80 * GIB, free_bytes=78 * GIB, at_start_bytes=2 * GIB,
+        usable_bytes=72 * GIB, weights_bytes=15 * GIB, profile_bytes=5 * GIB,
+        kv_cache_bytes=52 * GIB, gpu_memory_utilization=0.9,
+    )  # fmt: skip
+    steps = budget_frame(summary_with(memory, graphs=GraphFacts(memory_bytes=GIB)))
+    assert list(zip(steps["step"], steps["bytes"] // GIB, steps["start_bytes"] // GIB,
+                    strict=True)) == [
+        ("Device total", 80, 0), ("In use at the start", 2, 78),
+        ("Free at the start", 78, 0), ("Graphs, out of the margin", 1, 77),
+        ("Margin, never used", 5, 72), ("Usable", 72, 0), ("Weights", 15, 57),
+        ("Peak activations", 5, 52), ("KV cache", 52, 0),
     ]  # fmt: skip
 
 
@@ -467,3 +506,33 @@ def test_the_list_of_runs_names_the_largest_phase_as_its_sentence_does(tmp_path,
         sentence = start_sentences(summary)[0]
     words = frame["largest"][0].partition(", ")[2]
     assert f"went into {words}" in sentence
+
+
+def stacks_of(count):
+    rows = [("a", f"phase {n}", "load", 1.0 + n) for n in range(count)]
+    phases = pd.DataFrame(rows, columns=["run", "name", "meaning", "duration_s"])
+    return phase_stacks(phases, ["a"])
+
+
+def test_a_legend_of_many_entries_stands_above_the_figure_as_text():
+    """Plotly lets such a legend scroll over the bars of a narrow window."""
+    figure = stacks_of(17)
+    legend = take_legend(figure)
+    assert legend.count("white-space: nowrap") == 17
+    assert all(f"</span>phase {n}</span>" in legend for n in range(17))
+    assert figure.layout.showlegend is False
+    few = stacks_of(4)
+    assert take_legend(few) == ""
+    assert few.layout.showlegend is not False
+
+
+def test_what_is_not_compared_has_no_zeros():
+    change = BucketChange("b", "prompt", *[None] * 5, *[()] * 4, None, None, "no lists")
+    names = {"a": "one", "b": "two"}
+    result = SimpleNamespace(buckets=(change,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "_names_by_id", lambda _: names)
+        rows = comparing.bucket_counts(result).to_dict("records")
+    assert rows == [
+        {"run": "two", "phase": "prompt", "not compared because": "no lists"}
+    ]

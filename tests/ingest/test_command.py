@@ -70,3 +70,24 @@ def test_elsewhere_a_line_now_and_then(tmp_path, capsys):
         "Read 2 KiB of 4 KiB, 0 of 2 files done",
         "Read 2 KiB of 4 KiB, 1 of 2 files done",
     ]
+
+
+def test_an_empty_folder_beside_a_log_keeps_nobody_from_reading_the_log(run, tmp_path):
+    (log,) = write_logs(tmp_path / "logs", 1)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = run(str(empty), str(log), "--json")
+    assert result.exit_code == 1
+    assert f"Error: {empty} holds no log files" in result.stderr
+    files = json.loads(result.stdout)["files"]
+    assert [(f["path"], f["state"]) for f in files] == [
+        (str(log), "new"), (str(empty), "failed"),
+    ]  # fmt: skip
+    assert files[0]["runs"]
+
+
+def test_nothing_but_empty_folders_is_an_error_before_a_database_is_made(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = run(str(tmp_path / "empty"))
+    assert result.exit_code == 1
+    assert not (tmp_path / "a.db").exists()

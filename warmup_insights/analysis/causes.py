@@ -89,7 +89,8 @@ def _sizes(run: RunSummary) -> dict[str, int]:
     """Name to bytes of all parts of the device but the KV cache."""
     sizes: dict[str, int] = {}
     for part in run.memory_or_none.parts:
-        name = "margin" if part.label == _OUT_OF_MARGIN else part.name
+        is_outside = part.name == "at_start" or part.label == _OUT_OF_MARGIN
+        name = "margin" if is_outside else part.name
         if name != "kv_cache":
             sizes[name] = sizes.get(name, 0) + part.bytes
     return sizes

@@ -65,11 +65,7 @@ class Comparability:
         self._rank_reason = _if_other(
             "the runs have {} and {} ranks", old.ranks, new.ranks
         )
-        self.start_reason = _if_other(
-            "the starts are of different kinds ({}; {})",
-            old.start.words,
-            new.start.words,
-        )
+        self.start_reason = _start_reason(old, new)
         self._log_reason = _if_other(
             "{} and {} count different things as captured",
             old.engine.name,
@@ -161,6 +157,16 @@ def _device_reason(old: RunSummary, new: RunSummary) -> str | None:
 def _if_other(text: str, first: object, second: object) -> str | None:
     """The text with both values, where both are known and one is not the other."""
     return text.format(first, second) if first and second and first != second else None
+
+
+def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
+    """How the kinds of start differ; None as well where neither run shows its own."""
+    kinds = (old.start.words, new.start.words)
+    if kinds[0] == kinds[1]:
+        return None
+    if None in kinds:
+        return f"one start is {kinds[0] or kinds[1]}, the kind of the other is unknown"
+    return f"the starts are of different kinds ({kinds[0]}; {kinds[1]})"
 
 
 def _dimensions(run: RunSummary, phase: str) -> int | None:

@@ -88,12 +88,22 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         ranges=prompt.ranges + decode.ranges,
         dropped=prompt.dropped + decode.dropped,
         fallback_max_ctx=max(bucket.num_blocks for bucket in decode_buckets),
-        notes=(
-            *settings.notes,
-            *override_notes(settings),
-            *prompt.notes,
-            *decode.notes,
+        notes=grouped(
+            *settings.notes, *override_notes(settings), *prompt.notes, *decode.notes
         ),
+    )
+
+
+def grouped(*notes: str) -> tuple[str, ...]:
+    """Notes of single variables that end alike, such as in `has no effect with strategy
+    exp.`, as one note that names them all."""
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        name, _, rest = note.partition(" ")
+        names.setdefault(rest, []).append(name)
+    return tuple(
+        f"{', '.join(found)} {rest if len(found) == 1 else rest.replace('has', 'have', 1)}"
+        for rest, found in names.items()
     )
 
 

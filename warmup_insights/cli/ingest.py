@@ -13,7 +13,7 @@ import click
 from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option, parsed_by
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.errors import WarmupInsightsError
+from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
 from warmup_insights.ingest.find import find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
@@ -215,11 +215,13 @@ def ingest(
             raise click.UsageError("--ray goes with neither --follow nor --jobs")
         outcomes = _ingest_on_ray(db, paths, options, ray)
     else:
-        files = list(find_files(paths)) if paths else []
+        files, unread = _found(paths)
+        if unread and (follow or not files):
+            raise WarmupInsightsError(unread[0].error or "Nothing could be read")
         if follow:
             outcomes = [_follow(db, files, options, until_ready, timeout, json_lines)]
         else:
-            outcomes = _ingest_here(db, files, options, jobs, run)
+            outcomes = _ingest_here(db, files, options, jobs, run) + unread
     outcomes += _join(db, outcomes, pods)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
@@ -227,6 +229,18 @@ def ingest(
         print_outcomes(outcomes)
         _note_names(outcomes, label)
     _exit(outcomes, strict)
+
+
+def _found(paths: tuple[str, ...]) -> tuple[list[str], list[Outcome]]:
+    """The files that paths stand for, and a failure for each that stands for none."""
+    files: list[str] = []
+    unread = []
+    for path in paths:
+        try:
+            files += find_files([path])
+        except InputError as problem:
+            unread.append(Outcome(path, state="failed", error=str(problem)))
+    return files, unread
 
 
 def _follow(

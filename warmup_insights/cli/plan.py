@@ -117,7 +117,7 @@ goal_options = all_of(
     "--margin",
     metavar="SIZE",
     callback=parsed_by(parse_size),
-    help="Memory to leave free, such as 2GiB. [default: 2 %]",
+    help="Memory to leave free, such as 2GiB. [default: 5 % of the device, or what profiling took]",
 )
 @click.option(
     "--wanted", type=click.Choice(["all", "used"]), default="all", show_default=True,

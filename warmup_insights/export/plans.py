@@ -302,7 +302,9 @@ def recommendation_table(result: Recommendation) -> TextTable:
     ]
     note = f"Margin required: {format_bytes(result.margin_bytes)}. "
     if result.reason:
-        note += f"No reserve captures everything wanted: {result.reason}."
+        note += f"{result.reason}."
+    elif result.now.rule == "uncapped":
+        note += "Each reserve holds what the warm-up took, and a fifth more."
     else:
         note += "Each is the smallest reserve that captures everything wanted."
     header = ("figure", *plans)

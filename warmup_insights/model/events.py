@@ -589,6 +589,8 @@ class FailureFigures(Event, kw_only=True):
     """What the process that failed had taken of it."""
     allocated_bytes: int | None = None
     """What tensors of that process took."""
+    reserved_bytes: int | None = None
+    """What its allocator held in all (torch before 2.0, torch_npu)."""
     unallocated_bytes: int | None = None
     """What its allocator held and no tensor used."""
     wanted_utilization: float | None = None

@@ -61,6 +61,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "allocated_bytes": (
         rf"Of the allocated memory ({_SIZE}) is allocated", rf"; ({_SIZE}) already allocated",
     ),
+    "reserved_bytes": (rf"free; ({_SIZE}) reserved in total by PyTorch",),
     "unallocated_bytes": (rf"and ({_SIZE}) is reserved by PyTorch but unallocated",),
 }  # fmt: skip
 _IN_GIB: dict[str, tuple[str, ...]] = {

@@ -85,7 +85,7 @@ class Figure:
             return BY_NAME["graph_unused_bytes"].step(summary) / size
         steps = [resolution(summary, value, self.unit)]
         if self.name in _SUMS:
-            is_of_free = summary.memory_or_none.graph_reserved_bytes is not None
+            is_of_free = summary.memory_or_none.free_bytes is not None
             whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
             steps += [
                 BY_NAME[part].step(summary)
@@ -135,6 +135,7 @@ MADE_OF = {
     "block_bytes": ("kv_cache_bytes", "kv_cache_allocated_bytes", "num_kv_blocks"),
     "kv_cache_tokens": ("num_kv_blocks",),
     "max_concurrency": ("kv_cache_tokens",),
+    "at_start_bytes": ("total_bytes", "free_bytes"),
     "margin_bytes": ("total_bytes", "free_bytes", "usable_bytes"),
     "other_bytes": ("total_bytes", "weights_bytes", "profile_bytes", "kv_cache_bytes",
                     "graph_reserved_bytes", "margin_bytes"),
@@ -146,7 +147,10 @@ MADE_OF = {
     "captured_percent": ("prompt_capture_percent", "decode_capture_percent"),
 }  # fmt: skip
 """Figures to those that they are made of, which come before them."""
-_SUMS = ("margin_bytes", "other_bytes", "graph_memory_bytes", "graph_unused_bytes")
+_SUMS = (
+    "at_start_bytes", "margin_bytes", "other_bytes", "graph_memory_bytes",
+    "graph_unused_bytes",
+)  # fmt: skip
 """Those of them that are sums and differences of sizes."""
 
 
@@ -370,7 +374,8 @@ FIGURES: tuple[Figure, ...] = (
     _memory("non_torch_bytes", "outside of PyTorch", "lower"),
     _memory("free_bytes", "free before the division", "higher"),
     _memory("usable_bytes", "usable", None),
-    _memory("margin_bytes", "margin, never used", None, source=_part_bytes("margin")),
+    _memory("at_start_bytes", "in use at the start", "lower"),
+    _memory("margin_bytes", "margin", None, source=_part_bytes("margin")),
     _memory("graph_reserved_bytes", "reserved for graphs", None),
     _memory("graph_memory_bytes", "taken by graphs", "lower", source=graph_memory_bytes),
     _memory(
@@ -442,7 +447,7 @@ BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
 
 PART_FIGURES = {
     "weights": "weights_bytes", "profiling": "profile_bytes",
-    "non_torch": "non_torch_bytes", "margin": "margin_bytes",
+    "non_torch": "non_torch_bytes", "at_start": "at_start_bytes", "margin": "margin_bytes",
     "graphs": "graph_reserved_bytes", "kv_cache": "kv_cache_bytes",
     "other": "other_bytes",
 }  # fmt: skip

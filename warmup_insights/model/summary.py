@@ -104,6 +104,8 @@ class FailureFigures(Part):
     """What tensors of that process took."""
     unallocated_bytes: int | None = None
     """What its allocator held and no tensor used."""
+    reserved_bytes: int | None = None
+    """What its allocator held in all (torch before 2.0, torch_npu)."""
     wanted_utilization: float | None = None
     """The share of the device that could not be had; 0 to 1."""
     max_model_len: int | None = None
@@ -236,7 +238,8 @@ class MemoryPart(Part):
     """One stretch of the memory budget. The parts of a run add up to its device."""
 
     name: str
-    """`weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or `other`."""
+    """`at_start`, `weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or
+    `other`."""
     label: str
     """The name for people."""
     bytes: int
@@ -292,6 +295,8 @@ class MemoryFacts(Part):
     """Weights and that together, where only the sum is stated (vLLM 0.27)."""
     free_bytes: int | None = None
     """HPU: after the profiling run. CUDA: when the worker started."""
+    at_start_bytes: int | None = None
+    """In use by others and the driver when the worker started; null on HPU."""
     usable_bytes: int | None = None
     """What the engine allows itself: a share of what is free (HPU) or of all (CUDA)."""
     gpu_memory_utilization: float | None = None

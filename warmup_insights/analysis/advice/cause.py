@@ -19,6 +19,8 @@ from warmup_insights.units import GIB
 
 FULL_SHARE = 0.85
 """Share of a device that weights may take: the rest is for activations and the cache."""
+RUNTIME_SHARE = 0.05
+"""Of a device, what a process takes beside its allocator at most: context, communication."""
 SHARE_STEP = 0.0001
 """Utilisations are printed with four digits."""
 DELIBERATE = ("Finished profiling",)
@@ -181,11 +183,17 @@ def stage_of(facts: RunFacts, found: Failed) -> str:
 
 
 def held_by_others(found: Failed) -> float | None:
-    """What neither this process holds nor is free, where the message states all three."""
-    stated = found.stated
-    if stated.total_bytes is None or stated.process_bytes is None or found.free is None:
+    """What neither this process holds nor is free, where the message states all three.
+
+    Where it states only what the allocator held, at least so much: the runtime of the
+    process takes memory besides.
+    """
+    stated, held = found.stated, found.stated.process_bytes
+    if stated.total_bytes is None or found.free is None:
         return None
-    return stated.total_bytes - stated.process_bytes - found.free
+    if held is None and stated.reserved_bytes is not None:
+        held = round(stated.reserved_bytes + RUNTIME_SHARE * stated.total_bytes)
+    return None if held is None else stated.total_bytes - held - found.free
 
 
 def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:

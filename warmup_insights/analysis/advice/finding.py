@@ -17,10 +17,6 @@ HIGH_SHARE, MEDIUM_SHARE = 0.25, 0.10
 Where a finding states what it saves, the most of that counts, not the part that it treats.
 """
 
-MAX_UTILIZATION = 0.95
-"""The largest share of the device that is proposed: what torch and the driver take beside
-the engine needs the rest."""
-
 
 def severity_of(share: float) -> Severity:
     """The weight of a finding that concerns this share (0 to 1) of a start or a cache."""

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import MAX_UTILIZATION, Way, count_of
+from warmup_insights.analysis.advice.finding import Way, count_of
+from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 
 
 def fewer_ranks(match: re.Match[str]) -> Iterable[Way]:

@@ -386,7 +386,7 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
         return  # the engine's own size counts graphs as they were captured
     wrong = estimated - actual
-    margin = total - usable if usable else None
+    margin = facts.figure("margin_bytes") if usable else None
     of_what = cache if wrong > 0 else margin
     if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
         return

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
-    MAX_UTILIZATION,
     Finding,
     Severity,
     Value,
@@ -21,13 +20,18 @@ from warmup_insights.analysis.advice.finding import (
     rule,
     severity_of,
 )
-from warmup_insights.analysis.advice.ways import MIN_MARGIN_SHARE, fits_with
+from warmup_insights.analysis.advice.ways import fits_with
 from warmup_insights.analysis.plan.planning import (
+    HEADROOM,
+    MAX_UTILIZATION,
     MemoryPair,
     PlanSettings,
     Wanted,
+    capture_rule,
     graph_bytes_of_all,
     memory_pair,
+    safe_margin,
+    warmup_bytes,
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
@@ -35,8 +39,6 @@ from warmup_insights.model.summary import PHASES, PhaseBuckets
 from warmup_insights.units import MIB, format_bytes
 
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
-HEADROOM = 1.2
-"""Graphs get a fifth more than they took, where no budget ends their capture."""
 MAX_STEP = 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
@@ -57,6 +59,9 @@ class _Division:
     reserved: float
     num_blocks: float
     graphs: float
+    """What they took, of `grown`."""
+    grown: float
+    """All that the warm-up took."""
     margin: float
     """What must stay free."""
 
@@ -66,7 +71,7 @@ class _Division:
     "number of blocks is not set",
     "free, usable and total memory, reserve, graph memory, KV blocks; on CUDA the "
     "engine's --kv-cache-memory, requests that fit and that may run",
-    formula="usable = free x utilisation; reserve = 1.2 x graphs / usable (1.0 where a "
+    formula="usable = free x utilisation; reserve = 1.2 x what warm-up took / usable (1.0 x graphs where a "
     "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
     "the log does not hold them, graphs by the tokens of their buckets",
     margin="no finding where the engine's statistics show a cache that was never full; what "
@@ -75,7 +80,8 @@ class _Division:
     "step of 0.05 at a time",
     source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
     "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
-    example="92.77 MiB of 7.13 GiB reserved were taken at 0.9 and 0.1: 0.94 and 0.01",
+    example="graphs took 67.78 MiB, warm-up 92.77 MiB in all, of 7.13 GiB reserved at 0.9 "
+    "and 0.1: 0.94 and 0.01",
 )
 def memory_plan(facts: RunFacts) -> Iterator[Finding]:
     """Other shares of memory give the KV cache or the graphs more, and stay safe."""
@@ -89,7 +95,7 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
         yield from _graphs_without_plan(facts)
         return
     share = facts.figure("captured_percent")
-    is_capped = facts.summary.memory_or_none.graph_budget is not None
+    is_capped = capture_rule(facts.summary) == "capped"
     if share is not None and share < 100:
         yield from _graphs_missing(facts, division) if is_capped else ()
     elif not is_capped or share is not None:
@@ -121,24 +127,21 @@ def _division(facts: RunFacts) -> _Division | None:
     if any(not value or value < 0 for value in known):
         return None
     free, total, _, reserved, blocks, graphs, _ = (value or 0.0 for value in known)
-    grown = max(graphs, facts.figure("warmup_allocated_bytes") or 0)
-    varied = [free, *(s.memory_or_none.free_bytes or free for s in facts.history)]
-    margin = max(
-        MIN_MARGIN_SHARE * total,
-        facts.figure("profile_bytes") or 0,
-        max(varied) - min(varied),
+    grown = warmup_bytes(facts.summary) or graphs
+    margin = safe_margin(facts.summary, facts.history)
+    return _Division(
+        free, total, share, reserve, reserved, blocks, graphs, grown, margin
     )
-    return _Division(free, total, share, reserve, reserved, blocks, grown, margin)
 
 
 def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
     """One pair that gives the KV cache more, or the graphs what they take."""
-    overrun = now.graphs - now.reserved
+    overrun = now.grown - now.reserved
     is_over = overrun > OVERRUN_SHARE * (1 - now.share) * now.free
     if not is_over and _is_enough(facts):
         return
     highest = now.share if is_over else _highest(now.share)
-    pair = _pair(facts, now, now.graphs, HEADROOM, highest)
+    pair = _pair(facts, now, now.grown, HEADROOM, highest)
     if pair is None:
         return
     settings = PlanSettings(
@@ -148,13 +151,15 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         return
     share = (pair.num_kv_blocks - now.num_blocks) / now.num_blocks
     took = f"Graphs took {format_bytes(now.graphs)}"
+    if now.grown > now.graphs:
+        took += f", warm-up {format_bytes(now.grown)} in all"
     title = (
-        f"{took} of {format_bytes(now.reserved)} reserved for them, and "
+        f"{took}; {format_bytes(now.reserved)} are reserved for graphs, and "
         f"{format_bytes(_left_free(now, facts))} of {format_bytes(now.total)} stay free."
     )
     if is_over:
         title = (
-            f"{took}, and {format_bytes(now.reserved)} are reserved for them: "
+            f"{took}; {format_bytes(now.reserved)} are reserved for graphs: "
             f"{format_bytes(overrun)} came out of the margin."
         )
         yield _finding(facts, now, pair, title, severity_of(overrun / now.total))
@@ -178,7 +183,7 @@ def _highest(share: float) -> float:
 
 def _left_free(now: _Division, facts: RunFacts) -> float:
     cache = facts.figure("kv_cache_allocated_bytes") or facts.figure("kv_cache_bytes")
-    return now.free - (cache or 0) - now.graphs
+    return now.free - (cache or 0) - now.grown
 
 
 def _pair(
@@ -254,7 +259,8 @@ def _finding(
     numbers: dict[str, Value] = {
         "gpu_memory_utilization": now.share, "graph_reserved_fraction": now.reserve,
         "graph_bytes": round(now.graphs if graphs is None else graphs),
-        "margin_bytes": round(now.margin), "left_bytes": round(pair.left_bytes),
+        "warmup_bytes": round(now.grown),
+        "kept_free_bytes": round(now.margin), "left_bytes": round(pair.left_bytes),
         "num_kv_blocks": int(now.num_blocks), "planned_kv_blocks": pair.num_kv_blocks,
     }  # fmt: skip
     gained = pair.num_kv_blocks - now.num_blocks
@@ -284,8 +290,7 @@ def _next_step(facts: RunFacts, now: _Division, pair: MemoryPair) -> Iterator[st
     """The utilisation after this one, for when the check passed under load."""
     if pair.utilization <= now.share:
         return
-    graphs = pair.reserve * pair.utilization * now.free / HEADROOM
-    further = _pair(facts, now, graphs, HEADROOM, MAX_UTILIZATION)
+    further = _pair(facts, now, now.grown, HEADROOM, MAX_UTILIZATION)
     if further is not None and further.utilization > pair.utilization:
         yield (
             f"when it passes and under load {format_bytes(now.margin)} stay free: further, "

@@ -213,7 +213,7 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
     formula="utilisation = floor(100 x free / device) / 100 - 0.01",
     margin="0.01 of the device",
     source="vLLM `v1/worker/utils.py`, `request_memory`",
-    example="13.58 of 15.99 GiB free, 0.85 wanted: 0.83, or end what holds 2.41 GiB",
+    example="13.58 of 15.99 GiB free, 0.85 wanted: 0.83, or end what else holds memory",
 )
 def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Less is free than the utilisation needs, before anything was loaded."""
@@ -229,8 +229,9 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )  # fmt: skip
     who = f"; {_beside(facts)}" if facts.beside else ""
     stop = Way(
-        f"end what holds {format_bytes(others)} ({monitor(facts)}), or wait for it",
-        f"none; the utilisation stays as it is{who}",
+        f"end what else holds memory of the device ({monitor(facts)}), or wait for it",
+        f"none; the utilisation stays as it is. A part of {format_bytes(others)} is the "
+        f"driver's and this process's own{who}",
     )
     lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
         Way(
@@ -243,7 +244,7 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     yield finding_of(
         f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} asks for "
-        f"{format_bytes(found.needed)}{found.where}; others hold {format_bytes(others)}.",
+        f"{format_bytes(found.needed)}{found.where}; {format_bytes(others)} were in use.",
         numbers,
         [*lower, stop]
         if share >= CLOSE_SHARE * wanted
@@ -550,8 +551,10 @@ def _room_ways(
 ) -> Iterator[Way]:
     memory, others = facts.summary.memory_or_none, held_by_others(found)
     if shortfall is not None and others is not None and others >= shortfall:
+        least = "" if found.stated.process_bytes is not None else "at least "
         yield Way(
-            f"end what else holds {format_bytes(others)} of the device ({monitor(facts)})",
+            f"end what else holds {least}{format_bytes(others)} of the device "
+            f"({monitor(facts)})",
             "none for this engine",
         )
     unused = found.stated.unallocated_bytes
@@ -721,8 +724,9 @@ LEAST_ROOM_SHARE = 0.03
 def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Memory ran out while serving: the margin beside the KV cache was too small."""
     total, share = device_bytes(facts, found), utilization(facts)
-    usable, free = facts.figure("usable_bytes"), facts.figure("free_bytes")
-    margin = free - usable if free is not None and usable is not None else None
+    margin = facts.figure("margin_bytes")
+    if facts.figure("free_bytes") is None:
+        margin = None  # what others held is in it
     title = f"Memory ran out{_served(facts)}{found.where}"
     if margin is not None and share is not None:
         title += f": utilisation {share:g} left {format_bytes(margin)} free"

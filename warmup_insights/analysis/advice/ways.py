@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
-    MAX_UTILIZATION,
     Finding,
     Severity,
     Value,
     Way,
     count_of,
 )
-from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.planning import (
+    MAX_UTILIZATION,
+    MIN_MARGIN_SHARE,
+    PlanSettings,
+)
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
@@ -25,10 +28,12 @@ NO_HELP = ("does not help", "not enough")
 """How the price of a way begins that is given only because it is a usual remedy."""
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
-MIN_MARGIN_SHARE = 0.05
-"""Of the memory of a device, what stays free at least."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
+_OF_4_BITS = re.compile(
+    r"awq|gptq|(?:nv|mx|_)fp4|int4|w4a(?:4|8|16)\b|[-_]4-?bit", re.IGNORECASE
+)
+_OF_8_BITS = re.compile(r"int8|w8a(?:8|16)\b|[-_]8-?bit", re.IGNORECASE)
 _DUMMIES = re.compile(
     r"warming up (sampler|pooler(?: \(.{1,60}?\))?) with (\d{1,6}) dummy requests"
 )
@@ -53,7 +58,10 @@ def finding_of(
 
 def monitor(facts: RunFacts) -> str:
     """The program that shows who holds memory of this kind of device."""
-    programs = {"cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi"}
+    programs = {
+        "cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi", "ascend": "npu-smi",
+        "xpu": "xpu-smi",
+    }  # fmt: skip
     return programs.get(facts.summary.device.kind or "", "the monitor of the device")
 
 
@@ -134,12 +142,19 @@ def fits_with(
 
 
 def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
-    """Weights of fewer bits, and what about remains of them where their size is known."""
+    """Weights of fewer bits, and what about remains of them where their size is known.
+
+    Nothing where they have 4 bits by the kind of quantisation or the name of the model.
+    """
     price = "accuracy; another checkpoint"
+    config = facts.summary.config
+    names = f"{config.get('quantization')} {config.get('model', facts.summary.model)}"
+    if _OF_4_BITS.search(names) and not _OF_8_BITS.search(names):
+        return
     if weights is None:
         yield Way("weights of fewer bits", price)
         return
-    is_quantized = str(facts.summary.config.get("quantization")) != "None"
+    is_quantized = str(config.get("quantization")) != "None"
     bits, share = ("half as many bits", 1 / 2) if is_quantized else ("4 bits", 1 / 3)
     yield Way(
         f"weights of {bits}: about {share * weights / GIB:.1f} GiB of "

@@ -49,7 +49,7 @@ from warmup_insights.bucketing.versions import (
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.figures import bytes_step, graph_memory_bytes
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,
@@ -586,7 +586,13 @@ def _prompt_ratio(summary: RunSummary) -> float:
 
 RESERVE_STEP = 0.01
 UTILIZATION_STEP = 0.005
-MARGIN_SHARE = 0.02
+MIN_MARGIN_SHARE = 0.05
+"""Of the memory of a device, what stays free at least."""
+MAX_UTILIZATION = 0.95
+"""The largest share of the device that is proposed: what torch and the driver take beside
+the engine needs the rest."""
+HEADROOM = 1.2
+"""Graphs get a fifth more than they took, where no budget ends their capture."""
 """Of the memory that is free after profiling, when no margin is given."""
 
 SHARE_STEP = 0.01
@@ -623,10 +629,11 @@ class Recommendation:
 def recommend(
     planner: Planner, *, margin_bytes: int | None = None, wanted: Wanted | None = None
 ) -> Recommendation:
-    """The smallest reserve that captures everything wanted, at two utilisations.
+    """A reserve that captures everything wanted, at two utilisations.
 
-    `wanted` is every generated bucket unless given. The margin is what must
-    stay free after start-up, 2 % of free memory unless it is given.
+    `wanted` is every generated bucket unless given. The margin is what must stay free
+    after start-up, `safe_margin` unless it is given. Where a budget ends the captures the
+    reserve is the smallest that does it, else the pair is that of `memory_pair`.
 
     Raises:
         SettingError: the margin is negative, or larger than what is free.
@@ -634,22 +641,91 @@ def recommend(
     now = planner.plan(PlanSettings())
     margin = margin_bytes
     if margin is None:
-        margin = round(MARGIN_SHARE * now.free_bytes)
+        margin = safe_margin(planner.summary)
     if not 0 <= margin < now.free_bytes:
         raise SettingError(
             f"A margin of {margin} bytes is not possible: {now.free_bytes} are free "
             "after the profiling run; choose a smaller one"
         )
-    reserve = smallest_reserve(planner, PlanSettings(), wanted, 0)
     settings = PlanSettings(gpu_memory_utilization=utilization_for(now, margin))
-    both = smallest_reserve(planner, settings, wanted, margin)
+    if now.rule == "uncapped":
+        if planner.summary.setting("num_gpu_blocks_override") is not None:
+            return Recommendation(margin, now, None, None, _FIXED)
+        reserve, both = _with_headroom(planner, now, margin)
+    else:
+        reserve = smallest_reserve(planner, PlanSettings(), wanted, 0)
+        both = smallest_reserve(planner, settings, wanted, margin)
     reason = None if both is not None else _reason(planner, settings, wanted)
     return Recommendation(margin, now, reserve, both, reason)
 
 
+_FIXED = (
+    "The setting num_gpu_blocks_override sets the KV blocks and every bucket gets a graph, so neither "
+    "share changes anything"
+)
+
+
+def safe_margin(summary: RunSummary, others: Sequence[RunSummary] = ()) -> int:
+    """What must stay free: 5 % of the device, what the profiling run took, and how much
+    free memory varied between the run and others like it, whichever is most."""
+    memory = summary.memory_or_none
+    known = [memory.free_bytes, *(other.memory_or_none.free_bytes for other in others)]
+    varied = [free for free in known if free is not None] or [0]
+    return math.ceil(max(
+        MIN_MARGIN_SHARE * (memory.total_bytes or memory.free_bytes or 0),
+        memory.profile_bytes or 0,
+        max(varied) - min(varied),
+    ))  # fmt: skip
+
+
+def _with_headroom(
+    planner: Planner, now: Plan, margin_bytes: int
+) -> tuple[Plan | None, Plan | None]:
+    """The plans with a reserve that holds the graphs and a fifth more: at the run's own
+    utilisation, and at the highest one."""
+    graphs = warmup_bytes(planner.summary) or now.graph_used_bytes
+    share = float(now.settings["gpu_memory_utilization"])
+    own = _if_it_fits(planner, share, reserve_for(graphs, now.usable_bytes), 0)
+    highest = MAX_UTILIZATION
+    while highest > 0:
+        pair = memory_pair(
+            planner.summary, graph_bytes=graphs, headroom=HEADROOM,
+            margin_bytes=margin_bytes, highest=highest,
+        )  # fmt: skip
+        if pair is None:
+            break
+        both = _if_it_fits(planner, pair.utilization, pair.reserve, margin_bytes)
+        if both is not None:
+            return own, both
+        highest = pair.utilization - SHARE_STEP
+    return own, None
+
+
+def warmup_bytes(summary: RunSummary) -> float | None:
+    """What the graphs took, or all that the warm-up took where that is more."""
+    graphs = graph_memory_bytes(summary)
+    grown = summary.memory_or_none.warmup_allocated_bytes
+    return max((size for size in (graphs, grown) if size is not None), default=None)
+
+
+def _if_it_fits(
+    planner: Planner, utilization: float, reserve: float, margin_bytes: int
+) -> Plan | None:
+    """The plan, with more KV blocks perhaps more buckets; None where less stays free."""
+    settings = PlanSettings(
+        gpu_memory_utilization=utilization, graph_reserved_mem=reserve
+    )
+    try:
+        plan = planner.plan(settings)
+    except (InputError, SettingError):
+        return None
+    free = plan.free_after_graphs_bytes or 0
+    return plan if plan.outcome == "fits" and free >= margin_bytes else None
+
+
 def utilization_for(plan: Plan, margin_bytes: int) -> float:
     """The largest utilisation, in steps of 0.005, that leaves so much unused."""
-    share = 1.0 - margin_bytes / plan.free_bytes
+    share = min(MAX_UTILIZATION, 1.0 - margin_bytes / plan.free_bytes)
     return round(math.floor(share / UTILIZATION_STEP + 1e-9) * UTILIZATION_STEP, 4)
 
 
@@ -709,6 +785,7 @@ def _reason(planner: Planner, settings: PlanSettings, wanted: Wanted | None) -> 
     usable = planner.plan(settings).usable_bytes
     total = graph_bytes_of_all(planner, wanted)
     return (
+        "No reserve captures everything wanted: "
         f"the graphs take about {format_bytes(total)}, and {format_bytes(usable)} are "
         "usable for them and the KV cache together; fewer or smaller buckets are needed"
     )
@@ -727,6 +804,14 @@ class MemoryPair:
     lowest_kv_blocks: int
     """The least that the rounding of the log allows."""
     left_bytes: float
+
+
+def reserve_for(
+    graph_bytes: float, usable_bytes: float, headroom: float = HEADROOM
+) -> float:
+    """The smallest reserve, in hundredths, that holds `headroom` times the graphs."""
+    wanted = headroom * graph_bytes / usable_bytes if usable_bytes else 1.0
+    return max(RESERVE_STEP, math.ceil(wanted / RESERVE_STEP - 1e-9) / 100)
 
 
 def memory_pair(
@@ -748,8 +833,7 @@ def memory_pair(
     free = summary.memory_or_none.free_bytes or 0
     for index in range(math.floor(highest / SHARE_STEP + 1e-9), 0, -1):
         share = round(index * SHARE_STEP, 4)
-        wanted = headroom * graph_bytes / (share * free) if free else 1.0
-        reserve = max(RESERVE_STEP, math.ceil(wanted / RESERVE_STEP - 1e-9) / 100)
+        reserve = reserve_for(graph_bytes, share * free, headroom)
         if reserve >= 1:
             continue
         plan = divide_memory(summary, utilization=share, reserve=reserve)

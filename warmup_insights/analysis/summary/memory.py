@@ -4,7 +4,8 @@ The HPU engines divide what is free after the profiling run: usable is a share o
 (vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vllm-fork `habana_worker.py`,
 `determine_num_available_blocks`). Upstream vLLM divides the whole device: usable is a
 share of the total, and weights, activations, other allocations and the estimate for
-graphs come out of it (`gpu_worker.py`, `determine_available_memory`).
+graphs come out of it (`gpu_worker.py`, `determine_available_memory`). What was in use
+when its worker began comes out of the rest, as the engine's `unrequested_memory` does.
 """
 
 from __future__ import annotations
@@ -190,6 +191,7 @@ class Memory:
             known[name] = int(value) if value is not None else None
         facts = msgspec.convert(known, MemoryFacts)
         facts = self._with_block(facts, config, engine, is_log)
+        facts = msgspec.structs.replace(facts, at_start_bytes=_at_start(facts))
         return msgspec.structs.replace(
             facts,
             graph_budget=graph_budget and copied(graph_budget, GraphBudgetFacts),
@@ -233,7 +235,7 @@ class Memory:
 
 _DERIVED = (
     "parts", "readings", "graph_budget", "block_bytes", "block_bytes_range",
-    "num_padding_blocks",
+    "num_padding_blocks", "at_start_bytes",
 )  # fmt: skip
 
 
@@ -311,7 +313,7 @@ def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryP
             (i for i, part in enumerate(known) if part.name in ("margin", "kv_cache")),
             len(known),
         )
-        if known[0].name == "margin":
+        if divides_total(memory):
             place = len(known) - 1
         known[place:place] = _listed(("other", "not accounted for", rest))
     return known
@@ -329,6 +331,19 @@ def divides_total(memory: MemoryFacts) -> bool:
         # tpu-inference states both sums, and the share only where a user gave one.
         return memory.consumed_bytes is not None and usable <= total
     return abs(usable - total * share) < 2 * TOLERANCE * total
+
+
+def _at_start(memory: MemoryFacts) -> int | None:
+    """What others and the driver held when the worker began, where it divides the total.
+
+    The engine does not start where less is free than the utilisation takes.
+    """
+    total, free = memory.total_bytes, memory.free_bytes
+    if not total or free is None or not divides_total(memory):
+        return None
+    if free < (memory.usable_bytes or 0) - TOLERANCE * total:
+        return None
+    return max(0, total - free)
 
 
 def _listed(*parts: tuple[str, str, float | None]) -> Iterator[MemoryPart]:
@@ -362,27 +377,39 @@ def _parts_of_total(
 ) -> Iterator[MemoryPart]:
     assert memory.total_bytes is not None, "checked by divides_total"
     assert memory.usable_bytes is not None, "checked by divides_total"
-    margin = memory.total_bytes - memory.usable_bytes
-    label, size = "graphs, as estimated", _reserved_graphs(memory, graphs)
+    at_start, beyond = memory.at_start_bytes, "outside of the utilisation"
+    margin = memory.total_bytes - memory.usable_bytes - (at_start or 0)
+    size = _reserved_graphs(memory, graphs)
     taken = graphs.memory_bytes if graphs is not None else None
-    if size is None and taken is not None and 0 < taken <= margin:
+    is_in_peak = graphs is not None and holds_estimate(memory, graphs)
+    out_of_margin = None
+    if size is None and not is_in_peak and taken and 0 < taken <= margin:
         # Where nothing is set aside for them, captures take from the margin.
-        label, size, margin = "graphs, out of the margin", taken, margin - taken
+        out_of_margin, margin = taken, margin - taken
     weights, outside = memory.weights_bytes, memory.non_torch_bytes
     in_use = None
     if memory.consumed_bytes is not None and outside is None:
         rest = memory.consumed_bytes - (weights or 0)
         # What another device's shares are rounded to is no memory of this one.
         in_use = rest if rest > TOLERANCE * memory.total_bytes else 0
+    peak = "peak activations"
     return _listed(
-        ("margin", "margin, never used", margin),
+        ("at_start", "in use at the start", at_start),
+        ("graphs", "graphs, out of the margin", out_of_margin),
+        ("margin", beyond if at_start is None else "margin, never used", margin),
         ("weights", "weights", weights),
-        ("profiling", "peak activations", memory.profile_bytes),
+        ("profiling", f"{peak} and graphs, as estimated" if is_in_peak else peak,
+         memory.profile_bytes),
         ("non_torch", "outside of PyTorch", outside),
         ("other", f"{'' if weights else 'weights and '}other memory in use", in_use),
-        ("graphs", label, size),
+        ("graphs", "graphs, as estimated", size),
         ("kv_cache", "KV cache", _cache(memory)),
-    )
+    )  # fmt: skip
+
+
+def holds_estimate(memory: MemoryFacts, graphs: GraphFacts) -> bool:
+    """Whether the peak of activations contains the estimate for graphs (vLLM 0.27)."""
+    return memory.consumed_bytes is not None and graphs.is_reserved is True
 
 
 def _reserved_graphs(memory: MemoryFacts, graphs: GraphFacts | None) -> int | None:
