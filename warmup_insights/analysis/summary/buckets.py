@@ -137,6 +137,8 @@ class Buckets:
     def __init__(self) -> None:
         self._facts: dict[tuple[int, str], _PhaseFacts] = defaultdict(_PhaseFacts)
         self.budgets: dict[int, GraphBudgetSet] = {}
+        self.gc: dict[int, tuple[float, float]] = {}
+        """Rank to seconds in the garbage collector and seconds of the same steps."""
         self._positions: dict[int, int] = {}
         self._dimensions: dict[str, list[str]] = {}
         self._is_finished = False
@@ -210,6 +212,9 @@ class Buckets:
     def _stepped(self, event: WarmupStep) -> None:
         rank = rank_of(event)
         facts = self._facts[rank, event.phase]
+        if event.gc_s is not None and event.duration_s is not None:
+            gc_s, steps_s = self.gc.get(rank, (0.0, 0.0))
+            self.gc[rank] = gc_s + event.gc_s, steps_s + event.duration_s
         if event.total is not None:
             facts.total = event.total
         if not event.is_finished and event.duration_s is None:

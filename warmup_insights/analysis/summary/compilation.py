@@ -15,8 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from warmup_insights.analysis.summary.rank_time import STAMP_S
-from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
-from warmup_insights.analysis.summary.stages import MAX_ROWS
+from warmup_insights.analysis.summary.ranks import MAX_ROWS, copied, leading, rank_of
 from warmup_insights.model.events import (
     CompileFinished,
     EngineInitialized,

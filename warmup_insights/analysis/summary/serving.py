@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from warmup_insights.analysis.summary.ranks import copied, rank_of
+from warmup_insights.analysis.summary.ranks import MAX_ROWS, copied, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -36,7 +36,6 @@ from warmup_insights.units import isoformat
 
 MAX_SHAPES = 100_000
 """Distinct shapes of use that are kept; steps of others are only counted."""
-MAX_ROWS = 10_000
 KINDS = frozenset(
     (BucketMiss, BucketUsed, DefragRan, GraphUsed, LazyCapture, RequestServed, RuntimeCompile,
      ServingFailure, ShutdownRequested, SleepModeChanged)
