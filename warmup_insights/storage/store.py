@@ -102,36 +102,29 @@ class Transaction(Queries):
         values["num_events"] = 0
         values["created_at"] = now if run.created_at is None else run.created_at
         values["updated_at"] = now
-        return self._insert_new(runs, values)
-
-    def _insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
-        insert = _insert_sql(table.name, tuple(values), self._mark) + _UNLESS_KNOWN
-        added = self._connection.exec_driver_sql(insert, (*values.values(),))
-        return added.rowcount == 1
+        return self._insert(runs, values, [(*values.values(),)], _UNLESS_KNOWN) == 1
 
     def _insert(
         self,
         table: sa.Table,
-        columns: tuple[str, ...],
+        columns: Iterable[str],
         rows: Sequence[Row],
         conflict: str = "",
-    ) -> None:
-        """Add rows, many of them in one step of SQLite's driver.
+    ) -> int:
+        """Add rows, many of them in one step of SQLite's driver; how many were added.
 
         The driver releases the interpreter lock at every step: a program that is recorded
         would wait once per row. Large blocks take a fifth less time as well.
         """
-        insert = _insert_sql(table.name, columns, self._mark)
-        if self._mark != "?":
-            if rows:
-                self._connection.exec_driver_sql(insert + conflict, list(rows))
-            return
-        at_once = VALUES_AT_ONCE // len(columns)
+        names = tuple(columns)
+        at_once = VALUES_AT_ONCE // len(names)
+        added = 0
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
-            statement = _repeated(insert, len(part)) + conflict
+            insert = _insert_sql(table.name, names, self._mark, len(part)) + conflict
             values = tuple(chain.from_iterable(part))
-            self._connection.exec_driver_sql(statement, values)
+            added += self._connection.exec_driver_sql(insert, values).rowcount
+        return added
 
     def update_run(self, run_id: str, *, num_new: int = 0, **columns: Any) -> None:
         """Change columns of a run, and count new events of it.
@@ -160,8 +153,16 @@ class Transaction(Queries):
         # Writers of one run wait for each other here.
         self.update_run(run_id, num_new=len(new), **columns)
         first = self._num_events(run_id) - len(new)
+        execute = self._connection.exec_driver_sql
         for start in range(0, len(new), BLOCK):
-            self._append_block(run_id, first + start, new[start : start + BLOCK])
+            block, seq = new[start : start + BLOCK], first + start
+            execute("SAVEPOINT append_block")
+            try:
+                self._insert(events, EVENT_COLUMNS, event_rows(run_id, seq, block))
+            except _REFUSED:
+                execute("ROLLBACK TO SAVEPOINT append_block")
+                self._insert(events, EVENT_COLUMNS, careful_rows(run_id, seq, block))
+            execute("RELEASE SAVEPOINT append_block")
         return first
 
     def _num_events(self, run_id: str) -> int:
@@ -172,17 +173,6 @@ class Transaction(Queries):
             raise NoRunError(run_id)
         return int(count)
 
-    def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        self._connection.exec_driver_sql("SAVEPOINT append_block")
-        try:
-            rows = event_rows(run_id, first, block)
-            self._insert(events, EVENT_COLUMNS, rows)
-        except _REFUSED:
-            self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
-            rows = careful_rows(run_id, first, block)
-            self._insert(events, EVENT_COLUMNS, rows)
-        self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
-
     def add_source(self, source: SourceRecord) -> None:
         """Add a source. Raises StoreError when its bytes are stored already."""
         texts = {"dialects": to_json(source.dialects), "report": to_json(source.report)}
@@ -190,7 +180,7 @@ class Transaction(Queries):
         values = {name: clean(value) for name, value in columns.items()}
         if values["ingested_at"] is None:
             values["ingested_at"] = time.time()
-        if not self._insert_new(sources, values):
+        if not self._insert(sources, values, [(*values.values(),)], _UNLESS_KNOWN):
             raise StoreError(f"{source.name} is stored already; remove it first")
 
     def add_source_lines(
@@ -199,9 +189,7 @@ class Transaction(Queries):
         """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
         rows = [(source_id, line, rule, clean_text(text)) for line, rule, text in lines]
         columns = ("source_id", "line", "rule", "text")
-        for start in range(0, len(rows), BLOCK):
-            part = rows[start : start + BLOCK]
-            self._insert(source_lines, columns, part, _UNLESS_KNOWN)
+        self._insert(source_lines, columns, rows, _UNLESS_KNOWN)
 
     def put_summary(
         self, summary: RunSummary, bucket_rows: Iterable[BucketRow], **columns: Any
@@ -221,7 +209,7 @@ class Transaction(Queries):
             self._connection.exec_driver_sql(remove, (run_id,))
             if rows:
                 values = [(*row.values(),) for row in rows]
-                self._insert(table, tuple(rows[0]), values)
+                self._insert(table, rows[0], values)
         self.update_run(run_id, **run_columns(summary), **columns)
 
     def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
@@ -255,16 +243,12 @@ class Transaction(Queries):
         )
 
 
-def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:
-    names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))})"
-
-
 @lru_cache(maxsize=256)
-def _repeated(insert: str, count: int) -> str:
-    """The statement for so many rows."""
-    values = insert[insert.rindex("(") :]
-    return insert + f", {values}" * (count - 1)
+def _insert_sql(table: str, columns: tuple[str, ...], mark: str, count: int) -> str:
+    """The statement that adds so many rows."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    row = f"({', '.join([mark] * len(columns))})"
+    return f"INSERT INTO {table} ({names}) VALUES {', '.join([row] * count)}"
 
 
 class EventReader(Iterator[AnyEvent]):
@@ -310,25 +294,20 @@ class EventStore(Queries):
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.location = Location(url)
-        self._url = url
         self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._engine = self._make_engine()
-        with ExitStack() as unless_done:
+        where = str(self.location)
+        with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
-            with explained(str(self.location)):
-                self._prepare()
+            if not read_only:
+                prepare_schema(self._engine, where)
+                use_wal(self._engine)
+            elif not is_current(self._engine, where):
+                self._engine.dispose()
+                EventStore(url, busy_timeout_s=busy_timeout_s).close()
             unless_done.pop_all()
         _open_stores.add(self)
-
-    def _prepare(self) -> None:
-        where = str(self.location)
-        if not self._read_only:
-            prepare_schema(self._engine, where)
-            use_wal(self._engine)
-        elif not is_current(self._engine, where):
-            self._engine.dispose()
-            EventStore(self._url, busy_timeout_s=self._busy_timeout_s).close()
 
     def _make_engine(self) -> Engine:
         return open_engine(
