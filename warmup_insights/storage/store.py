@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -294,9 +294,13 @@ class EventStore(Queries):
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.location = Location(url)
-        self._read_only = read_only
-        self._busy_timeout_s = busy_timeout_s
-        self._engine = self._make_engine()
+        self._new_engine = partial(
+            open_engine,
+            self.location,
+            read_only=read_only,
+            busy_timeout_s=busy_timeout_s,
+        )
+        self._engine = self._new_engine()
         where = str(self.location)
         with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
@@ -308,13 +312,6 @@ class EventStore(Queries):
                 EventStore(url, busy_timeout_s=busy_timeout_s).close()
             unless_done.pop_all()
         _open_stores.add(self)
-
-    def _make_engine(self) -> Engine:
-        return open_engine(
-            self.location,
-            read_only=self._read_only,
-            busy_timeout_s=self._busy_timeout_s,
-        )
 
     def __enter__(self) -> EventStore:
         return self
@@ -334,7 +331,7 @@ class EventStore(Queries):
         on the other side.
         """
         _inherited.append(self._engine)
-        self._engine = self._make_engine()
+        self._engine = self._new_engine()
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:

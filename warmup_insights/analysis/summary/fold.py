@@ -159,7 +159,9 @@ class RunFold:
             run_id=run.run_id,
             label=run.label,
             source=SourceName(kind=run.source_kind, name=run.source_name),
-            engine=EngineName(name=who.engine, version=who.version_or_beside),
+            engine=EngineName(
+                name=who.engine, version=who.version or who.beside.version
+            ),
             device=DeviceName(
                 kind=who.device_kind,
                 name=who.device_name,
@@ -207,7 +209,8 @@ class RunFold:
             lines={**self._memory.lines(), **self._timeline.lines},
             fold=FOLD,
         )
-        found = contradictions(summary, rows, self._timeline.stated())
+        main = leading(self._timeline.by_rank)
+        found = contradictions(summary, rows, main.stated if main else [])
         return Folded(msgspec.structs.replace(summary, contradictions=found), rows)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from warmup_insights.analysis.summary.rank_time import PHASE_OF
 from warmup_insights.model.events import (
     CaptureProgress,
     ConfigRecorded,
-    DefragWarmup,
     EngineInitialized,
     Event,
     Failure,
@@ -22,7 +22,6 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
-    SamplerWarmup,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -62,7 +61,8 @@ class Identity:
         self.synthetic = False
         self._config: dict[str, Setting] = {}
         self._printed: dict[str, Setting] = {}
-        self._beside = ConfigRecorded()
+        self.beside = ConfigRecorded()
+        """What stands beside the lines of the engine: what was installed."""
         self._defaults: dict[str, bool] = {}
         """Setting to whether it is the engine's own, as it was printed last."""
         self._failure: Failure | None = None
@@ -88,7 +88,7 @@ class Identity:
                 self.synthetic = self.synthetic or event.synthetic
                 self._year_from = event.year_from or self._year_from
             case ConfigRecorded() if event.fills:
-                self._beside = event
+                self.beside = event
             case ConfigRecorded():
                 self._describe(event)
                 if event.num_ranks is not None:
@@ -158,14 +158,9 @@ class Identity:
         if value is not None:
             self._printed[name] = value
 
-    @property
-    def version_or_beside(self) -> str | None:
-        """The engine's version as it states it, else as it was installed."""
-        return self.version or self._beside.version
-
     def config(self) -> dict[str, Setting]:
         """Flat settings; those printed with a result fill in what was not listed."""
-        beside = {**self._beside.settings, **self._beside.environment}
+        beside = {**self.beside.settings, **self.beside.environment}
         return {**beside, **self._printed, **self._config}
 
     def defaults(self) -> list[str]:
@@ -238,10 +233,10 @@ def _stated(event: Event) -> FailureFigures:
 
 
 _STAGES: dict[type[Event], str] = {
-    GraphsCaptured: "graph_capture", KVCacheAllocated: "kv_cache",
-    SamplerWarmup: "sampler_warmup", DefragWarmup: "defrag_warmup",
-    WarmupFinished: "warmed up", ServerReady: "ready",
-}  # fmt: skip
+    **PHASE_OF,
+    WarmupFinished: "warmed up",
+    ServerReady: "ready",
+}
 """What an event names as the stage."""
 
 
