@@ -148,11 +148,6 @@ class RunFold:
         others = self._buckets.other_phases()
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
-        # Equal to the last digit is the same result, pasted once more.
-        benchmarks = {
-            msgspec.json.encode(event.values): event.values
-            for event in kept.of(BenchmarkResult)
-        }
         status = who.status(is_recorded=is_recorded)
         compiled = self._compilation.result()
         summary = RunSummary(
@@ -190,7 +185,7 @@ class RunFold:
             defrag=stages.defrag(kept),
             graphs=graphs,
             misses=misses,
-            benchmarks=list(benchmarks.values()),
+            benchmarks=stages.benchmarks(kept),
             notes=self._notes.result(),
             gc=stages.garbage_collection(self._buckets.gc, kept, self._notes),
             compile=compiled,

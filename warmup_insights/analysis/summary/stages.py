@@ -1,12 +1,15 @@
-"""Sampler, defragmenter, CUDA graphs, garbage collection and notes of a run."""
+"""Sampler, defragmenter, CUDA graphs, garbage collection, benchmarks and notes of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from warmup_insights.analysis.summary.ranks import KeptEvents, copied, leading, rank_of
 from warmup_insights.model.events import (
+    BenchmarkResult,
     Bucket,
     CaptureProgress,
     DefragRan,
@@ -158,6 +161,12 @@ def garbage_collection(
         frozen=notes.is_frozen,
         freeze_s=notes.freeze_s,
     )
+
+
+def benchmarks(kept: KeptEvents) -> list[dict[str, Any]]:
+    """The results; equal to the last digit is the same one, pasted once more."""
+    results = [event.values for event in kept.of(BenchmarkResult)]
+    return list({msgspec.json.encode(result): result for result in results}.values())
 
 
 class Notes:
