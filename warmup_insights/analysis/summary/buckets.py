@@ -13,14 +13,14 @@ it is one cost. A bucket may run in another shape than declared (vllm-gaudi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from warmup_insights.analysis.summary.compilation import mark_spikes, num_reused
-from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.ranks import Routes, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
@@ -144,7 +144,7 @@ class Buckets:
         self._is_finished = False
         self._is_elided = False
         self._is_ready = False
-        self.routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
@@ -157,7 +157,6 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
         }
-        """Classes of events to what takes them."""
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:

@@ -57,11 +57,9 @@ from warmup_insights.model.summary import (
 # Kinds that only a process with a device prints: each number on them is a rank.
 _RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
                 SamplerWarmup, DefragWarmup, GraphMemoryEstimated)  # fmt: skip
-_KEPT = frozenset(
-    (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, GraphCaptured,
-     GraphMemoryEstimated, GraphsCaptured, LazyCapture, MemoryBudgetSet, PodSeen,
-     SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)
-)  # fmt: skip
+_KEPT = (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, GraphCaptured,
+         GraphMemoryEstimated, GraphsCaptured, LazyCapture, MemoryBudgetSet, PodSeen,
+         SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)  # fmt: skip
 """What `stages` and the summary itself are made of as it is."""
 
 
@@ -86,7 +84,7 @@ class RunFold:
         self._compilation = Compilation()
         self._recipes = Recipes()
         self._notes = Notes()
-        self._kept = KeptEvents()
+        self._kept = KeptEvents(_KEPT)
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
 
@@ -111,16 +109,12 @@ class RunFold:
         """What takes the events of one class."""
         yield self._timeline.route(kind)
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
-        for routes in (self._serving.routes, self._buckets.routes):
-            if kind in routes:
-                yield routes[kind]
         for section in (
-            self._identity, self._memory, self._compilation, self._recipes, self._notes,
+            self._serving, self._buckets, self._identity, self._memory,
+            self._compilation, self._recipes, self._notes, self._kept,
         ):  # fmt: skip
-            if kind in section.KINDS:
-                yield section.add
-        if kind in _KEPT:
-            yield self._kept.add
+            if kind in section.routes:
+                yield section.routes[kind]
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events; None when the first of several has."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmup_insights.analysis.summary.rank_time import PHASE_OF
+from warmup_insights.analysis.summary.ranks import Routes
 from warmup_insights.model.events import (
     CaptureProgress,
     ConfigRecorded,
@@ -46,13 +47,14 @@ class Identity:
     the server was ready ends serving; the start-up stays as it was.
     """
 
-    KINDS = (
-        RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet, WarmupFinished,
-        EngineInitialized, ServerReady, GraphsCaptured, Failure, RunFinished,
-        ServingFailure, ShutdownRequested,
-    )  # fmt: skip
-
     def __init__(self) -> None:
+        stated = (RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet)
+        ends = (WarmupFinished, EngineInitialized, ServerReady, GraphsCaptured, Failure,
+                RunFinished, ServingFailure, ShutdownRequested)  # fmt: skip
+        self.routes: Routes = {
+            **dict.fromkeys(stated, self._stated),
+            **dict.fromkeys(ends, self._ended),
+        }
         self.engine: str | None = None
         self.version: str | None = None
         self.model: str | None = None
@@ -80,8 +82,7 @@ class Identity:
         self._is_skipped = False
         self._is_warm = False
 
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
+    def _stated(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self._describe(event)
@@ -105,8 +106,6 @@ class Identity:
                 self._print("VLLM_GRAPH_RESERVED_MEM", event.graph_reserved_fraction)
             case GraphBudgetSet():
                 self._print("VLLM_GRAPH_PROMPT_RATIO", event.prompt_ratio)
-            case _:
-                self._ended(event)
 
     def guessed(self) -> list[str]:
         """Figures and facts that rest on a guess."""
@@ -197,7 +196,7 @@ class Identity:
             message=failure.message,
             line=failure.line,
             artifact=failure.artifact,
-            stated=_stated(failure),
+            stated=_figures(failure),
         )
 
     def _stopped(
@@ -216,7 +215,7 @@ class Identity:
             line=event.line,
             free_bytes=getattr(event, "free_bytes", None),
             needed_bytes=getattr(event, "needed_bytes", None),
-            stated=_stated(event),
+            stated=_figures(event),
         )
 
 
@@ -226,7 +225,7 @@ def _better(old: Failure | None, new: Failure) -> Failure:
     return old
 
 
-def _stated(event: Event) -> FailureFigures:
+def _figures(event: Event) -> FailureFigures:
     """The figures in the text of a failure; all unknown for an ordered end."""
     names = FailureFigures.__struct_fields__
     return FailureFigures(**{name: getattr(event, name, None) for name in names})

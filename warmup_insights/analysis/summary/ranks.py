@@ -7,7 +7,7 @@ counts of buckets are those of the rank with the fewest (`buckets.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from warmup_insights.model.events import Event
@@ -16,6 +16,8 @@ from warmup_insights.model.summary import Part
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 
+Routes = dict[type[Event], Callable[[Any], None]]
+"""Of a section: classes of events to what takes them, in the order of the run."""
 MAX_ROWS = 10_000
 """Rows of one kind that a summary keeps; the events hold all."""
 RANKLESS = -1
@@ -41,7 +43,8 @@ class KeptEvents:
     """Events of the kinds of which there are few, as they are: what the sections are made
     of that are functions of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Iterable[type[Event]]) -> None:
+        self.routes: Routes = dict.fromkeys(kinds, self.add)
         self._by_kind: dict[type[Event], dict[int, list[Any]]] = {}
 
     def add(self, event: Event) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from warmup_insights.analysis.summary.ranks import MAX_ROWS, copied, rank_of
+from warmup_insights.analysis.summary.ranks import MAX_ROWS, Routes, copied, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -91,7 +89,7 @@ class ServingFold:
         self._until: float | None = None
         self._first: dict[str, RequestServed] = {}
         self._graphs: dict[tuple[int, int, str], int] = {}
-        self.routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: Routes = {
             BucketMiss: self._missed,
             BucketUsed: self._used,
             SleepModeChanged: self._slept,
@@ -99,7 +97,6 @@ class ServingFold:
             RequestServed: self._served,
             GraphUsed: self._ran,
         }
-        """Classes of events to what takes them, besides `seen`."""
 
     def seen(self, event: Event) -> None:
         """Serving lasted at least until this event."""

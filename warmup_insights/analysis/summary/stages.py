@@ -7,7 +7,13 @@ from typing import Any
 
 import msgspec
 
-from warmup_insights.analysis.summary.ranks import KeptEvents, copied, leading, rank_of
+from warmup_insights.analysis.summary.ranks import (
+    KeptEvents,
+    Routes,
+    copied,
+    leading,
+    rank_of,
+)
 from warmup_insights.model.events import (
     BenchmarkResult,
     Bucket,
@@ -174,9 +180,8 @@ class Notes:
     checkpoint, tuned kernels, the shape of the profiling run, use of the cache, what is
     frozen for the garbage collector."""
 
-    KINDS = (Note,)
-
     def __init__(self) -> None:
+        self.routes: Routes = {Note: self.add}
         self._counts: dict[tuple[str, str], int] = {}
         self._checkpoints: dict[int, list[dict[str, Any]]] = {}
         self.autotune: AutotuneFacts | None = None
