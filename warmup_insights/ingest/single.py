@@ -264,7 +264,7 @@ def unchanged(
     ids = store.run_ids(source.source_id)
     if options.label is not None:
         for run_id in ids:
-            store.set_label(run_id, options.label)
+            store.update_run(run_id, label=options.label)
     return Outcome(path, ids, "unchanged", dict(source.report))
 
 

@@ -366,15 +366,10 @@ class EventStore(Queries):
                 return
             after_seq = block[-1][0]
 
-    def set_label(self, run_id: str, label: str | None) -> None:
-        """Name a run; None takes the name away."""
+    def update_run(self, run_id: str, **columns: Any) -> None:
+        """Change columns of a run, such as `label` and `notes`; None empties one."""
         with self.begin() as transaction:
-            transaction.update_run(run_id, label=label)
-
-    def set_notes(self, run_id: str, notes: str | None) -> None:
-        """Write notes on a run; None takes them away."""
-        with self.begin() as transaction:
-            transaction.update_run(run_id, notes=notes)
+            transaction.update_run(run_id, **columns)
 
     def delete_run(self, run_id: str) -> None:
         """Remove a run with all that belongs to it, and its source if it was the last."""
