@@ -30,7 +30,7 @@ ALLOWED = {
         "names",
         "settings",
         "self._mark",
-        "', '.join([mark] * len(columns))",
+        "rows",
     },
     "queries.py": {"', '.join(sources.c.keys())", "_SOURCES"},
     # DEFERRED or IMMEDIATE, set where a transaction begins.

@@ -248,7 +248,8 @@ def _insert_sql(table: str, columns: tuple[str, ...], mark: str, count: int) -> 
     """The statement that adds so many rows."""
     names = ", ".join(f'"{name}"' for name in columns)
     row = f"({', '.join([mark] * len(columns))})"
-    return f"INSERT INTO {table} ({names}) VALUES {', '.join([row] * count)}"
+    rows = ", ".join([row] * count)
+    return f"INSERT INTO {table} ({names}) VALUES {rows}"
 
 
 class EventReader(Iterator[AnyEvent]):
