@@ -58,8 +58,8 @@ def edit(run: RunRecord) -> None:
         if not st.form_submit_button("Save", type="primary"):
             return
     with widgets.guarded():
-        data.store().set_label(run.run_id, label.strip() or None)
-        data.store().set_notes(run.run_id, notes.strip() or None)
+        label, notes = label.strip(), notes.strip()
+        data.store().update_run(run.run_id, label=label or None, notes=notes or None)
         st.rerun()
 
 

@@ -66,8 +66,8 @@ def test_grown_file_is_continued_and_keeps_its_run_and_label(store, tmp_path):
     log = tmp_path / "growing.log"
     log.write_bytes(b"".join(lines[:14]))
     first = ingest_path(store, str(log))
-    store.set_label(first.run_ids[0], "mine")
-    store.set_notes(first.run_ids[0], "noted")
+    store.update_run(first.run_ids[0], label="mine")
+    store.update_run(first.run_ids[0], notes="noted")
     log.write_bytes(b"".join(lines))
     second = ingest_path(store, str(log))
     assert second.state == "continued"
@@ -159,7 +159,7 @@ def test_grown_file_keeps_its_ids_whatever_version_chose_them(
     log.write_bytes(b"".join(lines[:4]))
     monkeypatch.setattr(write, "_hash", lambda text: "0123456789ab")
     assert ingest_path(store, str(log)).run_ids == ["0123456789ab"]
-    store.set_label("0123456789ab", "mine")
+    store.update_run("0123456789ab", label="mine")
     monkeypatch.undo()
     log.write_bytes(b"".join(lines))
     grown = ingest_path(store, str(log))

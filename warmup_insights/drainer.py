@@ -3,8 +3,8 @@
 Called by processes that run anyway: `warmup-insights run` and `vllm` in a thread, every
 command that reads a database before it does. A program that only has the plugin gets a
 process of its own for it, `main`, because an engine's process must not load the
-libraries of the store: some 50,000 objects, which vllm-gaudi makes Python's garbage
-garbage collector visit twice per bucket.
+libraries of the store: some 50,000 objects, which vllm-gaudi makes the garbage collector
+of Python visit twice per bucket.
 """
 
 from __future__ import annotations

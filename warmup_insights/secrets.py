@@ -55,18 +55,8 @@ _IS_NAMED = re.compile(
     r"(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)\w{0,12}['\"]?\s{0,3}[:=]"
     r"|bearer|--[\w-]{0,60}(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)"
 )
-_STARTS = (
-    "hf_",
-    "sk-",
-    "IA",
-    "gh",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "AIza",
-    "nvapi-",
-    "eyJ",
-)
+_STARTS = ("hf_", "sk-", "IA", "gh", "github_pat_", "glpat-", "xox", "AIza", "nvapi-",
+           "eyJ")  # fmt: skip
 
 
 def mask_text(text: str) -> str:
@@ -90,14 +80,11 @@ def mask_texts(texts: Sequence[str]) -> list[str]:
     masked: list[str] = []
     for start in range(0, len(texts), TOGETHER):
         some = texts[start : start + TOGETHER]
-        masked += map(mask_text, some) if _may_hold_any("\n".join(some)) else some
+        text = "\n".join(some)
+        marks = "://" in text or _holds_any(_STARTS, text)
+        may_hold = marks or _holds_any(_NAMES, text.casefold())
+        masked += map(mask_text, some) if may_hold else some
     return masked
-
-
-def _may_hold_any(text: str) -> bool:
-    """Whether `mask_text` could change the text or a part of it; quick."""
-    marks = "://" in text or _holds_any(_STARTS, text)
-    return marks or _holds_any(_NAMES, text.casefold())
 
 
 def _holds_any(words: tuple[str, ...], text: str) -> bool:

@@ -80,7 +80,7 @@ def assert_rerun_completes(logs: list[str], db: Path, other: Path) -> None:
     with EventStore(other) as store:
         ingest_files(store, logs)
         for run in store.runs():
-            store.set_label(run.run_id, str(db))
+            store.update_run(run.run_id, label=str(db))
     ours, whole = contents(db), contents(other)
     summaries = [found.pop("run_summaries") for found in (ours, whole)]
     assert ours == whole

@@ -53,7 +53,7 @@ def test_terminal_shows_a_bar_over_bytes_and_files():
         assert isinstance(watcher, BarWatcher)
         watcher.read(4 << 20)
         watcher.done(Outcome("a", state="unchanged"))
-        watcher._bar.refresh()
+        watcher.bar.refresh()
     shown = console.file.getvalue()
     assert "1 of 2 files" in shown
     assert "4.2/16.8 MB" in shown
@@ -61,7 +61,8 @@ def test_terminal_shows_a_bar_over_bytes_and_files():
 
 
 def test_elsewhere_a_line_now_and_then(tmp_path, capsys):
-    assert type(watch([], Console(file=io.StringIO()))) is IngestWatcher
+    with watch([8 << 20], Console(file=io.StringIO())) as plain:
+        assert type(plain) is IngestWatcher
     patient, eager = IngestWatcher(2, 4096), IngestWatcher(2, 4096, every_s=0)
     for watcher in (patient, eager):
         watcher.read(2048)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ingest.builders import SAMPLES, Recording, contents, write_logs
 from warmup_insights.ingest import many, parallel, worker
-from warmup_insights.ingest.log import LogEnd, read_log, source_name
+from warmup_insights.ingest.log import LogEnd, read_log
 from warmup_insights.ingest.many import ingest_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.parallel import ReaderPool
@@ -97,7 +97,7 @@ def test_a_log_is_stored_while_it_is_read(tmp_path, monkeypatch):
 def read_half_then_wait(path, options, target):
     """Runs in the other process: the end of the log comes when `go` is there."""
     with open(target, "wb", buffering=0) as out, open(path, "rb") as log:
-        for part in read_log(log, source_name(path), options):
+        for part in read_log(log, Path(path).name, options):
             while isinstance(part, LogEnd) and not Path(path).with_name("go").exists():
                 time.sleep(0.01)
             list(write_parts(out, [part]))
@@ -118,7 +118,7 @@ def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
 def read_half_then_die(path, options, target):
     died = Path(path).with_name("died")
     with open(target, "wb", buffering=0) as out, open(path, "rb") as log:
-        for part in read_log(log, source_name(path), options):
+        for part in read_log(log, Path(path).name, options):
             if isinstance(part, LogEnd) and not died.exists():
                 died.touch()
                 time.sleep(0.2)

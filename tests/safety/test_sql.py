@@ -30,7 +30,7 @@ ALLOWED = {
         "names",
         "settings",
         "self._mark",
-        "', '.join([mark] * len(columns))",
+        "rows",
     },
     "queries.py": {"', '.join(sources.c.keys())", "_SOURCES"},
     # DEFERRED or IMMEDIATE, set where a transaction begins.
@@ -122,6 +122,6 @@ def test_values_are_only_values(text, tmp_path):
         assert [run.run_id for run in store.runs(label=text)] == [text]
         assert [run.run_id for run in store.runs(text=text)] == [text]
         assert store.find_run(text).run_id == text
-        store.set_label(text, text + text)
+        store.update_run(text, label=text + text)
         store.delete_run(text)
         assert [run.run_id for run in store.runs()] == ["other"]

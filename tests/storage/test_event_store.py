@@ -206,15 +206,15 @@ def test_a_run_is_added_once(store):
 
 def test_columns_of_a_run_change(store):
     add_run(store)
-    store.set_label("run1", "named")
-    store.set_notes("run1", "seen")
+    store.update_run("run1", label="named")
+    store.update_run("run1", notes="seen")
     with store.begin() as transaction:
         transaction.update_run("run1", status="failed", heartbeat_at=9.0)
         with pytest.raises(TypeError, match="no such column: colour"):
             transaction.update_run("run1", colour="red")
     run = store.run("run1")
     assert (run.label, run.notes, run.status) == ("named", "seen", "failed")
-    store.set_label("run1", None)
+    store.update_run("run1", label=None)
     assert store.run("run1").label is None
 
 

@@ -18,13 +18,12 @@ from warmup_insights.model.summary import FOLD
 from warmup_insights.runs import current, refresh_stale
 from warmup_insights.storage import EventStore
 from warmup_insights.storage import schema as migrations
-from warmup_insights.storage.schema import FIRST, MIGRATIONS, NEEDS_VERSION
+from warmup_insights.storage.schema import NEEDS_VERSION, NEWEST, VERSIONS
 from warmup_insights.version import __version__
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "databases"
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema.sql"
 OLD = sorted(FIXTURES.glob("schema_*.db"))
-VERSIONS = [FIRST, *(number for number, _ in MIGRATIONS)]
 
 
 def statements_of(path, order="rowid"):
@@ -255,5 +254,5 @@ def test_an_old_postgres_database_goes_forward(old, postgres_server):
     engine.dispose()
     new = postgres_schema(postgres_server.new_database())
     assert postgres_schema(url) == new
-    assert new[1] == MIGRATIONS[-1][0]
+    assert new[1] == NEWEST
     assert "ix_runs_newest" in {row[1] for row in new[0]}

@@ -71,7 +71,7 @@ def filled(tmp_path):
     with EventStore(path) as store:
         for number in range(6):
             add_run(store, f"run{number}", make_steps(400), started_at=100.0 + number)
-        store.set_label("run0", "baseline")
+        store.update_run("run0", label="baseline")
     return path
 
 

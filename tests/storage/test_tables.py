@@ -37,7 +37,7 @@ def test_run_table_takes_the_filters_of_runs(filled):
 
 def test_newest_change_differs_after_a_change(filled):
     before = filled.newest_change()
-    filled.set_label(A, "x")
+    filled.update_run(A, label="x")
     between = filled.newest_change()
     filled.delete_run(B)
     assert len({before, between, filled.newest_change()}) == 3

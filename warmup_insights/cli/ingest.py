@@ -28,24 +28,43 @@ MIN_BYTES = 4 << 20
 LINE_EVERY_S = 10.0
 
 
-def watch(sizes: Sequence[int], console: Console | None = None) -> IngestWatcher:
-    """The watcher for files of these sizes, to be used as a context manager."""
-    if sum(sizes) >= MIN_BYTES:
-        from rich.console import Console
+@contextmanager
+def watch(
+    sizes: Sequence[int], console: Console | None = None
+) -> Iterator[IngestWatcher]:
+    """Show how far the reading of files of these sizes is, then what was skipped, or how far
+    it came before Ctrl-C."""
+    watcher = IngestWatcher(len(sizes), sum(sizes))
+    try:
+        with ExitStack() as stack:
+            if sum(sizes) >= MIN_BYTES:
+                from rich.console import Console
 
-        console = console or Console(stderr=True)
-        if console.is_terminal:
-            return BarWatcher(len(sizes), sum(sizes), console)
-    return IngestWatcher(len(sizes), sum(sizes))
+                console = console or Console(stderr=True)
+                if console.is_terminal:
+                    watcher = BarWatcher(len(sizes), sum(sizes), console)
+                    stack.enter_context(watcher.bar)
+            yield watcher
+    except KeyboardInterrupt:
+        click.echo(
+            f"Stopped: {watcher.num_done:,} of {watcher.num_files:,} files are done and "
+            "nothing is half-way; the same command goes on from here",
+            err=True,
+        )
+        sys.exit(1)
+    if watcher.num_unchanged and watcher.num_files > 1:
+        click.echo(
+            f"{watcher.num_unchanged:,} of {watcher.num_files:,} files were stored already",
+            err=True,
+        )
 
 
-class IngestWatcher(Watcher, ExitStack):
+class IngestWatcher(Watcher):
     """Counts files and bytes; prints a line now and then, when it takes long."""
 
     def __init__(
         self, num_files: int, total_bytes: int, every_s: float = LINE_EVERY_S
     ) -> None:
-        super().__init__()
         self.num_files = num_files
         self.total_bytes = total_bytes
         self.num_done = 0
@@ -87,17 +106,16 @@ class BarWatcher(IngestWatcher):
         from rich import progress
 
         super().__init__(num_files, total_bytes)
-        self._bar = progress.Progress(
+        self.bar = progress.Progress(
             progress.TextColumn("{task.description}"), progress.BarColumn(),
             progress.DownloadColumn(), progress.TransferSpeedColumn(),
             progress.TimeRemainingColumn(), console=console, transient=True,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=total_bytes)
+        self._task = self.bar.add_task("", total=total_bytes)
         self._show()
-        self.enter_context(self._bar)
 
     def _show(self) -> None:
-        self._bar.update(
+        self.bar.update(
             self._task,
             completed=self.read_bytes,
             description=f"{self.num_done:,} of {self.num_files:,} files",
@@ -226,8 +244,7 @@ def ingest(
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     elif not json_lines:
-        print_outcomes(outcomes)
-        _note_names(outcomes, label)
+        _print_outcomes(outcomes, label)
     _exit(outcomes, strict)
 
 
@@ -286,7 +303,7 @@ def _ingest_here(
             beside = {log.path for log in logs if log.path and is_beside(log.path)}
             paths = [log.path for log in logs if log.path and log.path not in beside]
             jobs = choose_jobs(paths) if jobs is None else jobs
-            with _watched(watch([*map(file_size, paths)])) as watcher:
+            with watch([*map(file_size, paths)]) as watcher:
                 outcomes = ingest_files(
                     store, paths, options, jobs=jobs, watcher=watcher
                 )
@@ -309,32 +326,13 @@ def _ingest_on_ray(
     from warmup_insights.ingest.cluster import ingest_on_ray
 
     files = find_remote(paths)
-    with _watched(watch([file.size_bytes for file in files])) as watcher:
+    with watch([file.size_bytes for file in files]) as watcher:
         return ingest_on_ray(db, files, options, address=address, watcher=watcher)
 
 
-@contextmanager
-def _watched(watcher: IngestWatcher) -> Iterator[IngestWatcher]:
-    """Show the progress, then what was skipped, or how far it came before Ctrl-C."""
-    try:
-        with watcher:
-            yield watcher
-    except KeyboardInterrupt:
-        click.echo(
-            f"Stopped: {watcher.num_done:,} of {watcher.num_files:,} files are done and "
-            "nothing is half-way; the same command goes on from here",
-            err=True,
-        )
-        sys.exit(1)
-    if watcher.num_unchanged and watcher.num_files > 1:
-        click.echo(
-            f"{watcher.num_unchanged:,} of {watcher.num_files:,} files were stored already",
-            err=True,
-        )
-
-
-def print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """A table of the files, then what was not understood."""
+def _print_outcomes(outcomes: Sequence[Outcome], label: str | None) -> None:
+    """A table of the files, then what was not understood, then the runs that were stored
+    before and have another label now."""
     header = ("file", "state", "runs", "lines", "events", "unknown", "dialects")
     rows = [
         (
@@ -347,10 +345,6 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     print_tables([make_table("", header, rows, right=[3, 4, 5])])
     for outcome in outcomes:
         _print_report(outcome)
-
-
-def _note_names(outcomes: Sequence[Outcome], label: str | None) -> None:
-    """Name the runs that were stored before and have another label now."""
     stored = [o for o in outcomes if o.state == "unchanged" and o.run_ids]
     if label is not None and stored:
         ids = ", ".join(run_id for outcome in stored for run_id in outcome.run_ids)

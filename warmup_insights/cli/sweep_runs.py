@@ -256,7 +256,7 @@ def _outcome(
             _note_failure(store, run_id, reason)
             summary = refresh(store, run_id).summary
         if summary.status in _DONE:
-            store.set_notes(run_id, experiment.note)
+            store.update_run(run_id, notes=experiment.note)
         # The run of a server that was stopped states only that it was.
         if summary.failure is not None and summary.failure.kind != "killed":
             reason = summary.failure.message or reason

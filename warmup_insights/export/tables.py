@@ -123,6 +123,7 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
     """
     from rich.markup import escape
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     bars = _bars(table)
     widths = _widths(table, width, bars)
@@ -143,12 +144,11 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
             overflow="fold", width=widths[index],
         )  # fmt: skip
     for row in table.rows:
-        result.add_row(
-            *(
-                _styled(_fitting(cell, widths[i], table, i) if i in bars else cell)
-                for i, cell in enumerate(row)
-            )
-        )
+        cells = [
+            _fitting(cell, widths[i], table, i) if i in bars else cell
+            for i, cell in enumerate(row)
+        ]
+        result.add_row(*(Text.assemble((cell, _style(cell))) for cell in cells))
     return result
 
 
@@ -234,9 +234,7 @@ def _blocks(table: TextTable, width: int) -> RenderableType:
         for head, cell in zip(table.header[1:], row[1:], strict=True):
             if not cell:
                 continue
-            pair = Text.assemble(
-                (head, "bright_black"), " ", (cell, _style(cell) or "")
-            )
+            pair = Text.assemble((head, "bright_black"), " ", (cell, _style(cell)))
             if line and line.cell_len + 3 + pair.cell_len > width - _GAP:
                 parts.append(Padding(line, (0, 0, 0, _GAP)))
                 line = Text()
@@ -252,12 +250,5 @@ _STYLES = (
 )  # fmt: skip
 
 
-def _style(cell: str) -> str | None:
-    return next((style for word, style in _STYLES if cell.endswith(word)), None)
-
-
-def _styled(cell: str) -> str:
-    from rich.markup import escape
-
-    style = _style(cell)
-    return f"[{style}]{escape(cell)}[/]" if style else escape(cell)
+def _style(cell: str) -> str:
+    return next((style for word, style in _STYLES if cell.endswith(word)), "")

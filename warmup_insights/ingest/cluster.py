@@ -23,7 +23,6 @@ from parsers.files import head_digest
 from parsers.source import open_path
 from warmup_insights.errors import InputError, StoreError
 from warmup_insights.ingest.find import INSTALL, RemoteFile, UnsteadyError, open_remote
-from warmup_insights.ingest.log import source_name
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
 from warmup_insights.ingest.single import ingest_file, ingest_path, is_plain
 from warmup_insights.storage import EventStore
@@ -80,7 +79,7 @@ def _ingest(store: EventStore, file: RemoteFile, options: Options) -> Outcome:
         return ingest_path(store, file.name, options)
     with open_remote(file) as (opened, modified):
         outcome = ingest_file(
-            store, opened, source_name(file.name), options, not_after=modified
+            store, opened, Path(file.name).name, options, not_after=modified
         )
     outcome.path = file.shown
     return outcome

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from warmup_insights.errors import InputError
+from warmup_insights.ingest.outcome import file_size
 
 SUFFIXES = (".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ipynb", ".gz", ".zst",
             ".log.1", ".stdout", ".stderr")  # fmt: skip
@@ -114,8 +115,7 @@ def _find(text: str) -> Iterator[RemoteFile]:
 
 def _find_local(path: str) -> Iterator[RemoteFile]:
     for name in map(os.path.abspath, find_files([path])):
-        size = os.path.getsize(name) if os.path.isfile(name) else 0
-        yield RemoteFile(None, name, name, size)
+        yield RemoteFile(None, name, name, file_size(name))
 
 
 def _list(files: Any, root: str) -> Iterator[tuple[str, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -101,11 +100,6 @@ def read_log(
             for ordinal, fold in folds.items()
         },
     )
-
-
-def source_name(path: str) -> str:
-    """The name of a source that is read from a path."""
-    return os.path.basename(path) or path
 
 
 class _Watched:

@@ -31,7 +31,7 @@ _START_UP_BYTES = 1 << 20
 """The beginning of a log, where every line counts."""
 _START_UP_RATE = 6e6
 _SERVING_RATE = 4e8
-"""Bytes per second; the rest of a log is only searched."""
+"""Bytes per second of one process; the rest of a log is only searched."""
 _FILE_S = 0.003
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -69,21 +69,16 @@ def cpu_quota(folder: Path) -> float | None:
 def choose_jobs(files: Sequence[str], cores: int | None = None) -> int:
     """Processes that pay for reading these files; 1 means none beside this one."""
     sizes = [os.path.getsize(path) for path in files if os.path.isfile(path)]
-    work = expected_s(sizes)
+    start_ups = sum(min(size, _START_UP_BYTES) for size in sizes)
+    work = (
+        start_ups / _START_UP_RATE + sum(sizes) / _SERVING_RATE + len(sizes) * _FILE_S
+    )
     if len(sizes) == 1 and sizes[0] >= LARGE_BYTES:
         return min(2, usable_cores() if cores is None else cores)
     if len(sizes) < 2 or work < MIN_WORK_S:
         return 1
     cores = usable_cores() if cores is None else cores
     return max(1, min(cores, len(sizes), int(work / WORK_PER_JOB_S)))
-
-
-def expected_s(sizes: Sequence[int]) -> float:
-    """About how long one process reads files of these sizes, in seconds."""
-    start_ups = sum(min(size, _START_UP_BYTES) for size in sizes)
-    return (
-        start_ups / _START_UP_RATE + sum(sizes) / _SERVING_RATE + len(sizes) * _FILE_S
-    )
 
 
 def ingest_files(

@@ -19,7 +19,7 @@ from pathlib import Path
 from parsers.source import open_path
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.ingest import worker
-from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part, source_name
+from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part
 from warmup_insights.ingest.outcome import (
     Options,
     Outcome,
@@ -250,7 +250,7 @@ class ParallelIngest:
             # What cannot be opened fails when it is stored.
             with suppress(InputError), open_path(Path(path)) as file:
                 ahead.version = _version(path)
-                ahead.stored = find_stored(self._store, file, source_name(path))
+                ahead.stored = find_stored(self._store, file, Path(path).name)
         if ahead.stored is not None and not ahead.stored.is_whole:
             try:
                 ahead.reading = self._pool.submit(path, target)
@@ -325,7 +325,7 @@ class ParallelIngest:
         if max(last) <= ahead.num_stored:
             return stored
         with open_path(Path(path)) as file:
-            return find_stored(self._store, file, source_name(path))
+            return find_stored(self._store, file, Path(path).name)
 
     def _wait_for(self, ahead: _Ahead) -> None:
         """Wait until a log is read, again if its process dies. Raises InputError."""

@@ -23,7 +23,6 @@ from warmup_insights.ingest.log import (
     Part,
     rare_collections,
     read_log,
-    source_name,
 )
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.model.run import RunRecord, SourceRecord
@@ -62,7 +61,7 @@ def store_log(
         with rare_collections():
             first = _first_parts(parts)
             with store.begin() as transaction:
-                writer = _Writer(transaction, source_name(path), options, older)
+                writer = _Writer(transaction, Path(path).name, options, older)
                 for part in chain(first, parts):
                     if isinstance(part, LogEnd):
                         report = writer.finish(part)
@@ -249,7 +248,7 @@ def ingest_file(
 ) -> Outcome:
     """Read an open, seekable file into the store; one transaction or nothing."""
     options = options or Options()
-    name = source_name(path)
+    name = Path(path).name
     stored = find_stored(store, file, name)
     if stored.source is not None and stored.is_whole:
         return unchanged(store, stored.source, path, options)
@@ -265,7 +264,7 @@ def unchanged(
     ids = store.run_ids(source.source_id)
     if options.label is not None:
         for run_id in ids:
-            store.set_label(run_id, options.label)
+            store.update_run(run_id, label=options.label)
     return Outcome(path, ids, "unchanged", dict(source.report))
 
 

@@ -28,7 +28,6 @@ from warmup_insights.ingest.log import (
     Part,
     rare_collections,
     read_log,
-    source_name,
 )
 from warmup_insights.ingest.outcome import Options, no_room
 from warmup_insights.storage.rows import event_payload, read_payload, to_json
@@ -97,7 +96,7 @@ def read_to_file(path: str, options: Options, target: str) -> None:
             rare_collections(),
         ):
             parts = read_log(
-                log, source_name(path), options, not_after=modified_at(Path(path)),
+                log, Path(path).name, options, not_after=modified_at(Path(path)),
                 progress=lambda count: _report(count, 0),
             )  # fmt: skip
             for written in write_parts(out, parts):

@@ -231,11 +231,6 @@ def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
     return 0 if summary.buckets and summary.time.ready_at is not None else None
 
 
-def _first(name: str, title: str) -> Figure:
-    """A time after ready, in which the clients have a part: neither way is better."""
-    return Figure(name, title, "s", "time", None, f"serving.{name}", per_device=True)
-
-
 def _lazy_s(summary: RunSummary) -> float | None:
     lazy = summary.graphs.lazy if summary.graphs is not None else []
     known = [row.duration_s for row in lazy if row.duration_s is not None]
@@ -304,8 +299,10 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
     )  # fmt: skip
 
 
-def _time(name: str, title: str, source: str | Read) -> Figure:
-    return Figure(name, title, "s", "time", "lower", source, per_device=True)
+def _time(
+    name: str, title: str, source: str | Read, better: Better | None = "lower"
+) -> Figure:
+    return Figure(name, title, "s", "time", better, source, per_device=True)
 
 
 def _memory(
@@ -365,9 +362,10 @@ FIGURES: tuple[Figure, ...] = (
     _time("gc_freeze_s", "freezing the collector", "gc.freeze_s"),
     _time("unlogged_s", "unlogged time", "time.unlogged_s"),
     _time("lazy_s", "captures while serving, time", _lazy_s),
-    _first("first_response_s", "ready to first response"),
-    _first("first_tokens_s", "ready to first tokens, at most"),
-    _first("first_request_s", "first request, arrival to end"),
+    # In times after ready the clients have a part: neither way is better.
+    _time("first_response_s", "ready to first response", "serving.first_response_s", None),
+    _time("first_tokens_s", "ready to first tokens, at most", "serving.first_tokens_s", None),
+    _time("first_request_s", "first request, arrival to end", "serving.first_request_s", None),
     _memory("total_bytes", "device memory", None, per_rank=False),
     _memory("weights_bytes", "weights", "lower"),
     _memory("profile_bytes", "profiling run", "lower"),

@@ -130,11 +130,6 @@ def read_payload(payload: str | bytes) -> AnyEvent | None:
         return None
 
 
-def bucket_text(bucket: Iterable[int]) -> str:
-    """A bucket as a key: its dimensions joined by `x`."""
-    return "x".join(str(number) for number in bucket)
-
-
 def _dimensions(bucket: tuple[int, ...]) -> tuple[int | None, ...]:
     """Batch size, query length and blocks.
 

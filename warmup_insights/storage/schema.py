@@ -217,18 +217,23 @@ _UPGRADE_LOCK = 0x77617270
 
 FIRST = "0001"
 """The schema of the first version, which no step leads to."""
-MIGRATIONS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
-    ("0002", {"runs": ("process TEXT",)}),
+MIGRATIONS = [
+    ("0002", "runs", "process TEXT"),
     # Summaries of an older fold are made anew from the events when a run is read.
-    ("0003", {
-        "run_summaries": ("fold INTEGER", "wall_s FLOAT", "doubtful TEXT"),
-        "bucket_summaries": ("gc_s FLOAT", "compiled INTEGER", "resolution_s FLOAT",
-                             "compile_s FLOAT", "run TEXT", "capture TEXT"),
-    }),
-    ("0004", {"run_summaries": ("start TEXT",)}),
-]  # fmt: skip
-"""Each version of the schema, and the columns of tables that it adds to the one before."""
-NEWEST = MIGRATIONS[-1][0]
+    ("0003", "run_summaries", "fold INTEGER"),
+    ("0003", "run_summaries", "wall_s FLOAT"),
+    ("0003", "run_summaries", "doubtful TEXT"),
+    ("0003", "bucket_summaries", "gc_s FLOAT"),
+    ("0003", "bucket_summaries", "compiled INTEGER"),
+    ("0003", "bucket_summaries", "resolution_s FLOAT"),
+    ("0003", "bucket_summaries", "compile_s FLOAT"),
+    ("0003", "bucket_summaries", "run TEXT"),
+    ("0003", "bucket_summaries", "capture TEXT"),
+    ("0004", "run_summaries", "start TEXT"),
+]
+"""The columns that were added since: version of the schema, table, name and type."""
+VERSIONS = [FIRST, *dict.fromkeys(number for number, _, _ in MIGRATIONS)]
+NEWEST = VERSIONS[-1]
 
 
 def is_current(engine: Engine, where: str) -> bool:
@@ -257,16 +262,20 @@ def prepare_schema(engine: Engine, where: str) -> None:
             if version is None:
                 metadata.create_all(connection)
             else:
-                for number, added in MIGRATIONS:
+                for number, table, column in MIGRATIONS:
                     if number > version:
-                        _add_columns(connection, added)
+                        added = f"ALTER TABLE {table} ADD COLUMN {column}"
+                        connection.execute(sa.text(added))
             _write_version(connection)
 
 
-def _add_columns(connection: Connection, added: dict[str, tuple[str, ...]]) -> None:
-    for table, columns in added.items():
-        for column in columns:
-            connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+def _write_version(connection: Connection) -> None:
+    connection.execute(version_table.delete())
+    connection.execute(version_table.insert().values(version_num=NEWEST))
+    connection.execute(store_info.delete().where(store_info.c.name == "needs_version"))
+    connection.execute(
+        store_info.insert().values(name="needs_version", value=NEEDS_VERSION)
+    )
 
 
 def stored_version(connection: Connection, where: str) -> str | None:
@@ -285,28 +294,14 @@ def stored_version(connection: Connection, where: str) -> str | None:
         return None
     query = sa.text("SELECT version_num FROM alembic_version")
     version = str(connection.execute(query).scalar_one())[:20]
-    if version not in {FIRST, *(number for number, _ in MIGRATIONS)}:
-        raise StoreError(_too_new(connection, where, version))
+    if version not in VERSIONS:
+        stored = sa.text("SELECT value FROM store_info WHERE name = 'needs_version'")
+        needed = str(connection.execute(stored).scalar() or "unknown")[:20]
+        raise StoreError(
+            f"The database {where} has schema {version} of a newer version; install "
+            f"it with pip install 'warmup-insights>={needed}'"
+        )
     return version
-
-
-def _too_new(connection: Connection, where: str, version: str) -> str:
-    needed = connection.execute(
-        sa.select(store_info.c.value).where(store_info.c.name == "needs_version")
-    ).scalar()
-    return (
-        f"The database {where} has schema {version} of a newer version; install "
-        f"it with pip install 'warmup-insights>={str(needed or 'unknown')[:20]}'"
-    )
-
-
-def _write_version(connection: Connection) -> None:
-    connection.execute(version_table.delete())
-    connection.execute(version_table.insert().values(version_num=NEWEST))
-    connection.execute(store_info.delete().where(store_info.c.name == "needs_version"))
-    connection.execute(
-        store_info.insert().values(name="needs_version", value=NEEDS_VERSION)
-    )
 
 
 _PROGRAMS = """

@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -102,36 +102,32 @@ class Transaction(Queries):
         values["num_events"] = 0
         values["created_at"] = now if run.created_at is None else run.created_at
         values["updated_at"] = now
-        return self._insert_new(runs, values)
-
-    def _insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
-        insert = _insert_sql(table.name, tuple(values), self._mark) + _UNLESS_KNOWN
-        added = self._connection.exec_driver_sql(insert, (*values.values(),))
-        return added.rowcount == 1
+        return self._insert(runs, values, [(*values.values(),)], _UNLESS_KNOWN) == 1
 
     def _insert(
         self,
         table: sa.Table,
-        columns: tuple[str, ...],
+        columns: Iterable[str],
         rows: Sequence[Row],
         conflict: str = "",
-    ) -> None:
-        """Add rows, many of them in one step of SQLite's driver.
+    ) -> int:
+        """Add rows, many of them in one step of SQLite's driver; how many were added.
 
         The driver releases the interpreter lock at every step: a program that is recorded
         would wait once per row. Large blocks take a fifth less time as well.
         """
-        insert = _insert_sql(table.name, columns, self._mark)
-        if self._mark != "?":
-            if rows:
-                self._connection.exec_driver_sql(insert + conflict, list(rows))
-            return
-        at_once = VALUES_AT_ONCE // len(columns)
+        names = tuple(columns)
+        if self._mark != "?" and rows:  # psycopg sends many rows in one step of its own
+            insert = _insert_sql(table.name, names, self._mark, 1) + conflict
+            return self._connection.exec_driver_sql(insert, list(rows)).rowcount
+        at_once = VALUES_AT_ONCE // len(names)
+        added = 0
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
-            statement = _repeated(insert, len(part)) + conflict
+            insert = _insert_sql(table.name, names, self._mark, len(part)) + conflict
             values = tuple(chain.from_iterable(part))
-            self._connection.exec_driver_sql(statement, values)
+            added += self._connection.exec_driver_sql(insert, values).rowcount
+        return added
 
     def update_run(self, run_id: str, *, num_new: int = 0, **columns: Any) -> None:
         """Change columns of a run, and count new events of it.
@@ -160,8 +156,16 @@ class Transaction(Queries):
         # Writers of one run wait for each other here.
         self.update_run(run_id, num_new=len(new), **columns)
         first = self._num_events(run_id) - len(new)
+        execute = self._connection.exec_driver_sql
         for start in range(0, len(new), BLOCK):
-            self._append_block(run_id, first + start, new[start : start + BLOCK])
+            block, seq = new[start : start + BLOCK], first + start
+            execute("SAVEPOINT append_block")
+            try:
+                self._insert(events, EVENT_COLUMNS, event_rows(run_id, seq, block))
+            except _REFUSED:
+                execute("ROLLBACK TO SAVEPOINT append_block")
+                self._insert(events, EVENT_COLUMNS, careful_rows(run_id, seq, block))
+            execute("RELEASE SAVEPOINT append_block")
         return first
 
     def _num_events(self, run_id: str) -> int:
@@ -172,17 +176,6 @@ class Transaction(Queries):
             raise NoRunError(run_id)
         return int(count)
 
-    def _append_block(self, run_id: str, first: int, block: Sequence[Event]) -> None:
-        self._connection.exec_driver_sql("SAVEPOINT append_block")
-        try:
-            rows = event_rows(run_id, first, block)
-            self._insert(events, EVENT_COLUMNS, rows)
-        except _REFUSED:
-            self._connection.exec_driver_sql("ROLLBACK TO SAVEPOINT append_block")
-            rows = careful_rows(run_id, first, block)
-            self._insert(events, EVENT_COLUMNS, rows)
-        self._connection.exec_driver_sql("RELEASE SAVEPOINT append_block")
-
     def add_source(self, source: SourceRecord) -> None:
         """Add a source. Raises StoreError when its bytes are stored already."""
         texts = {"dialects": to_json(source.dialects), "report": to_json(source.report)}
@@ -190,7 +183,7 @@ class Transaction(Queries):
         values = {name: clean(value) for name, value in columns.items()}
         if values["ingested_at"] is None:
             values["ingested_at"] = time.time()
-        if not self._insert_new(sources, values):
+        if not self._insert(sources, values, [(*values.values(),)], _UNLESS_KNOWN):
             raise StoreError(f"{source.name} is stored already; remove it first")
 
     def add_source_lines(
@@ -199,9 +192,7 @@ class Transaction(Queries):
         """Keep lines of a source: `(line, rule or None, text)`; known lines stay."""
         rows = [(source_id, line, rule, clean_text(text)) for line, rule, text in lines]
         columns = ("source_id", "line", "rule", "text")
-        for start in range(0, len(rows), BLOCK):
-            part = rows[start : start + BLOCK]
-            self._insert(source_lines, columns, part, _UNLESS_KNOWN)
+        self._insert(source_lines, columns, rows, _UNLESS_KNOWN)
 
     def put_summary(
         self, summary: RunSummary, bucket_rows: Iterable[BucketRow], **columns: Any
@@ -221,7 +212,7 @@ class Transaction(Queries):
             self._connection.exec_driver_sql(remove, (run_id,))
             if rows:
                 values = [(*row.values(),) for row in rows]
-                self._insert(table, tuple(rows[0]), values)
+                self._insert(table, rows[0], values)
         self.update_run(run_id, **run_columns(summary), **columns)
 
     def put_spool_offsets(self, run_id: str, offsets: Mapping[str, int]) -> None:
@@ -255,16 +246,13 @@ class Transaction(Queries):
         )
 
 
-def _insert_sql(table: str, columns: Sequence[str], mark: str) -> str:
-    names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))})"
-
-
 @lru_cache(maxsize=256)
-def _repeated(insert: str, count: int) -> str:
-    """The statement for so many rows."""
-    values = insert[insert.rindex("(") :]
-    return insert + f", {values}" * (count - 1)
+def _insert_sql(table: str, columns: tuple[str, ...], mark: str, count: int) -> str:
+    """The statement that adds so many rows."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    row = f"({', '.join([mark] * len(columns))})"
+    rows = ", ".join([row] * count)
+    return f"INSERT INTO {table} ({names}) VALUES {rows}"
 
 
 class EventReader(Iterator[AnyEvent]):
@@ -310,32 +298,24 @@ class EventStore(Queries):
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.location = Location(url)
-        self._url = url
-        self._read_only = read_only
-        self._busy_timeout_s = busy_timeout_s
-        self._engine = self._make_engine()
-        with ExitStack() as unless_done:
+        self._new_engine = partial(
+            open_engine,
+            self.location,
+            read_only=read_only,
+            busy_timeout_s=busy_timeout_s,
+        )
+        self._engine = self._new_engine()
+        where = str(self.location)
+        with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
-            with explained(str(self.location)):
-                self._prepare()
+            if not read_only:
+                prepare_schema(self._engine, where)
+                use_wal(self._engine)
+            elif not is_current(self._engine, where):
+                self._engine.dispose()
+                EventStore(url, busy_timeout_s=busy_timeout_s).close()
             unless_done.pop_all()
         _open_stores.add(self)
-
-    def _prepare(self) -> None:
-        where = str(self.location)
-        if not self._read_only:
-            prepare_schema(self._engine, where)
-            use_wal(self._engine)
-        elif not is_current(self._engine, where):
-            self._engine.dispose()
-            EventStore(self._url, busy_timeout_s=self._busy_timeout_s).close()
-
-    def _make_engine(self) -> Engine:
-        return open_engine(
-            self.location,
-            read_only=self._read_only,
-            busy_timeout_s=self._busy_timeout_s,
-        )
 
     def __enter__(self) -> EventStore:
         return self
@@ -355,7 +335,7 @@ class EventStore(Queries):
         on the other side.
         """
         _inherited.append(self._engine)
-        self._engine = self._make_engine()
+        self._engine = self._new_engine()
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -390,15 +370,10 @@ class EventStore(Queries):
                 return
             after_seq = block[-1][0]
 
-    def set_label(self, run_id: str, label: str | None) -> None:
-        """Name a run; None takes the name away."""
+    def update_run(self, run_id: str, **columns: Any) -> None:
+        """Change columns of a run, such as `label` and `notes`; None empties one."""
         with self.begin() as transaction:
-            transaction.update_run(run_id, label=label)
-
-    def set_notes(self, run_id: str, notes: str | None) -> None:
-        """Write notes on a run; None takes them away."""
-        with self.begin() as transaction:
-            transaction.update_run(run_id, notes=notes)
+            transaction.update_run(run_id, **columns)
 
     def delete_run(self, run_id: str) -> None:
         """Remove a run with all that belongs to it, and its source if it was the last."""

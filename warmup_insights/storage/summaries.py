@@ -18,7 +18,7 @@ from warmup_insights.model.summary import (
     UsedShape,
 )
 from warmup_insights.storage.engine import ForeignValueError
-from warmup_insights.storage.rows import bucket_text, clean_text, to_json
+from warmup_insights.storage.rows import clean_text, to_json
 
 FIGURES = {
     "ready_s": "ready_s", "wall_s": "wall_s", "warmup_s": "warmup_s",
@@ -107,7 +107,7 @@ def bucket_row(run_id: str, row: BucketRow) -> dict[str, Any]:
     found |= {
         "run_id": run_id,
         "phase": clean_text(row.phase),
-        "bucket": bucket_text(bucket),
+        "bucket": "x".join(map(str, bucket)),
         "state": clean_text(row.state),
         **{f"d{n}": bucket[n] if n < len(bucket) else None for n in range(4)},
     }

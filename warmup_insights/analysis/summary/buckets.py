@@ -13,14 +13,14 @@ it is one cost. A bucket may run in another shape than declared (vllm-gaudi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from warmup_insights.analysis.summary.compilation import mark_spikes, num_reused
-from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.ranks import Routes, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketRangesConfigured,
@@ -137,12 +137,14 @@ class Buckets:
     def __init__(self) -> None:
         self._facts: dict[tuple[int, str], _PhaseFacts] = defaultdict(_PhaseFacts)
         self.budgets: dict[int, GraphBudgetSet] = {}
+        self.gc: dict[int, tuple[float, float]] = {}
+        """Rank to seconds in the garbage collector and seconds of the same steps."""
         self._positions: dict[int, int] = {}
         self._dimensions: dict[str, list[str]] = {}
         self._is_finished = False
         self._is_elided = False
         self._is_ready = False
-        self.routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
@@ -155,7 +157,6 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
         }
-        """Classes of events to what takes them."""
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:
@@ -210,6 +211,9 @@ class Buckets:
     def _stepped(self, event: WarmupStep) -> None:
         rank = rank_of(event)
         facts = self._facts[rank, event.phase]
+        if event.gc_s is not None and event.duration_s is not None:
+            gc_s, steps_s = self.gc.get(rank, (0.0, 0.0))
+            self.gc[rank] = gc_s + event.gc_s, steps_s + event.duration_s
         if event.total is not None:
             facts.total = event.total
         if not event.is_finished and event.duration_s is None:

@@ -15,8 +15,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from warmup_insights.analysis.summary.rank_time import STAMP_S
-from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
-from warmup_insights.analysis.summary.stages import MAX_ROWS
+from warmup_insights.analysis.summary.ranks import (
+    MAX_ROWS,
+    Routes,
+    copied,
+    leading,
+    rank_of,
+)
 from warmup_insights.model.events import (
     CompileFinished,
     EngineInitialized,
@@ -47,9 +52,9 @@ class Compilation:
     """What was compiled before the server was ready, what came from a cache, and which
     kind of start that makes it."""
 
-    KINDS = (CompileFinished, EngineInitialized, Note, PhaseMarked, ServerReady)
-
     def __init__(self) -> None:
+        kinds = (CompileFinished, EngineInitialized, Note, PhaseMarked, ServerReady)
+        self.routes: Routes = dict.fromkeys(kinds, self.add)
         self._parts: dict[int, list[CompilePart]] = {}
         self._stated_s: float | None = None
         self._directory: str | None = None
@@ -251,9 +256,8 @@ MAX_SLOWEST = 20
 class Recipes:
     """The recipes that the Gaudi bridge compiled before requests were served."""
 
-    KINDS = (RecipeCompiled,)
-
     def __init__(self) -> None:
+        self.routes: Routes = {RecipeCompiled: self.add}
         self._by_rank: dict[int, RecipeFacts] = {}
 
     def add(self, event: RecipeCompiled) -> None:

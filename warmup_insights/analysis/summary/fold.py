@@ -12,33 +12,35 @@ from typing import Any
 
 import msgspec
 
-from warmup_insights.analysis.summary import serving
+from warmup_insights.analysis.summary import serving, stages
 from warmup_insights.analysis.summary.buckets import Buckets
 from warmup_insights.analysis.summary.compilation import Compilation, Recipes
 from warmup_insights.analysis.summary.identity import Identity, ProgressFold
 from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
-from warmup_insights.analysis.summary.ranks import copied, leading
+from warmup_insights.analysis.summary.ranks import KeptEvents, copied, leading
 from warmup_insights.analysis.summary.serving import ServingFold
-from warmup_insights.analysis.summary.stages import (
-    Defrag,
-    GarbageCollection,
-    Graphs,
-    Notes,
-    Sampler,
-)
+from warmup_insights.analysis.summary.stages import Notes
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
     CaptureProgress,
     CaptureSummary,
+    DefragRan,
+    DefragStep,
     DefragWarmup,
     Event,
+    GraphCaptured,
     GraphMemoryEstimated,
     GraphsCaptured,
+    LazyCapture,
+    MemoryBudgetSet,
     MemoryMeasured,
     PodSeen,
+    SamplerConfig,
+    SamplerStep,
     SamplerWarmup,
+    WarmupFinished,
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord
@@ -55,6 +57,10 @@ from warmup_insights.model.summary import (
 # Kinds that only a process with a device prints: each number on them is a rank.
 _RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
                 SamplerWarmup, DefragWarmup, GraphMemoryEstimated)  # fmt: skip
+_KEPT = (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, GraphCaptured,
+         GraphMemoryEstimated, GraphsCaptured, LazyCapture, MemoryBudgetSet, PodSeen,
+         SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)  # fmt: skip
+"""What `stages` and the summary itself are made of as it is."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +81,10 @@ class RunFold:
         self._memory = Memory()
         self._buckets = Buckets()
         self._serving = ServingFold()
-        self._sampler = Sampler()
-        self._defrag = Defrag()
-        self._graphs = Graphs()
         self._compilation = Compilation()
         self._recipes = Recipes()
-        self._gc = GarbageCollection()
-        self._benchmarks: dict[bytes, dict[str, Any]] = {}
         self._notes = Notes()
-        self._pod: PodFacts | None = None
+        self._kept = KeptEvents(_KEPT)
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
 
@@ -108,25 +109,12 @@ class RunFold:
         """What takes the events of one class."""
         yield self._timeline.route(kind)
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
-        for routes in (self._serving.routes, self._buckets.routes):
-            if kind in routes:
-                yield routes[kind]
         for section in (
-            self._identity, self._memory, self._sampler, self._defrag, self._graphs,
-            self._gc, self._compilation, self._recipes, self._notes,
+            self._serving, self._buckets, self._identity, self._memory,
+            self._compilation, self._recipes, self._notes, self._kept,
         ):  # fmt: skip
-            if kind in section.KINDS:
-                yield section.add
-        if kind in (PodSeen, BenchmarkResult):
-            yield self._take
-
-    def _take(self, event: PodSeen | BenchmarkResult) -> None:
-        """Events of no section, which the summary has as they are."""
-        if isinstance(event, PodSeen):
-            self._pod = copied(event, PodFacts)
-        else:
-            # Equal to the last digit is the same result, pasted once more.
-            self._benchmarks.setdefault(msgspec.json.encode(event.values), event.values)
+            if kind in section.routes:
+                yield section.routes[kind]
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events; None when the first of several has."""
@@ -137,8 +125,8 @@ class RunFold:
     def result(self, run: RunRecord) -> Folded:
         """The summary and the rows of the events so far."""
         is_recorded = run.source_kind == "recorder"
-        who, progress = self._identity, self._progress.result()
-        config, graphs = who.config(), self._graphs.result()
+        who, progress, kept = self._identity, self._progress.result(), self._kept
+        config, graphs = who.config(), stages.graphs(kept)
         misses = self._serving.misses()
         rows = self._buckets.rows(misses)
         if is_recorded:
@@ -152,13 +140,17 @@ class RunFold:
             graphs=graphs,
         )
         others = self._buckets.other_phases()
+        pods = kept.of(PodSeen)
+        pod = copied(pods[-1], PodFacts) if pods else None
         status = who.status(is_recorded=is_recorded)
         compiled = self._compilation.result()
         summary = RunSummary(
             run_id=run.run_id,
             label=run.label,
             source=SourceName(kind=run.source_kind, name=run.source_name),
-            engine=EngineName(name=who.engine, version=who.version_or_beside),
+            engine=EngineName(
+                name=who.engine, version=who.version or who.beside.version
+            ),
             device=DeviceName(
                 kind=who.device_kind,
                 name=who.device_name,
@@ -176,26 +168,26 @@ class RunFold:
                 who.device_kind,
                 is_skipped=status == "skipped",
                 is_woken=self._serving.begins_awake,
-                is_restored=self._pod is not None and self._pod.is_restored,
+                is_restored=pod is not None and pod.is_restored,
             ),
             time=self._timeline.result(),
             memory=section,
             buckets=self._buckets.phases(rows, misses),
             multimodal=others.pop("multimodal", None),
             other_phases=others,
-            sampler=self._sampler.result(),
-            defrag=self._defrag.result(),
+            sampler=stages.sampler(kept),
+            defrag=stages.defrag(kept),
             graphs=graphs,
             misses=misses,
-            benchmarks=list(self._benchmarks.values()),
+            benchmarks=stages.benchmarks(kept),
             notes=self._notes.result(),
-            gc=self._gc.result(),
+            gc=stages.garbage_collection(self._buckets.gc, kept, self._notes),
             compile=compiled,
             recipes=self._recipes.result(),
             checkpoint=self._notes.checkpoint(),
             autotune=self._notes.autotune,
             usage=self._notes.usage,
-            pod=self._pod,
+            pod=pod,
             profile_shape=self._notes.profile_shape,
             defaults=who.defaults(),
             serving=self._serving.result(
@@ -206,7 +198,8 @@ class RunFold:
             lines={**self._memory.lines(), **self._timeline.lines},
             fold=FOLD,
         )
-        found = contradictions(summary, rows, self._timeline.stated())
+        main = leading(self._timeline.by_rank)
+        found = contradictions(summary, rows, main.stated if main else [])
         return Folded(msgspec.structs.replace(summary, contradictions=found), rows)
 
 

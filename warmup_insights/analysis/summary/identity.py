@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from warmup_insights.analysis.summary.rank_time import PHASE_OF
+from warmup_insights.analysis.summary.ranks import Routes
 from warmup_insights.model.events import (
     CaptureProgress,
     ConfigRecorded,
-    DefragWarmup,
     EngineInitialized,
     Event,
     Failure,
@@ -22,7 +23,6 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
-    SamplerWarmup,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -47,13 +47,14 @@ class Identity:
     the server was ready ends serving; the start-up stays as it was.
     """
 
-    KINDS = (
-        RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet, WarmupFinished,
-        EngineInitialized, ServerReady, GraphsCaptured, Failure, RunFinished,
-        ServingFailure, ShutdownRequested,
-    )  # fmt: skip
-
     def __init__(self) -> None:
+        stated = (RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet)
+        ends = (WarmupFinished, EngineInitialized, ServerReady, GraphsCaptured, Failure,
+                RunFinished, ServingFailure, ShutdownRequested)  # fmt: skip
+        self.routes: Routes = {
+            **dict.fromkeys(stated, self._stated),
+            **dict.fromkeys(ends, self._ended),
+        }
         self.engine: str | None = None
         self.version: str | None = None
         self.model: str | None = None
@@ -62,7 +63,8 @@ class Identity:
         self.synthetic = False
         self._config: dict[str, Setting] = {}
         self._printed: dict[str, Setting] = {}
-        self._beside = ConfigRecorded()
+        self.beside = ConfigRecorded()
+        """What stands beside the lines of the engine: what was installed."""
         self._defaults: dict[str, bool] = {}
         """Setting to whether it is the engine's own, as it was printed last."""
         self._failure: Failure | None = None
@@ -80,15 +82,14 @@ class Identity:
         self._is_skipped = False
         self._is_warm = False
 
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
+    def _stated(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self._describe(event)
                 self.synthetic = self.synthetic or event.synthetic
                 self._year_from = event.year_from or self._year_from
             case ConfigRecorded() if event.fills:
-                self._beside = event
+                self.beside = event
             case ConfigRecorded():
                 self._describe(event)
                 if event.num_ranks is not None:
@@ -105,8 +106,6 @@ class Identity:
                 self._print("VLLM_GRAPH_RESERVED_MEM", event.graph_reserved_fraction)
             case GraphBudgetSet():
                 self._print("VLLM_GRAPH_PROMPT_RATIO", event.prompt_ratio)
-            case _:
-                self._ended(event)
 
     def guessed(self) -> list[str]:
         """Figures and facts that rest on a guess."""
@@ -158,14 +157,9 @@ class Identity:
         if value is not None:
             self._printed[name] = value
 
-    @property
-    def version_or_beside(self) -> str | None:
-        """The engine's version as it states it, else as it was installed."""
-        return self.version or self._beside.version
-
     def config(self) -> dict[str, Setting]:
         """Flat settings; those printed with a result fill in what was not listed."""
-        beside = {**self._beside.settings, **self._beside.environment}
+        beside = {**self.beside.settings, **self.beside.environment}
         return {**beside, **self._printed, **self._config}
 
     def defaults(self) -> list[str]:
@@ -202,7 +196,7 @@ class Identity:
             message=failure.message,
             line=failure.line,
             artifact=failure.artifact,
-            stated=_stated(failure),
+            stated=_figures(failure),
         )
 
     def _stopped(
@@ -221,7 +215,7 @@ class Identity:
             line=event.line,
             free_bytes=getattr(event, "free_bytes", None),
             needed_bytes=getattr(event, "needed_bytes", None),
-            stated=_stated(event),
+            stated=_figures(event),
         )
 
 
@@ -231,17 +225,17 @@ def _better(old: Failure | None, new: Failure) -> Failure:
     return old
 
 
-def _stated(event: Event) -> FailureFigures:
+def _figures(event: Event) -> FailureFigures:
     """The figures in the text of a failure; all unknown for an ordered end."""
     names = FailureFigures.__struct_fields__
     return FailureFigures(**{name: getattr(event, name, None) for name in names})
 
 
 _STAGES: dict[type[Event], str] = {
-    GraphsCaptured: "graph_capture", KVCacheAllocated: "kv_cache",
-    SamplerWarmup: "sampler_warmup", DefragWarmup: "defrag_warmup",
-    WarmupFinished: "warmed up", ServerReady: "ready",
-}  # fmt: skip
+    **PHASE_OF,
+    WarmupFinished: "warmed up",
+    ServerReady: "ready",
+}
 """What an event names as the stage."""
 
 

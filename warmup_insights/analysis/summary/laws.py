@@ -69,8 +69,8 @@ def memory_fits_the_device(run: _Run) -> Iterator[Contradiction]:
     That is the device, and on CUDA the share of it that the engine allows itself,
     unless the size of the KV cache was given (`--kv-cache-memory-bytes`).
     """
-    memory = run.summary.memory
-    if memory is None or not memory.total_bytes:
+    memory = run.summary.memory_or_none
+    if not memory.total_bytes:
         return
     whole, total = "total_bytes", memory.total_bytes
     names = ["weights_bytes", "profile_bytes", "kv_cache_bytes"]
@@ -100,9 +100,7 @@ def memory_fits_the_device(run: _Run) -> Iterator[Contradiction]:
 
 def memory_levels_fall(run: _Run) -> Iterator[Contradiction]:
     """Usable memory is not above what it is a share of, nor the cache above usable."""
-    memory = run.summary.memory
-    if memory is None:
-        return
+    memory = run.summary.memory_or_none
     pairs = (
         ("free_bytes", "total_bytes"), ("usable_bytes", "total_bytes"),
         ("weights_bytes", "total_bytes"), ("kv_cache_bytes", "usable_bytes"),
@@ -121,27 +119,17 @@ def memory_levels_fall(run: _Run) -> Iterator[Contradiction]:
 
 def cache_keeps_its_budget(run: _Run) -> Iterator[Contradiction]:
     """What was allocated for the KV cache is its budget and a padding block at most."""
-    memory = run.summary.memory
-    if (
-        memory is None
-        or not memory.num_kv_blocks
-        or memory.kv_cache_allocated_bytes is None
-    ):
+    memory = run.summary.memory_or_none
+    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes
+    if not memory.num_kv_blocks or taken is None or budget is None or budget <= 0:
         return
-    budget = memory.kv_cache_bytes
-    if budget is None or budget <= 0:
-        return
-    block = memory.block_bytes or 0
     step = resolution(run.summary, budget, "bytes")
-    limit = budget + 2 * block + step + SHARE * budget
-    if memory.kv_cache_allocated_bytes <= limit:
-        return
-    yield _two(
-        run, "the KV cache is not larger than its budget and one padding block",
-        ("memory.kv_cache_allocated_bytes",
-         format_bytes(memory.kv_cache_allocated_bytes)),
-        ("memory.kv_cache_bytes", format_bytes(budget)),
-    )  # fmt: skip
+    if taken > budget + 2 * (memory.block_bytes or 0) + step + SHARE * budget:
+        yield _two(
+            run, "the KV cache is not larger than its budget and one padding block",
+            ("memory.kv_cache_allocated_bytes", format_bytes(taken)),
+            ("memory.kv_cache_bytes", format_bytes(budget)),
+        )  # fmt: skip
 
 
 def blocks_fill_the_cache(run: _Run) -> Iterator[Contradiction]:
@@ -189,23 +177,22 @@ def counts_fall(run: _Run) -> Iterator[Contradiction]:
 def steps_fit_the_warmup(run: _Run) -> Iterator[Contradiction]:
     """The steps of a rank do not take longer than its warm-up."""
     warmup_s = run.summary.time.warmup_s
-    spent = [row.duration_s for row in run.rows if row.duration_s is not None]
-    if warmup_s is None or not spent:
+    timed = [(row, row.duration_s) for row in run.rows if row.duration_s is not None]
+    if warmup_s is None or not timed:
         return
-    doubt = sum(
-        max(row.resolution_s or 0.0, resolution(run.summary, row.duration_s, "s") / 2)
-        for row in run.rows
-        if row.duration_s is not None
+    spent = sum(seconds for _, seconds in timed)
+    doubt = resolution(run.summary, warmup_s, "s") + sum(
+        max(row.resolution_s or 0.0, resolution(run.summary, seconds, "s") / 2)
+        for row, seconds in timed
     )
-    doubt += resolution(run.summary, warmup_s, "s")
-    if sum(spent) - doubt <= warmup_s * (1 + SHARE):
+    if spent - doubt <= warmup_s * (1 + SHARE):
         return
-    phases = sorted({row.phase for row in run.rows if row.duration_s is not None})
+    phases = sorted({row.phase for row, _ in timed})
     yield Contradiction(
         law="the steps of a rank do not take longer than its warm-up",
         figures=["warmup_s", *(f"{phase}_steps_s" for phase in phases)],
         evidence=[
-            f"{len(spent)} buckets in {format_duration(sum(spent))}",
+            f"{len(timed)} buckets in {format_duration(spent)}",
             f"warm-up: {format_duration(warmup_s)}{run.line('time.warmup_s')}",
         ],
     )
@@ -215,10 +202,8 @@ def stated_times_fit_the_clock(run: _Run) -> Iterator[Contradiction]:
     """What the engine states it took is not longer than the start-up on the clock."""
     times = run.summary.time
     wall = times.wall_s
-    if wall is None or wall <= 0:
-        return
-    if times.ready_at is None:
-        return  # the clock covers an excerpt of the start-up
+    if wall is None or wall <= 0 or times.ready_at is None:
+        return  # without ready the clock covers an excerpt of the start-up
     for name, value in (
         ("warmup_s", times.warmup_s), ("engine_init_s", times.engine_init_s),
     ):  # fmt: skip
@@ -287,10 +272,8 @@ def phases_nest(run: _Run) -> Iterator[Contradiction]:
 
 def serving_follows_ready(run: _Run) -> Iterator[Contradiction]:
     """Nothing that happened before ready counts as serving."""
-    serving = run.summary.serving
-    if serving is None or serving.ready_at is None or serving.duration_s is None:
-        return
-    if serving.duration_s < 0:
+    serving = run.summary.serving_or_none
+    if serving.ready_at is not None and (serving.duration_s or 0.0) < 0:
         yield Contradiction(
             law="serving does not end before the server is ready",
             figures=["ready_s"],

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
+from warmup_insights.analysis.summary.ranks import Routes, copied, leading, rank_of
 from warmup_insights.model.events import (
     Event,
     GraphBudgetSet,
@@ -64,9 +64,9 @@ Facts = dict[str, float]
 class Memory:
     """Collects what events state about memory; `result` gives the section."""
 
-    KINDS = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
-
     def __init__(self) -> None:
+        kinds = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
+        self.routes: Routes = dict.fromkeys(kinds, self.add)
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}

@@ -134,6 +134,11 @@ _STAGES = {
     "profile_run": "profile_run",
     "kv_cache": "kv_cache",
 }
+PHASE_OF: dict[type[Event], str] = {
+    GraphsCaptured: "graph_capture", KVCacheAllocated: "kv_cache",
+    SamplerWarmup: "sampler_warmup", DefragWarmup: "defrag_warmup",
+}  # fmt: skip
+"""Events of one phase to its name."""
 
 
 @dataclass(slots=True)
@@ -289,11 +294,6 @@ class RankTime:
                 name = f"{span.name}{OF_OTHER_RANK}"
                 yield Span(name, span.start, span.end, OTHER_RANK)
 
-    def wait_for_engines(self, time: float | None) -> None:
-        """A server begins when the last of its engines is there."""
-        if self.doing == SERVER_START and time is not None:
-            self.since = time
-
     def touch(self, time: float) -> None:
         """An event at `time` that neither begins nor ends a phase."""
         if self.doing is None:
@@ -313,10 +313,10 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.end("bucket_generation", time, None)
         case CaptureSummary():
             _end_warmup(own, event, time)
-        case SamplerWarmup() | DefragWarmup():
-            _section(own, event, time)
-        case GraphsCaptured():
-            own.end("graph_capture", time, event.duration_s)
+        case SamplerWarmup() | DefragWarmup() if event.status == "started":
+            own.begin(PHASE_OF[type(event)], time)
+        case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
+            own.end(PHASE_OF[type(event)], time, event.duration_s)
         case CompileFinished() if event.duration_s is not None:
             own.end("compile", time, event.duration_s)
         case MemoryBudgetSet() if _is_measured(event) and (
@@ -324,7 +324,7 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
         ):
             own.end("profile_run", time, None)
         case KVCacheAllocated() if not own.is_initialized:
-            own.end("kv_cache", time, None)
+            own.end(PHASE_OF[KVCacheAllocated], time, None)
         case ServerReady():
             own.end(SERVER_START, time, None)
         case EngineInitialized():
@@ -383,14 +383,6 @@ def _stage(own: RankTime, event: MemoryMeasured, time: float) -> None:
 def _is_measured(event: MemoryBudgetSet) -> bool:
     """Whether the budget follows from the profile run, not from settings alone."""
     return event.kv_cache_bytes is not None or event.activation_bytes is not None
-
-
-def _section(own: RankTime, event: SamplerWarmup | DefragWarmup, time: float) -> None:
-    name = "sampler_warmup" if isinstance(event, SamplerWarmup) else "defrag_warmup"
-    if event.status == "started":
-        own.begin(name, time)
-    else:
-        own.end(name, time, event.duration_s)
 
 
 def _step_name(event: WarmupStep | GraphCaptured) -> str:

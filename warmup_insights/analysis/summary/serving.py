@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
-from warmup_insights.analysis.summary.ranks import rank_of
+from warmup_insights.analysis.summary.ranks import MAX_ROWS, Routes, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -36,7 +34,6 @@ from warmup_insights.units import isoformat
 
 MAX_SHAPES = 100_000
 """Distinct shapes of use that are kept; steps of others are only counted."""
-MAX_ROWS = 10_000
 KINDS = frozenset(
     (BucketMiss, BucketUsed, DefragRan, GraphUsed, LazyCapture, RequestServed, RuntimeCompile,
      ServingFailure, ShutdownRequested, SleepModeChanged)
@@ -110,7 +107,7 @@ class ServingFold:
         self._until: float | None = None
         self._first: dict[str, RequestServed] = {}
         self._graphs: dict[tuple[int, int, str], int] = {}
-        self.routes: dict[type[Event], Callable[[Any], None]] = {
+        self.routes: Routes = {
             BucketMiss: self._missed,
             BucketUsed: self._used,
             SleepModeChanged: self._slept,
@@ -118,7 +115,6 @@ class ServingFold:
             RequestServed: self._served,
             GraphUsed: self._ran,
         }
-        """Classes of events to what takes them, besides `seen`."""
 
     def seen(self, event: Event) -> None:
         """Serving lasted at least until this event."""

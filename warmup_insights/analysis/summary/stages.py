@@ -1,19 +1,26 @@
-"""Sampler, defragmenter, CUDA graphs, garbage collection and notes of a run."""
+"""Sampler, defragmenter, CUDA graphs, garbage collection, benchmarks and notes of a run."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from warmup_insights.analysis.summary.ranks import copied, leading, rank_of
+import msgspec
+
+from warmup_insights.analysis.summary.ranks import (
+    KeptEvents,
+    Routes,
+    copied,
+    leading,
+    rank_of,
+)
 from warmup_insights.model.events import (
+    BenchmarkResult,
     Bucket,
     CaptureProgress,
     DefragRan,
     DefragStep,
     DefragWarmup,
-    Event,
     GraphCaptured,
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -24,8 +31,8 @@ from warmup_insights.model.events import (
     SamplerStep,
     SamplerWarmup,
     WarmupFinished,
-    WarmupStep,
 )
+from warmup_insights.model.figures import number
 from warmup_insights.model.summary import (
     PHASES,
     AutotuneFacts,
@@ -45,271 +52,143 @@ from warmup_insights.model.summary import (
     UsageFacts,
 )
 
-MAX_ROWS = 10_000
-"""Rows of one kind that a summary keeps; the events hold all."""
 MAX_NOTES = 100
-T = TypeVar("T")
 _ORDER = {"completed": 3, "skipped": 2, "started": 1}
 
 
-def _keep(by_rank: dict[int, T], rank: int, value: T | None) -> None:
-    if value is not None:
-        by_rank[rank] = value
+def _stage(
+    marks: Sequence[SamplerWarmup | DefragWarmup],
+) -> tuple[str | None, float | None]:
+    """The furthest status of a stage, and how long it took as it states or marks it."""
+    known = [m.duration_s for m in marks if m.duration_s is not None]
+    times: dict[str, float] = {}
+    for mark in marks:
+        if mark.time is not None and (mark.status == "started" or times):
+            times.setdefault(mark.status, mark.time)
+    if not known and {"started", "completed"} <= times.keys():
+        known = [times["completed"] - times["started"]]
+    statuses = [mark.status for mark in reversed(marks)]
+    status = max(statuses, key=lambda status: _ORDER.get(status, 0), default=None)
+    return status, known[-1] if known else None
 
 
-@dataclass
-class _Stage:
-    """Started, completed or skipped, and how long it took, on one rank."""
-
-    status: str | None = None
-    started_at: float | None = None
-    duration_s: float | None = None
-
-    def take(self, status: str, time: float | None, duration_s: float | None) -> None:
-        if status == "started" and self.started_at is None:
-            self.started_at = time
-        if _ORDER.get(status, 0) >= _ORDER.get(self.status or "", 0):
-            self.status = status
-        if duration_s is not None:
-            self.duration_s = duration_s
-        elif (
-            status == "completed"
-            and self.duration_s is None
-            and time is not None
-            and self.started_at is not None
-        ):
-            self.duration_s = time - self.started_at
+def sampler(kept: KeptEvents) -> SamplerFacts | None:
+    """What the sampler warm-up covered; None when no event mentions it."""
+    marks, steps = kept.of(SamplerWarmup), kept.of(SamplerStep)
+    settings = [*kept.of(SamplerConfig), *steps]
+    if not marks and not settings:
+        return None
+    status, duration_s = _stage(marks)
+    distinct = dict.fromkeys(copied(event, SamplerConfigFacts) for event in settings)
+    return SamplerFacts(
+        status=status or "started",
+        batch_sizes=kept.last(SamplerWarmup, "batch_sizes"),
+        configs=len(distinct) or None,
+        duration_s=duration_s,
+        steps=[copied(step, SamplerStepFacts) for step in steps],
+        configurations=list(distinct),
+    )
 
 
-@dataclass
-class _SamplerRank(_Stage):
-    batch_sizes: list[int] | None = None
-    configs: dict[tuple[Any, ...], SamplerConfigFacts] = field(default_factory=dict)
-    steps: list[SamplerStepFacts] = field(default_factory=list)
+def defrag(kept: KeptEvents) -> DefragFacts | None:
+    """What the defragmenter did at warm-up and while serving; None without an event."""
+    marks, steps = kept.of(DefragWarmup), kept.of(DefragStep)
+    runs = kept.of(DefragRan)
+    if not marks and not steps and not runs:
+        return None
+    status, duration_s = _stage(marks)
+    return DefragFacts(
+        status=status,
+        thresholds=kept.last(DefragWarmup, "thresholds"),
+        duration_s=duration_s,
+        reason=kept.last(DefragWarmup, "reason"),
+        steps=[copied(step, DefragStepFacts) for step in steps],
+        runs=[copied(run, DefragRunFacts) for run in runs],
+    )
 
 
-class Sampler:
-    """What the sampler warm-up covered."""
-
-    KINDS = (SamplerWarmup, SamplerConfig, SamplerStep)
-
-    def __init__(self) -> None:
-        self._by_rank: defaultdict[int, _SamplerRank] = defaultdict(_SamplerRank)
-
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
-        own = self._by_rank[rank_of(event)]
-        match event:
-            case SamplerWarmup():
-                own.take(event.status, event.time, event.duration_s)
-                own.batch_sizes = event.batch_sizes or own.batch_sizes
-            case SamplerConfig() | SamplerStep():
-                key = (event.temperature, event.top_p, event.top_k, event.batch_changed)
-                own.configs.setdefault(key, copied(event, SamplerConfigFacts))
-                if isinstance(event, SamplerStep) and len(own.steps) < MAX_ROWS:
-                    own.steps.append(copied(event, SamplerStepFacts))
-
-    def result(self) -> SamplerFacts | None:
-        """The section; None when no event mentions the sampler."""
-        own = leading(self._by_rank)
-        if own is None:
-            return None
-        return SamplerFacts(
-            status=own.status or "started",
-            batch_sizes=own.batch_sizes,
-            configs=len(own.configs) or None,
-            duration_s=own.duration_s,
-            steps=own.steps,
-            configurations=list(own.configs.values()),
-        )
-
-
-@dataclass
-class _DefragRank(_Stage):
-    thresholds: list[int] | None = None
-    reason: str | None = None
-    steps: list[DefragStepFacts] = field(default_factory=list)
-    runs: list[DefragRunFacts] = field(default_factory=list)
+def graphs(kept: KeptEvents) -> GraphFacts | None:
+    """CUDA graph captures, at start and while serving; None when no event mentions any."""
+    bars: dict[str, CaptureProgress] = {}
+    for bar in kept.of(CaptureProgress):
+        if bar.mode not in bars or bar.captured >= bars[bar.mode].captured:
+            bars[bar.mode] = bar
+    single: dict[tuple[str | None, Bucket], CaptureFacts] = {}
+    for event in kept.of(GraphCaptured):
+        if event.phase not in PHASES:
+            key = (event.mode, event.bucket)
+            single.setdefault(key, copied(event, CaptureFacts))
+    done = next(iter(kept.of(GraphsCaptured)), None)
+    estimated = kept.last(GraphMemoryEstimated, "estimated_bytes")
+    taken = kept.last(GraphMemoryEstimated, "actual_bytes")
+    if taken is None:
+        taken = kept.last(MemoryBudgetSet, "graph_bytes")
+    lazy = kept.of(LazyCapture)
+    if not any((bars, single, done, estimated, taken, lazy)):
+        return None
+    done = done or GraphsCaptured()
+    if done.memory_bytes is not None:
+        taken = done.memory_bytes
+    captured = len(single) or None
+    if done.count is not None:
+        captured = done.count
+    elif bars:
+        captured = sum(bar.captured for bar in bars.values())
+    return GraphFacts(
+        captured=captured,
+        duration_s=done.duration_s,
+        memory_bytes=taken,
+        estimated_bytes=estimated,
+        is_reserved=kept.last(GraphMemoryEstimated, "is_reserved"),
+        utilization_without=kept.last(GraphMemoryEstimated, "utilization_without"),
+        lazy=[copied(event, LazyCaptureFacts) for event in lazy],
+        captures=list(single.values()),
+        bars=[copied(bar, CaptureBar) for bar in bars.values()],
+    )
 
 
-class Defrag:
-    """What the defragmenter did at warm-up and while serving."""
+def garbage_collection(
+    steps: Mapping[int, tuple[float, float]], kept: KeptEvents, notes: Notes
+) -> GcFacts | None:
+    """The share of the garbage collector in the bucket steps, and whether it was frozen;
+    None when nothing is known of it.
 
-    KINDS = (DefragWarmup, DefragStep, DefragRan)
-
-    def __init__(self) -> None:
-        self._by_rank: defaultdict[int, _DefragRank] = defaultdict(_DefragRank)
-
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
-        own = self._by_rank[rank_of(event)]
-        match event:
-            case DefragWarmup():
-                own.take(event.status, event.time, event.duration_s)
-                own.thresholds = event.thresholds or own.thresholds
-                own.reason = event.reason or own.reason
-            case DefragStep() if len(own.steps) < MAX_ROWS:
-                own.steps.append(copied(event, DefragStepFacts))
-            case DefragRan() if len(own.runs) < MAX_ROWS:
-                own.runs.append(copied(event, DefragRunFacts))
-
-    def result(self) -> DefragFacts | None:
-        """The section; None when no event mentions the defragmenter."""
-        own = leading(self._by_rank)
-        if own is None:
-            return None
-        return DefragFacts(
-            status=own.status,
-            thresholds=own.thresholds,
-            duration_s=own.duration_s,
-            reason=own.reason,
-            steps=own.steps,
-            runs=own.runs,
-        )
+    `steps` has seconds in the garbage collector and seconds of the same steps, by rank.
+    """
+    seconds, steps_s = leading(steps) or (None, None)
+    warmup_s = kept.last(WarmupFinished, "gc_s")
+    if seconds is None and warmup_s is None and not notes.is_frozen:
+        return None
+    return GcFacts(
+        seconds=seconds,
+        share=min(1.0, seconds / steps_s) if seconds is not None and steps_s else None,
+        steps_s=steps_s,
+        warmup_s=warmup_s,
+        frozen=notes.is_frozen,
+        freeze_s=notes.freeze_s,
+    )
 
 
-class Graphs:
-    """CUDA graph captures, at start and while serving."""
-
-    KINDS = (
-        CaptureProgress, GraphsCaptured, GraphCaptured, GraphMemoryEstimated,
-        LazyCapture, MemoryBudgetSet,
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self._bars: dict[int, dict[str, CaptureProgress]] = {}
-        self._done: dict[int, GraphsCaptured] = {}
-        self._single: dict[int, dict[tuple[str | None, Bucket], CaptureFacts]] = {}
-        self._estimated: dict[int, int] = {}
-        self._actual: dict[int, int] = {}
-        self._reserved: dict[int, bool] = {}
-        self._without: dict[int, float] = {}
-        self._lazy: dict[int, list[LazyCaptureFacts]] = {}
-
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
-        rank = rank_of(event)
-        match event:
-            case CaptureProgress():
-                bars = self._bars.setdefault(rank, {})
-                if (
-                    event.mode not in bars
-                    or event.captured >= bars[event.mode].captured
-                ):
-                    bars[event.mode] = event
-            case GraphsCaptured():
-                self._done.setdefault(rank, event)
-            case GraphCaptured() if event.phase not in PHASES:
-                single = self._single.setdefault(rank, {})
-                single.setdefault(
-                    (event.mode, event.bucket), copied(event, CaptureFacts)
-                )
-            case GraphMemoryEstimated():
-                _keep(self._estimated, rank, event.estimated_bytes)
-                _keep(self._reserved, rank, event.is_reserved)
-                _keep(self._without, rank, event.utilization_without)
-                _keep(self._actual, rank, event.actual_bytes)
-            case MemoryBudgetSet():
-                _keep(self._actual, rank, self._actual.get(rank, event.graph_bytes))
-            case LazyCapture():
-                rows = self._lazy.setdefault(rank, [])
-                if len(rows) < MAX_ROWS:
-                    rows.append(copied(event, LazyCaptureFacts))
-
-    def result(self) -> GraphFacts | None:
-        """The section; None when no event mentions CUDA graphs."""
-        parts = (
-            self._bars, self._done, self._single, self._estimated, self._actual, self._lazy,
-        )  # fmt: skip
-        if not any(parts):
-            return None
-        done = leading(self._done)
-        return GraphFacts(
-            captured=self._captured(done),
-            duration_s=done.duration_s if done is not None else None,
-            memory_bytes=self._memory(done),
-            estimated_bytes=leading(self._estimated),
-            is_reserved=leading(self._reserved),
-            utilization_without=leading(self._without),
-            lazy=leading(self._lazy) or [],
-            captures=list((leading(self._single) or {}).values()),
-            bars=[
-                copied(bar, CaptureBar) for bar in (leading(self._bars) or {}).values()
-            ],
-        )
-
-    def _captured(self, done: GraphsCaptured | None) -> int | None:
-        if done is not None and done.count is not None:
-            return done.count
-        bars, single = leading(self._bars), leading(self._single)
-        if bars:
-            return sum(bar.captured for bar in bars.values())
-        return len(single) if single is not None else None
-
-    def _memory(self, done: GraphsCaptured | None) -> int | None:
-        if done is not None and done.memory_bytes is not None:
-            return done.memory_bytes
-        return leading(self._actual)
-
-
-class GarbageCollection:
-    """The share of the garbage collector in the bucket steps, and whether it was frozen."""
-
-    KINDS = (WarmupStep, WarmupFinished, Note)
-
-    def __init__(self) -> None:
-        self._by_rank: dict[int, list[float]] = {}
-        """Rank to seconds in the garbage collector and seconds of the same steps."""
-        self._warmup: dict[int, float] = {}
-        self._frozen = False
-        self._freeze_s: float | None = None
-
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
-        if isinstance(event, WarmupStep):
-            if event.gc_s is not None and event.duration_s is not None:
-                sums = self._by_rank.setdefault(rank_of(event), [0.0, 0.0])
-                sums[0] += event.gc_s
-                sums[1] += event.duration_s
-        elif isinstance(event, WarmupFinished):
-            _keep(self._warmup, rank_of(event), event.gc_s)
-        elif isinstance(event, Note) and event.topic == "gc_freeze":
-            self._frozen = True
-            seconds = event.values.get("duration_s")
-            if isinstance(seconds, int | float) and self._freeze_s is None:
-                self._freeze_s = float(seconds)
-
-    def result(self) -> GcFacts | None:
-        """The section; None when nothing is known of the garbage collector."""
-        sums = leading(self._by_rank)
-        if sums is None and not self._frozen and not self._warmup:
-            return None
-        seconds, steps_s = sums if sums is not None else (None, None)
-        share = None
-        if seconds is not None and steps_s:
-            share = min(1.0, seconds / steps_s)
-        return GcFacts(
-            seconds=seconds,
-            share=share,
-            steps_s=steps_s,
-            warmup_s=leading(self._warmup),
-            frozen=self._frozen,
-            freeze_s=self._freeze_s,
-        )
+def benchmarks(kept: KeptEvents) -> list[dict[str, Any]]:
+    """The results; equal to the last digit is the same one, pasted once more."""
+    results = [event.values for event in kept.of(BenchmarkResult)]
+    return list({msgspec.json.encode(result): result for result in results}.values())
 
 
 class Notes:
     """Collects notes, and the values of those that the summary has fields for: the
-    checkpoint, tuned kernels, the shape of the profiling run, use of the cache."""
-
-    KINDS = (Note,)
+    checkpoint, tuned kernels, the shape of the profiling run, use of the cache, what is
+    frozen for the garbage collector."""
 
     def __init__(self) -> None:
+        self.routes: Routes = {Note: self.add}
         self._counts: dict[tuple[str, str], int] = {}
         self._checkpoints: dict[int, list[dict[str, Any]]] = {}
         self.autotune: AutotuneFacts | None = None
         self.usage: UsageFacts | None = None
         self.profile_shape: Bucket | None = None
+        self.is_frozen = False
+        self.freeze_s: float | None = None
 
     def add(self, event: Note) -> None:
         """Take a note, in the order of the run."""
@@ -334,6 +213,10 @@ class Notes:
             )
         elif event.topic == "profile_run" and values.get("shape"):
             self.profile_shape = tuple(values["shape"])
+        elif event.topic == "gc_freeze":
+            self.is_frozen = True
+            if self.freeze_s is None:
+                self.freeze_s = number(values.get("duration_s"))
 
     def result(self) -> list[NoteFacts]:
         """Distinct notes, and how often each came."""

@@ -160,8 +160,10 @@ class Timeline:
         if kind is Note and self.last_at and not (self._is_over or self._is_ready):
             # A start that is not over goes on until its last note at least.
             self.last_at = max(self.last_at, time)
-        if kind is ServerReady:
-            self._ready(time)
+        if kind is ServerReady and (
+            self.ready_at is None or 0 <= time - self.ready_at <= READY_WITHIN_S
+        ):
+            self.ready_at = time
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
@@ -183,8 +185,9 @@ class Timeline:
                     self.warmup_s = event.duration_s
                     self._stated("time.warmup_s", event)
             case EngineInitialized() if event.duration_s is not None:
-                for own in self.by_rank.values():
-                    own.wait_for_engines(event.time)
+                ranks = self.by_rank.values()
+                for own in (own for own in ranks if own.doing == SERVER_START):
+                    own.since = event.time or own.since  # behind the last engine
                 self.engine_init_s = event.duration_s
                 self._stated("time.engine_init_s", event)
                 if event.time is not None:
@@ -236,10 +239,6 @@ class Timeline:
     def _stated(self, figure: str, event: Event) -> None:
         if event.line is not None:
             self.lines[figure] = event.line
-
-    def _ready(self, time: float) -> None:
-        if self.ready_at is None or 0 <= time - self.ready_at <= READY_WITHIN_S:
-            self.ready_at = time
 
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
@@ -353,11 +352,6 @@ class Timeline:
             if gap.time is not None and gap.next_line <= last_line
         ]
         return max([self.last_at, *waited])
-
-    def stated(self) -> list[Span]:
-        """Phases of the leading rank whose beginning and end are both marked."""
-        own = self.by_rank[min(self.by_rank)] if self.by_rank else None
-        return own.stated if own is not None else []
 
     def _ranks(self, start: float, end: float) -> list[RankPhases]:
         """The phases of each rank; empty where there is one."""
