@@ -84,11 +84,20 @@ _BUILD = re.compile(
     r"[Nn]inja|Error (?:building|compiling) |nvcc|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
 )
 """The error of a kernel that did not build, whose compiler printed why."""
+_LAUNCHER = re.compile(
+    r"subprocess\.CalledProcessError: Command .{1,2000} returned non-zero exit status"
+)
+"""What a program raises whose child failed."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
+
+
+def is_wrapper(message: str) -> bool:
+    """Whether vLLM states that another error came before this one."""
+    return _WRAPPER.search(message) is not None
 
 
 class Traceback:
@@ -184,7 +193,7 @@ class Failures:
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
-            is_wrapper=_WRAPPER.search(made.message) is not None,
+            is_wrapper=is_wrapper(made.message),
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
             behind_heading=self._is_announced or self._heading is not None,
@@ -211,6 +220,8 @@ class Failures:
         if made.kind == "killed":
             heading = self._heading
             return heading is not None and _GONE.search(heading.message) is None
+        if _LAUNCHER.match(made.message):
+            return any(cause.is_wrapper for cause in self._causes)
         if self._causes and _CRASH.match(made.message):
             return _OF_DEVICE.search(self._causes[-1].message) is not None
         return _OTHER_END.match(made.message) is not None
