@@ -43,6 +43,7 @@ _WRAPPER = re.compile(
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
     r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
 )
+_OF_ENGINE = re.compile(r"[Ee]ngine ?[Cc]ore|EngineDead|WorkerProc|Engine process|vllm")
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
@@ -95,9 +96,9 @@ MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
 
 
-def is_wrapper(message: str) -> bool:
-    """Whether vLLM states that another error came before this one."""
-    return _WRAPPER.search(message) is not None
+def names_engine(message: str) -> bool:
+    """Whether vLLM states that its engine failed."""
+    return _OF_ENGINE.search(message) is not None
 
 
 class Traceback:
@@ -193,7 +194,7 @@ class Failures:
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
-            is_wrapper=is_wrapper(made.message),
+            is_wrapper=_WRAPPER.search(made.message) is not None,
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
             behind_heading=self._is_announced or self._heading is not None,

@@ -307,6 +307,12 @@ class LineParser:
         run = self._open
         if run is None or run.is_left(matched):
             run = self._begin(matched.time, matched.line)
+            if any(isinstance(made, StatisticsLine) for made in matched.made):
+                # The log begins while the engine serves.
+                at_work = Matched(
+                    matched.rule, [ServerReady()], matched.record, None, matched.line
+                )
+                self._deliver(run, at_work)
         for event in run.moved(matched):
             self._emit(event)
         run.note_opening(matched)

@@ -55,7 +55,9 @@ from warmup_insights.model.events import (
 )
 
 _Opening = tuple[int, str | None]
-_OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm|Ray)?Worker")
+_OF_VLLM = re.compile(
+    r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm|Ray)?Worker(?:Proc|Wrapper|_|\b)"
+)
 """Processes of vLLM, and actors that it starts."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
@@ -133,8 +135,8 @@ class OpenRun:
         self._version: str | None = None
         self._only_pids: dict[str, int] = {}
         """Of processes that exist once per engine."""
-        self._names: set[str] = set()
-        """Of processes that printed lines of the engine."""
+        self._names: set[str | None] = set()
+        """Of processes that printed lines of the engine; None for one without a name."""
 
     def is_of(self, actor: int | None) -> bool:
         """Whether the engine is in this Ray actor."""
@@ -163,14 +165,15 @@ class OpenRun:
         return is_other
 
     def placed(self, made: FailureLine, record: Record) -> FailureLine:
-        """An error without a logger, with a mark where a process with a name printed it,
-        such as an actor of Ray, and others than that printed the lines of the engine."""
+        """An error without a logger, with a mark where another actor of Ray printed it
+        than those with lines of the engine, or the program that started them."""
         name = record.process
         if not made.is_bare or made.kind is not None or is_cause(made):
             return made
-        if name is None or not self._names or name in self._names:
+        if not self._names or name in self._names:
             return made
-        is_own = _OF_VLLM.match(name) is not None
+        others = [name] if name is not None else self._names
+        is_own = any(other is None or _OF_VLLM.match(other) for other in others)
         return made if is_own else structs.replace(made, is_elsewhere=True)
 
     def goes_on(self, matched: Matched) -> bool:
@@ -231,11 +234,11 @@ class OpenRun:
                 opened = (record.pid, matched.time)
                 self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
-        if name is None or is_foreign(matched.made):
+        if is_foreign(matched.made):
             return
-        if len(self._names) < MAX_OPENINGS:
+        if (name or pid is None) and len(self._names) < MAX_OPENINGS:
             self._names.add(name)
-        if pid and _SINGLE.fullmatch(name):
+        if name and pid and _SINGLE.fullmatch(name):
             self._only_pids[name] = pid
 
     def moved(self, matched: Matched) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import msgspec
 
-from parsers.engine.failures import Failures, is_wrapper
+from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     IN_REQUEST,
@@ -221,7 +221,8 @@ class RunTracker:
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
             case FailureLine():
-                if made.is_elsewhere and not (state.frame or is_wrapper(made.message)):
+                is_of_engine = state.frame is not None or names_engine(made.message)
+                if made.is_elsewhere and not is_of_engine:
                     return []
                 step = state.step
                 phase = bar_phase(state) or (

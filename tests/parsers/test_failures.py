@@ -801,3 +801,18 @@ def test_a_launcher_that_reports_its_child_is_no_cause():
     )  # fmt: skip
     (failure,) = of(Failure, events(text))
     assert "CalledProcessError" not in failure.message
+
+
+def test_an_error_of_the_program_above_ray_actors_is_none_of_the_engine():
+    driver = (
+        "Traceback (most recent call last):\n"
+        '  File "/x/train.py", line 3, in main\n'
+        "ray.exceptions.RayTaskError(ValueError): ray::main() (pid=9)\n"
+        "ValueError: not what was expected\n"
+    )
+    assert of(Failure, events(ACTOR + driver)) == []
+    assert len(of(Failure, events(ACTOR.partition(") ")[2] + driver))) == 1
+    of_engine = driver.replace(
+        "ValueError: not", "RuntimeError: Engine core initialization failed. not"
+    )
+    assert len(of(Failure, events(ACTOR + of_engine))) == 1
