@@ -43,7 +43,9 @@ _WRAPPER = re.compile(
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
     r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
 )
-_OF_ENGINE = re.compile(r"[Ee]ngine ?[Cc]ore|EngineDead|WorkerProc|Engine process|vllm")
+_OF_ENGINE = re.compile(
+    r"EngineCore|Engine core|EngineDead|WorkerProc|Engine process|vllm"
+)
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""

@@ -382,7 +382,7 @@ class LineParser:
                 continue  # nothing, or of another program
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))
-            elif kind is FailureLine:
+            elif isinstance(item, FailureLine):
                 item = run.placed(item, record)
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
