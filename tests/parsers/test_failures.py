@@ -816,3 +816,18 @@ def test_an_error_of_the_program_above_ray_actors_is_none_of_the_engine():
         "ValueError: not", "RuntimeError: Engine core initialization failed. not"
     )
     assert len(of(Failure, events(ACTOR + of_engine))) == 1
+
+
+def test_the_warm_up_of_the_second_model_runner_is_a_stage():
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(5, "Traceback (most recent call last):"),
+            CORE.format(
+                5, '  File "/x/vllm/v1/worker/gpu/warmup.py", line 1, in warmup_kernels'
+            ),
+            CORE.format(5, "RuntimeError: Could not find nvcc"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.phase == "model_warmup"
