@@ -42,7 +42,7 @@ _LONGEST_HEAD = 512
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
 # The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's,
-# those of neuronx-distributed and libneuronxla.
+# those of neuronx-distributed, libneuronxla and verl.
 _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
@@ -64,6 +64,10 @@ _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.\d{6}: {1,4}\d{1,9} {1,4}"
         rf"\[(?P<level>{LEVELS})\]:(?P<file>) "
+    ),
+    re.compile(
+        rf"(?P<level>{LEVELS}):"
+        r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}):(?P<file>)"
     ),
 )
 _LEVEL_OF = {level[0]: level for level in LEVELS.split("|")}

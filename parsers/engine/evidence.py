@@ -41,6 +41,10 @@ _OF_TORCH = re.compile(
 API_SERVER, ENGINE_CONFIG = 1, 3
 """`LineRule.starts` of the first line of an API server, and of the line with the
 engine's configuration."""
+CONFIG_STATED = "engine_config_stated"
+"""The rule of lines with that of an engine that was made."""
+_SHARED_CONFIGS = ("cuda", "cpu")
+"""What `device_config` is on ROCm and on Neuron as well."""
 
 _MODULES: dict[str, tuple[str, int, str | None]] = {
     "rocm.py": ("rocm", OWN, None),
@@ -98,10 +102,12 @@ _WORDS = {
     "ACL graph ": "ascend",
     "Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU": "cpu",
     "CPU-only mode doesn't support parallel": "cpu",
+    "Using custom scheduler class vllm_neuron": "neuron",
+    "Using custom scheduler class vllm_ascend": "ascend",
 }
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
-`layers/activation.py`, `ops/topk_topp_sampler.py` and `platforms/cpu.py`, vllm-ascend
-`platform.py`."""
+`layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
+scheduler.py`, vllm-ascend `platform.py`."""
 _TELLING = (NOT_THERE, *_WORDS)
 
 
@@ -164,14 +170,16 @@ class Evidence:
             elif isinstance(item, BarUpdate):
                 self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
             elif isinstance(item, ConfigRecorded):
-                self._add_config(item, rule.starts)
+                self._add_config(item, rule)
 
-    def _add_config(self, item: ConfigRecorded, starts: int) -> None:
-        if starts and "+Gaudi" in (item.version or ""):
+    def _add_config(self, item: ConfigRecorded, rule: LineRule) -> None:
+        is_engine = rule.starts == ENGINE_CONFIG or rule.name == CONFIG_STATED
+        self._is_vllm = self._is_vllm or is_engine
+        if (rule.starts or is_engine) and "+Gaudi" in (item.version or ""):
             self._engines["vllm-fork"] += 1
         if item.device_kind is not None and item.engine is not None:
             self._engines[item.engine] += 1
-        strength = CONFIGURED if starts == ENGINE_CONFIG else DETECTED
+        strength = CONFIGURED if is_engine else DETECTED
         self._add_device(item.device_kind, strength)
 
     def _add_device(self, device: str | None, strength: int) -> None:
@@ -188,8 +196,13 @@ class Evidence:
         return found[0] if len(found) == 1 else None
 
     def is_guess(self) -> bool:
-        """Whether the device follows from words that ROCm shares with CUDA."""
-        return self.device() is not None and max(self._devices.values()) == SHARED
+        """Whether the device follows from words that another platform shares."""
+        device = self.device()
+        if device is None:
+            return False
+        strength = self._devices[device]
+        is_shared = strength == CONFIGURED and device in _SHARED_CONFIGS
+        return is_shared or strength == SHARED
 
     def engine(self) -> str | None:
         """The engine with the most lines of its own on that device; None for a tie."""

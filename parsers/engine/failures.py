@@ -43,6 +43,9 @@ _WRAPPER = re.compile(
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
     r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
 )
+_OF_ENGINE = re.compile(
+    r"EngineCore|Engine core|EngineDead|WorkerProc|Engine process|vllm"
+)
 _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 """Printed only while the engine core or the server is being made: `init engine` comes
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
@@ -84,11 +87,20 @@ _BUILD = re.compile(
     r"[Nn]inja|Error (?:building|compiling) |nvcc|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
 )
 """The error of a kernel that did not build, whose compiler printed why."""
+_LAUNCHER = re.compile(
+    r"subprocess\.CalledProcessError: Command .{1,2000} returned non-zero exit status"
+)
+"""What a program raises whose child failed."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
+
+
+def names_engine(message: str) -> bool:
+    """Whether vLLM states that its engine failed."""
+    return _OF_ENGINE.search(message) is not None
 
 
 class Traceback:
@@ -211,6 +223,8 @@ class Failures:
         if made.kind == "killed":
             heading = self._heading
             return heading is not None and _GONE.search(heading.message) is None
+        if _LAUNCHER.match(made.message):
+            return any(cause.is_wrapper for cause in self._causes)
         if self._causes and _CRASH.match(made.message):
             return _OF_DEVICE.search(self._causes[-1].message) is not None
         return _OTHER_END.match(made.message) is not None

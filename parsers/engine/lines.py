@@ -25,6 +25,7 @@ from parsers.engine.runs import OpenRun, Source
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
     Elided,
+    FailureLine,
     Origin,
     RankNamed,
     ShutdownLine,
@@ -39,6 +40,7 @@ from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
     Failure,
+    PhaseMarked,
     RunStarted,
     ServerReady,
     ServingFailure,
@@ -305,6 +307,12 @@ class LineParser:
         run = self._open
         if run is None or run.is_left(matched):
             run = self._begin(matched.time, matched.line)
+            if any(isinstance(made, StatisticsLine) for made in matched.made):
+                # The log begins while the engine serves.
+                at_work = Matched(
+                    matched.rule, [ServerReady()], matched.record, None, matched.line
+                )
+                self._deliver(run, at_work)
         for event in run.moved(matched):
             self._emit(event)
         run.note_opening(matched)
@@ -365,14 +373,17 @@ class LineParser:
         origin = Origin(matched.time, rank, matched.line)
         for item in made:
             kind = type(item)
-            if item is None or kind is RankNamed:
-                continue
-            if (kind in _OF_SERVERS and run.is_of_other_server(item, record)) or (
-                kind is Elided and not run.is_beside(matched.line)
+            if (
+                item is None
+                or kind is RankNamed
+                or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
+                or (kind is Elided and not run.is_beside(matched.line))
             ):
-                continue  # of another program
+                continue  # nothing, or of another program
             if isinstance(item, Event):
                 item = run.follow(stamped(item, origin))
+            elif isinstance(item, FailureLine):
+                item = run.placed(item, record)
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
             self._out += ready
@@ -391,7 +402,7 @@ class LineParser:
         self._now.open = self._open = opened = OpenRun(self.num_runs)
         self.num_runs += 1
         self._collect_for(opened.ordinal)
-        began = self._now.before.start(time)
+        began, imported = self._now.before.start(time)
         if began != time:
             for file in self._now.before.files:
                 opened.evidence.add_file(file)
@@ -400,6 +411,9 @@ class LineParser:
             year_from=self._clock.year_from,
         )  # fmt: skip
         self._emit(started)
+        if imported is not None:
+            begun = PhaseMarked(name="import", edge="start")
+            self._emit(stamped(begun, Origin(imported, None, line)))
         return opened
 
     def _end(self, run: OpenRun) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from msgspec import structs
+
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import Record
 from parsers.engine.evidence import (
+    CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
     Evidence,
@@ -20,9 +23,11 @@ from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
 from parsers.engine.signals import (
     ConfigLine,
+    FailureLine,
     Origin,
     ShutdownLine,
     StepLine,
+    is_cause,
     is_foreign,
     stamped,
 )
@@ -50,6 +55,10 @@ from warmup_insights.model.events import (
 )
 
 _Opening = tuple[int, str | None]
+_OF_VLLM = re.compile(
+    r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm|Ray)?Worker(?:Proc|Wrapper|_|\b)"
+)
+"""Processes of vLLM, and actors that it starts."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
@@ -126,6 +135,8 @@ class OpenRun:
         self._version: str | None = None
         self._only_pids: dict[str, int] = {}
         """Of processes that exist once per engine."""
+        self._names: set[str | None] = set()
+        """Of processes that printed lines of the engine; None for one without a name."""
 
     def is_of(self, actor: int | None) -> bool:
         """Whether the engine is in this Ray actor."""
@@ -153,6 +164,18 @@ class OpenRun:
         self.has_other_server = self.has_other_server or is_other or is_second
         return is_other
 
+    def placed(self, made: FailureLine, record: Record) -> FailureLine:
+        """An error without a logger, with a mark where another actor of Ray printed it
+        than those with lines of the engine, or the program that started them."""
+        name = record.process
+        if not made.is_bare or made.kind is not None or is_cause(made):
+            return made
+        if not self._names or name in self._names:
+            return made
+        others = [name] if name is not None else self._names
+        is_own = any(other is None or _OF_VLLM.match(other) for other in others)
+        return made if is_own else structs.replace(made, is_elsewhere=True)
+
     def goes_on(self, matched: Matched) -> bool:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
         of none and without an event."""
@@ -172,6 +195,8 @@ class OpenRun:
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
+        if rule.name == CONFIG_STATED:
+            return self.is_restarted(record)
         time, last = matched.time, self.last_time
         later = 0.0 if time is None or last is None else time - last
         if self.tracker.failures.has_ended and (
@@ -209,7 +234,11 @@ class OpenRun:
                 opened = (record.pid, matched.time)
                 self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
-        if name and pid and _SINGLE.fullmatch(name) and not is_foreign(matched.made):
+        if is_foreign(matched.made):
+            return
+        if (name or pid is None) and len(self._names) < MAX_OPENINGS:
+            self._names.add(name)
+        if name and pid and _SINGLE.fullmatch(name):
             self._only_pids[name] = pid
 
     def moved(self, matched: Matched) -> Iterator[Event]:
@@ -358,6 +387,8 @@ class BeforeRun:
     def __init__(self) -> None:
         self.time: float | None = None
         self.last: float | None = None
+        self.imported: float | None = None
+        """When the first process since then imported vLLM."""
         self.files: list[str | None] = []
         """Modules that printed since then."""
 
@@ -366,7 +397,7 @@ class BeforeRun:
         if time is None:
             return
         if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
-            self.time, self.files = time, []
+            self.time, self.files, self.imported = time, [], None
         self.last = time
         if len(self.files) < self.MAX_FILES:
             self.files.append(file)
@@ -376,16 +407,19 @@ class BeforeRun:
         the next start-up begins with it, unless it follows from an import long before."""
         last = self.last
         if time is not None and last is not None and time - last > self.IMPORT_S:
-            self.time = self.last = None
+            self.time = self.last = self.imported = None
         self.add_line(time, file)
+        self.imported = time if self.imported is None else self.imported
 
-    def start(self, time: float | None) -> float | None:
-        """When a run began whose first known line has this time."""
-        first, last = self.time, self.last
-        self.time = self.last = None
+    def start(self, time: float | None) -> tuple[float | None, float | None]:
+        """When a run began whose first known line has this time, and the import of vLLM
+        before that line."""
+        first, last, imported = self.time, self.last, self.imported
+        self.time = self.last = self.imported = None
         if time is None or first is None or last is None:
-            return time
-        return first if 0 <= time - last <= self.LIMIT_S else time
+            return time, None
+        is_near = 0 <= time - last <= self.LIMIT_S
+        return (first, imported) if is_near else (time, None)
 
 
 MAX_BESIDE = 8

@@ -248,6 +248,8 @@ class FailureLine(Signal, frozen=True, gc=False):
     is_detail: bool = False
     """True for a line that explains another one: the second of an error whose first ends
     with a colon, or what a compiler printed."""
+    is_elsewhere: bool = False
+    """True for a process that printed nothing of the engine, beside others that did."""
 
 
 class ShutdownLine(Signal, frozen=True, gc=False):

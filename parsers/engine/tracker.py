@@ -9,7 +9,7 @@ from statistics import fmean
 
 import msgspec
 
-from parsers.engine.failures import Failures
+from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     IN_REQUEST,
@@ -222,6 +222,9 @@ class RunTracker:
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
             case FailureLine():
+                is_of_engine = state.frame is not None or names_engine(made.message)
+                if made.is_elsewhere and not is_of_engine:
+                    return []
                 step = state.step
                 phase = bar_phase(state) or (
                     state.stage if step is None else step.signal.phase

@@ -24,7 +24,7 @@ _WORDINGS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "Dumping ",
-        r"Dumping (?:input data for V1 LLM engine|scheduler (?:output|stats))",
+        r"Dumping scheduler (?:output|stats)",
         "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
         "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
     ),

@@ -1,7 +1,7 @@
 """Upstream vLLM: an engine goes down, on request or because of a signal.
 
 Source: vLLM `entrypoints/launcher.py`, `v1/engine/core.py`, `v1/engine/core_client.py`;
-uvicorn; the handlers of signals of Ray, absl and torch.
+uvicorn; the handlers of signals of Ray, absl and torch; Slurm `slurmstepd/req.c`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,20 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
                 "*** SIGTERM received by PID 4711 (TID 4711) on cpu 3, si_code=0, from "
                 "PID 815; stack trace: ***",
                 {"is_weak": False},
+            ),
+        ),
+    ),
+    LineRule(
+        "job_cancelled",
+        "CANCELLED AT ",
+        r"(?:slurmstepd|srun)\S{0,80}: (?:error: )?\*{3} (?:JOB|STEP) .{1,120} CANCELLED AT .{1,160}",
+        # A job whose engine failed can hang until its time is over.
+        build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
+        samples=(
+            Sample(
+                "slurmstepd: error: *** JOB 815 ON node7 CANCELLED AT "
+                "2026-07-16T15:50:04 DUE TO TIME LIMIT ***",
+                {"is_weak": True},
             ),
         ),
     ),

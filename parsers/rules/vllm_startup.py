@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     ConfigRecorded,
     Note,
     PhaseMarked,
+    ServerReady,
 )
 
 
@@ -66,6 +67,13 @@ def _engine(match: re.Match[str]) -> list[Made]:
         device_kind=device if device in DEVICES else None,
     )
     return [recorded, PhaseMarked(name="start_engine", edge="start")]
+
+
+def _stated(match: re.Match[str]) -> list[Made]:
+    """What an engine is that was made; verl prints it when its server takes requests
+    (`vllm_async_server.py run_server`)."""
+    recorded, _ = _engine(match)
+    return [recorded] if match["version"] else [recorded, ServerReady()]
 
 
 def _platform(match: re.Match[str]) -> list[Made]:
@@ -174,8 +182,8 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "engine_config",
         ("LLM engine (v", "LLM engine with config"),
-        r"Initializing an? (?:V[01] )?LLM engine(?: \(v(?P<version>[^\s)]{1,80})\))? with "
-        r"config: (?P<rest>.*)",
+        r"Initializing an? (?:LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
+        r" with config: (?P<rest>.*)",
         build=_engine,
         starts=3,
         samples=(
@@ -188,6 +196,21 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                 "INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine with "
                 "config: model='a/b', max_seq_len=4096, tensor_parallel_size=1",
                 {"version": None, "model": "a/b"},
+            ),
+        ),
+    ),
+    LineRule(
+        "engine_config_stated",
+        ("LLM engine (v", "LLM engine with config"),
+        # Printed when a step fails (`logging_utils/dump_input.py`).
+        r"(?:(?:Dumping input data for )?V1 LLM engine \(v(?P<version>[^\s)]{1,80})\)|"
+        r"Initializing a V1 LLM engine) with config: (?P<rest>.*)",
+        build=_stated,
+        samples=(
+            Sample(
+                "(EngineCore pid=7) ERROR 11-20 07:31:58 [dump_input.py:72] Dumping input "
+                "data for V1 LLM engine (v0.26.0) with config: model='/m', device_config=hpu",
+                {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
             ),
         ),
     ),

@@ -176,3 +176,13 @@ def test_the_graphs_of_a_draft_model_are_not_those_of_the_model():
     assert [(bar.mode, bar.captured) for bar in of(CaptureProgress, events(text))] == [
         ("PIECEWISE", 5), ("FULL", 3), ("dspark, FULL", 2), ("prefill eagle, FULL", 1),
     ]  # fmt: skip
+
+
+def test_a_bar_of_transformers_is_none_of_the_engine():
+    head = "INFO 07-16 10:00:00 [gpu_model_runner.py:1] Starting to load model a/b...\n"
+    bar = "Loading {}checkpoint shards: 100%|██████████| 4/4 [00:13<00:00,  3.09s/it]\n"
+    names = [
+        {e.name for e in of(PhaseMarked, events(head + bar.format(kind)))}
+        for kind in ("", "safetensors ")
+    ]
+    assert ["load_weights" in found for found in names] == [False, True]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, of, summary_of
-from warmup_insights.model.events import ConfigRecorded, Note
+from tests.helpers import events, of, read, summary_of
+from warmup_insights.model.events import ConfigRecorded, Note, PhaseMarked, ServerReady
 
 CONFIG = (
     "INFO 07-16 10:00:01 [core.py:116] Initializing a V1 LLM engine (v{}) with config: "
@@ -123,3 +123,52 @@ def test_words_about_cuda_graphs_are_no_proof_where_rocm_was_looked_for(text, de
 )
 def test_what_only_rocm_prints_is_stronger_than_device_config_cuda(text):
     assert identity(CONFIG.format("0.4.0", "cuda") + text) == ("vllm", "rocm")
+
+
+@pytest.mark.parametrize(
+    ("device", "is_guess"), [("cuda", True), ("cpu", True), ("xpu", False)]
+)
+def test_a_configuration_that_other_platforms_share_is_a_guess(device, is_guess):
+    found = events(CONFIG.format("0.26.0", device))
+    assert [e.device_guessed for e in of(ConfigRecorded, found)][-1] is is_guess
+
+
+STATED = (
+    "(EngineCore pid=7) ERROR 07-16 10:09:02 [dump_input.py:72] Dumping input data for V1 "
+    "LLM engine (v0.26.0) with config: model='a/b', max_seq_len=512, device_config=cpu, \n",
+    "(Server pid=7) INFO:2026-07-16 10:09:02,589:Initializing a V1 LLM engine with config: "
+    "model='a/b', max_seq_len=512, device_config=cpu, \n",
+)
+TAIL = (
+    "(EngineCore pid=7) INFO 07-16 10:00:02 [kv_cache_utils.py:1307] GPU KV cache size: "
+    "4,096 tokens\n"
+)
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_a_configuration_that_is_stated_later_names_the_model(stated):
+    found = events(TAIL + stated)
+    summary = summary_of(found)
+    assert (summary["model"], summary["config"]["max_model_len"]) == ("a/b", 512)
+    assert summary["engine"]["name"] == "vllm"
+    assert of(PhaseMarked, found) == []
+    is_verl = "Initializing" in stated
+    assert (summary["status"] == "finished", bool(of(ServerReady, found))) == (
+        is_verl,
+    ) * 2
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_a_configuration_that_is_stated_later_opens_no_start(stated):
+    again = stated.replace(" 10:09:02", " 23:09:02").replace("=cpu", "=cuda")
+    runs, _ = read(CONFIG.format("0.26.0", "cuda") + TAIL + again)
+    assert len(runs) == 1
+    assert summary_of(runs[0])["device"]["kind"] == "cuda"
+
+
+def test_a_scheduler_of_a_plugin_names_its_device():
+    text = CONFIG.format("0.16.0", "cpu") + (
+        "(EngineCore pid=7) WARNING 07-16 10:00:02 [scheduler.py:166] Using custom "
+        "scheduler class vllm_neuron.core.scheduler.Some.\n"
+    )
+    assert identity(text) == ("vllm", "neuron")

@@ -754,3 +754,86 @@ def test_a_connection_that_an_engine_states_as_its_fatal_error_is_the_cause():
     )
     (failure,) = of(ServingFailure, events(START + READY + text))
     assert failure.message.startswith("ConnectionResetError")
+
+
+CANCELLED = (
+    "slurmstepd: error: *** JOB 815 ON node7 CANCELLED AT 2026-07-16T11:00:00{} ***\n"
+)
+
+
+@pytest.mark.parametrize("why", ["", " DUE TO TIME LIMIT", " DUE TO PREEMPTION"])
+def test_a_job_that_slurm_cancelled_was_stopped(why):
+    line = CANCELLED.format(why)
+    found = events(START + READY + line)
+    (stop,) = of(ShutdownRequested, found)
+    assert stop.message == line.strip()
+    assert folded(found).summary.status == "finished"
+    before = events(START + line)
+    assert of(Failure, before) == []
+    assert folded(before).summary.status == "unknown"
+
+
+def test_what_failed_before_slurm_cancelled_the_job_is_the_cause():
+    found = events(START + FAILED + "\n" + CANCELLED.format(" DUE TO TIME LIMIT"))
+    assert of(ShutdownRequested, found) == []
+    assert len(of(Failure, found)) == 1
+
+
+ACTOR = (
+    "(EngineActor pid=70) INFO 07-16 10:00:01 [core.py:116] Initializing a V1 LLM engine "
+    "(v0.26.0) with config: model='a/b', device_config=cuda\n"
+)
+TRACE = (
+    "({0}) Traceback (most recent call last):\n"
+    '({0})   File "/x/y.py", line 3, in step\n'
+    "({0}) TypeError: not what was expected\n"
+)
+
+
+def test_an_error_of_another_ray_actor_is_none_of_the_engine():
+    found = events(ACTOR + TRACE.format("RewardWorker pid=90"))
+    assert of(Failure, found) == []
+    (failure,) = of(Failure, events(ACTOR + TRACE.format("EngineActor pid=71")))
+    assert failure.message == "TypeError: not what was expected"
+    assert len(of(Failure, events(ACTOR + TRACE.format("Worker_TP0 pid=90")))) == 1
+
+
+def test_a_launcher_that_reports_its_child_is_no_cause():
+    text = (
+        START + CORE.format(5, "EngineCore failed to start.") + "\n"
+        + API + "RuntimeError: Engine core initialization failed. See root cause above.\n"
+        "subprocess.CalledProcessError: Command '['bash', '/run.sh']' returned non-zero "
+        "exit status 1.\n"
+    )  # fmt: skip
+    (failure,) = of(Failure, events(text))
+    assert "CalledProcessError" not in failure.message
+
+
+def test_an_error_of_the_program_above_ray_actors_is_none_of_the_engine():
+    driver = (
+        "Traceback (most recent call last):\n"
+        '  File "/x/train.py", line 3, in main\n'
+        "ray.exceptions.RayTaskError(ValueError): ray::main() (pid=9)\n"
+        "ValueError: not what was expected\n"
+    )
+    assert of(Failure, events(ACTOR + driver)) == []
+    assert len(of(Failure, events(ACTOR.partition(") ")[2] + driver))) == 1
+    of_engine = driver.replace(
+        "ValueError: not", "RuntimeError: Engine core initialization failed. not"
+    )
+    assert len(of(Failure, events(ACTOR + of_engine))) == 1
+
+
+def test_the_warm_up_of_the_second_model_runner_is_a_stage():
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(5, "Traceback (most recent call last):"),
+            CORE.format(
+                5, '  File "/x/vllm/v1/worker/gpu/warmup.py", line 1, in warmup_kernels'
+            ),
+            CORE.format(5, "RuntimeError: Could not find nvcc"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.phase == "model_warmup"

@@ -363,3 +363,24 @@ def test_the_end_of_a_start_that_failed_is_not_all_of_it():
     first, second = (folded(found).summary for found in runs.values())
     assert (first.status, first.time.wall_s) == ("failed", None)
     assert second.time.started_at.startswith("2026-07-16T10:00:15")
+
+
+def test_the_import_of_a_later_start_is_a_phase_of_it():
+    start = (
+        "INFO 03-02 {0}:00:00 [__init__.py:207] Automatically detected platform cuda.\n"
+        "INFO 03-02 {0}:00:13 [llm_engine.py:234] Initializing a V0 LLM engine (v0.7.3) "
+        "with config: model='m', max_seq_len=1024, device_config=cuda\n"
+        "INFO 03-02 {0}:00:20 [llm_engine.py:436] init engine (profile, create kv cache, "
+        "warmup model) took 5.00 seconds\n"
+        "INFO 03-02 {0}:00:21 [api_server.py:1] Application startup complete.\n"
+    )
+    runs, _ = read(start.format("09") + start.format("10"))
+    found = [
+        next(
+            p["duration_s"]
+            for p in summary_of(run)["time"]["phases"]
+            if p["name"] == "import"
+        )
+        for run in runs.values()
+    ]
+    assert found == [13.0, 13.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import folded, read
+from tests.helpers import events, folded, read, summary_of
 from warmup_insights.model.figures import BY_NAME
 
 K8S = "2026-07-16T19:47:{:02d}.000000000Z stdout F "
@@ -146,3 +146,19 @@ def test_a_table_of_another_program_counts_for_nothing():
     found = serving(CONFIG + ROUTES + READY + row)
     assert found is not None
     assert found.graph_uses == []
+
+
+def test_a_log_that_begins_while_the_engine_serves_has_no_start():
+    line = (
+        "INFO 07-16 10:0{}:04 [loggers.py:122] Engine 000: Avg prompt throughput: 0.0 "
+        "tokens/s, Avg generation throughput: 703.2 tokens/s, Running: 12 reqs, Waiting: 0 "
+        "reqs, GPU KV cache usage: 28.2%, Prefix cache hit rate: 6.1%\n"
+    )
+    text = "".join(line.format(minute) for minute in range(4)) + (
+        "INFO 07-16 10:04:54 [launcher.py:80] Shutting down FastAPI HTTP server.\n"
+    )
+    summary = summary_of(events(text))
+    assert summary["status"] == "finished"
+    assert (summary["time"]["wall_s"], summary["time"]["ready_at"]) == (None, None)
+    assert summary["time"]["gaps"] == []
+    assert summary["serving"]["end"]["kind"] == "shutdown"
