@@ -328,11 +328,14 @@ class RankTable:
         for key, part in (
             ("tensor_parallel_size", "TP"),
             ("pipeline_parallel_size", "PP"),
+            ("data_parallel_size", "DP"),
         ):
             size = settings.get(key)
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
                 self._sizes[part] = size
                 self._ranks.clear()
+        if settings.get("data_parallel_rank") is not None:
+            self._sizes.pop("DP", None)  # a server of its own for each of them
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -384,7 +387,8 @@ class RankTable:
             name for name, _ in self._processes if name.startswith(_WORKERS)
         ]
         is_first = any(_PARTS.search(name) for name in workers_seen)
-        return 0 if is_one_of_several or is_first else None
+        has_engines = self._sizes.get("DP", 1) > 1
+        return 0 if is_one_of_several or is_first or has_engines else None
 
     def _rank_of(self, record: Record) -> int | None:
         if record.rank is not None:

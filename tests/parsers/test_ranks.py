@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers import events, of
+from tests.helpers import events, of, summary_of
 from warmup_insights.model.events import (
     CaptureProgress,
     ConfigRecorded,
@@ -41,6 +41,16 @@ def test_engines_of_data_parallel_runs_without_workers_are_ranks():
     text = loaded("EngineCore_DP0 pid=1") + loaded("EngineCore_DP3 pid=4")
     text += f"(EngineCore_DP2 pid=3){OTHER}\n"
     assert num_ranks(text) == 4
+
+
+def test_several_engines_that_print_nothing_are_not_one_rank():
+    text = (
+        "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{{'model': 'a/b', 'data_parallel_size': 2{}}}\n"
+    )
+    assert summary_of(events(text.format("")))["ranks"] is None
+    one = text.format(", 'data_parallel_rank': 1")
+    assert summary_of(events(one))["ranks"] == 1
 
 
 def test_a_single_engine_has_no_rank():
