@@ -319,7 +319,13 @@ class RankTable:
             return
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
-        if world_size != 1 and len(self._by_pid) < MAX_PROCESSES:
+        if world_size == 1:
+            # The only workers of several engines do not name theirs: as they appear.
+            is_of_several = record.process == "Worker" and self._sizes.get("DP", 1) > 1
+            if not is_of_several or record.pid in self._by_pid:
+                return
+            rank = len(self._by_pid)
+        if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._ranks.clear()
 
@@ -331,6 +337,8 @@ class RankTable:
             ("data_parallel_size", "DP"),
         ):
             size = settings.get(key)
+            if part == "DP" and size == 1:
+                continue  # each engine of a dense model is configured as the only one
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
                 self._sizes[part] = size
                 self._ranks.clear()
@@ -416,11 +424,11 @@ class RankTable:
         return None
 
     def _of_core(self, name: str) -> int | None:
-        """An engine of several that runs its only worker itself."""
-        number = _core_number(name)
-        if not number or self._has_workers:
+        """An engine of several that has only one worker, or runs it itself."""
+        number, sizes = _core_number(name), self._sizes
+        if not number or (self._has_workers and "DP" not in sizes):
             return None
-        if self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1:
+        if sizes.get("TP", 1) * sizes.get("PP", 1) > 1:
             return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None

@@ -147,7 +147,9 @@ class RunTracker:
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
         match event:
-            case PhaseMarked(name="profile_run", edge="start") if state.is_warming_model:
+            case PhaseMarked(name="profile_run", edge="start") if (
+                state.is_warming_model
+            ):
                 return []
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
