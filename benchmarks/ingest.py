@@ -152,9 +152,10 @@ def select_lines(path: Path, selector: Selector) -> int:
     """Candidate lines, each with its number, as `ingest` needs them."""
     number = found = 0
     for block in blocks_of(path):
-        for _number, text, _behind in lines_at(block, selector(block)):
-            found += bool(text)
-        number += count_lines(block)
+        lines = list(lines_at(block, selector(block)))
+        place, _, behind = lines[-1] if lines else (-1, "", 0)
+        number += place + 1 + count_lines(block, behind)
+        found += len(lines)
     return found
 
 

@@ -303,7 +303,7 @@ def _candidates(parser: LineParser, block: bytes) -> Iterator[tuple[int, str, in
         else:
             end = block.rfind(b"\n", behind, line[2] - 1) + 1 or behind
         piece = block[behind:end]
-        if not parser.counts(piece):
+        if piece and not parser.counts(piece):
             for place, text, after in lines_at(piece, select_statistics(piece)):
                 if not parser.counts(text.encode()):
                     yield index + 1 + place, text, behind + after

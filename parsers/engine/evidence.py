@@ -332,7 +332,13 @@ class RankTable:
             return
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
-        if world_size != 1 and len(self._by_pid) < MAX_PROCESSES:
+        if world_size == 1:
+            # The only workers of several engines do not name theirs: as they appear.
+            is_of_several = record.process == "Worker" and self._sizes.get("DP", 1) > 1
+            if not is_of_several or record.pid in self._by_pid:
+                return
+            rank = len(self._by_pid)
+        if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._ranks.clear()
 
@@ -341,11 +347,16 @@ class RankTable:
         for key, part in (
             ("tensor_parallel_size", "TP"),
             ("pipeline_parallel_size", "PP"),
+            ("data_parallel_size", "DP"),
         ):
             size = settings.get(key)
+            if part == "DP" and size == 1:
+                continue  # each engine of a dense model is configured as the only one
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
                 self._sizes[part] = size
                 self._ranks.clear()
+        if settings.get("data_parallel_rank") is not None:
+            self._sizes.pop("DP", None)  # a server of its own for each of them
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -397,7 +408,8 @@ class RankTable:
             name for name, _ in self._processes if name.startswith(_WORKERS)
         ]
         is_first = any(_PARTS.search(name) for name in workers_seen)
-        return 0 if is_one_of_several or is_first else None
+        has_engines = self._sizes.get("DP", 1) > 1
+        return 0 if is_one_of_several or is_first or has_engines else None
 
     def _rank_of(self, record: Record) -> int | None:
         if record.rank is not None:
@@ -425,11 +437,11 @@ class RankTable:
         return None
 
     def _of_core(self, name: str) -> int | None:
-        """An engine of several that runs its only worker itself."""
-        number = _core_number(name)
-        if not number or self._has_workers:
+        """An engine of several that has only one worker, or runs it itself."""
+        number, sizes = _core_number(name), self._sizes
+        if not number or (self._has_workers and "DP" not in sizes):
             return None
-        if self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1:
+        if sizes.get("TP", 1) * sizes.get("PP", 1) > 1:
             return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None

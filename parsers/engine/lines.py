@@ -155,7 +155,7 @@ class LineParser:
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
         self._line = number
-        if "\x1b" in line or "^[" in line or "^M" in line or "\x00" in line:
+        if "\x1b" in line or "^" in line or "\x00" in line:
             line = clean(line)
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line if len(records) == 1 else ""

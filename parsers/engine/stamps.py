@@ -125,7 +125,8 @@ def year_in(text: str) -> tuple[int, str] | None:
 
     `log`: a full timestamp of another logger or log shipper, at most a day away. `build`: the
     date of the build in the engine's version; the log is not older than that. `release`:
-    the first time after the release of that version, which is a guess.
+    the first time after the release of that version, which is a guess, and none where the
+    file was written before.
     """
     first = _ENGINE_STAMP.search(text)
     day = _day_of_year(first[1], first[2]) if first is not None else None
@@ -222,24 +223,22 @@ class Clock:
         self._lacks_year = _ENGINE_STAMP.search(text) is not None
         if found is None or found[0] == self._year:
             return
-        if found[1] == "release" and self._is_near(text, not_before=found[0]):
+        if found[1] == "release" and not self._can_be(found[0], text):
             return
         if self._year is None or found[1] == "log":
             self._year, self._source = found
 
-    def _is_near(self, text: str, *, not_before: int) -> bool:
-        """Whether the file was last written soon after the first line of its text."""
+    def _can_be(self, year: int, text: str) -> bool:
+        """Whether a text can begin in a year: its file is not older, and was not written
+        soon after its first line, which shows the year as well."""
         first = _ENGINE_STAMP.search(text)
         if first is None or self._not_after is None:
-            return False
+            return True
         month, day = int(first[1]), int(first[2])
-        year = self._first_year(month, day)
-        begun = self._stamp(year, month, day, 0, 0, 0)
-        return (
-            begun is not None
-            and year >= not_before
-            and self._not_after - begun < NEAR_S
-        )
+        latest = self._first_year(month, day)
+        begun = self._stamp(latest, month, day, 0, 0, 0)
+        is_near = begun is not None and self._not_after - begun < NEAR_S
+        return year <= latest and not is_near
 
     def seconds(self, stamp: str) -> float | None:
         """Seconds since the epoch of an engine's timestamp; None when it is not a time."""

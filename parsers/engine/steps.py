@@ -131,6 +131,9 @@ class RankState:
     """Time and free memory of the line before the multimodal item that runs."""
     stage: str | None = None
     """Name of the stage that has begun and not ended."""
+    is_warming_model: bool = False
+    """Whether a CPU's worker warms its model, the first run of it included (vLLM
+    `v1/worker/cpu_model_runner.py warming_up_model`)."""
     is_warming_kernels: bool = False
     precompile: PrecompileStarted | None = None
     full_bar: str | None = None
@@ -252,6 +255,8 @@ _WIDE_STAGES = frozenset({"import", "configure", "start_workers", "start_engine"
 
 def follow_stage(state: RankState, event: Event) -> None:
     """Keep the stage that has begun and not ended."""
+    if isinstance(event, PhaseMarked) and event.name == "model_warmup":
+        state.is_warming_model = event.edge == "start"
     match event:
         case BucketsGenerated(phase="multimodal") | Note(topic="multimodal"):
             # Printed before the first item, which has no line before it ran.

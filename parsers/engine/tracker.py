@@ -147,6 +147,11 @@ class RunTracker:
         if isinstance(event, _OF_SERVING):
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
+        match event:
+            case PhaseMarked(name="profile_run", edge="start") if (
+                state.is_warming_model
+            ):
+                return []
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)

@@ -156,6 +156,8 @@ TEXTS = [
      "--enforce-eager", {"enforce_eager": True}),
     ("ImportError: /x/flash_attn_2_cuda.so: undefined symbol: _ZN3c10", "packages_mismatch",
      "released together", {}),
+    ("AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended. Did you "
+     "mean: 'num_special_tokens_to_add'?", "packages_mismatch", "transformers<5", {}),
     ("ImportError: cannot import name 'A' from 'transformers'", "program_error",
      "released together", {}),
     ("RuntimeError: Worker process (PID=1) terminated with exit code -15.", "killed", "dmesg",

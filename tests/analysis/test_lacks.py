@@ -45,6 +45,19 @@ def test_a_log_without_the_division_of_memory_names_the_level():
         pytest.fail("the sample states it elsewhere")
 
 
+def test_no_level_logs_the_division_of_memory_on_a_cpu():
+    log = (
+        "(EngineCore pid=7) INFO 11-23 10:00:05 [core.py:133] Initializing a V1 LLM engine "
+        "(v0.32.0) with config: model='a/b', device_config=cpu\n"
+        "(Worker pid=8) INFO 11-23 10:00:15 [cpu_worker.py:260] Explicitly set (1.0/20.84) "
+        "GiB for KV cache on node 0.\n"
+        "(EngineCore pid=7) INFO 11-23 10:00:16 [core.py:402] init engine (profile, create "
+        "kv cache, warmup model) took 0.52 s\n"
+    )
+    runs, _ = read(log)
+    assert lacks(folded(runs[0]).summary) == []
+
+
 def test_a_recording_lacks_nothing():
     runs, _ = read((SAMPLES / "vllm-gaudi" / "made_tp2_defrag.log").read_bytes())
     assert lacks(folded(runs[0], source_kind="recorder").summary) == []

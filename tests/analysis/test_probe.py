@@ -9,7 +9,10 @@ from warmup_insights.analysis.advice.rules_settings import probe_of
 
 
 def runs(*seconds):
-    return [summary_of(start_up(seconds=s), f"run{n}") for n, s in enumerate(seconds)]
+    return [
+        changed(summary_of(start_up(seconds=s), f"run{n}"), device={"kind": "cuda"})
+        for n, s in enumerate(seconds)
+    ]
 
 
 def test_the_longest_start_and_half_of_it_are_allowed():
@@ -32,6 +35,16 @@ def test_a_first_start_gets_patience(seconds, is_gaudi, least):
         "ready_at": "1970-01-12T13:46:40Z",
         "started_at": f"1970-01-12T13:46:{40 - seconds:09.6f}Z",
     }
-    probe = probe_of([changed(runs(10.0)[0], time=times)], is_gaudi=is_gaudi)
+    device = {"kind": "hpu" if is_gaudi else "cuda"}
+    summary = changed(runs(10.0)[0], time=times, device=device)
+    probe = probe_of([summary])
     assert probe.longest_s == pytest.approx(seconds)
     assert (probe.period_s, probe.allowed_s) == (10, least)
+    assert f"times 1.5 and {least} s at least" in probe.yaml()
+
+
+def test_the_port_is_that_of_the_server():
+    summary = runs(10.0)[0]
+    assert "port: 8000" in probe_of([summary]).yaml()
+    served = changed(summary, config={**summary.config, "port": 8101})
+    assert "port: 8101" in probe_of([summary, served]).yaml()

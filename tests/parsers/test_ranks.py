@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers import events, of
+from tests.helpers import events, of, summary_of
 from warmup_insights.model.events import (
     CaptureProgress,
     ConfigRecorded,
@@ -41,6 +41,33 @@ def test_engines_of_data_parallel_runs_without_workers_are_ranks():
     text = loaded("EngineCore_DP0 pid=1") + loaded("EngineCore_DP3 pid=4")
     text += f"(EngineCore_DP2 pid=3){OTHER}\n"
     assert num_ranks(text) == 4
+
+
+def test_several_engines_that_print_nothing_are_not_one_rank():
+    text = (
+        "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{{'model': 'a/b', 'data_parallel_size': 2{}}}\n"
+    )
+    assert summary_of(events(text.format("")))["ranks"] is None
+    one = text.format(", 'data_parallel_rank': 1")
+    assert summary_of(events(one))["ranks"] == 1
+
+
+def test_the_only_workers_of_several_engines_are_ranks_as_they_appear():
+    text = (
+        "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{'model': 'a/b', 'data_parallel_size': 2}\n"
+        "(EngineCore_DP0 pid=2) INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine "
+        "(v0.32.0) with config: model='a/b', data_parallel_size=1\n"
+    )
+    for pid in (8, 9):
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:00 [parallel_state.py:1] rank 0 in world "
+            "size 1 is assigned as DP rank 0, PP rank 0, TP rank 0\n"
+        )
+    text += loaded("Worker pid=8") + loaded("Worker pid=9")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 1]
+    assert num_ranks(text) == 2
 
 
 def test_a_single_engine_has_no_rank():

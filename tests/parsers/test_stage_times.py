@@ -44,6 +44,16 @@ def test_the_profiling_run_goes_on_behind_its_first_run_of_the_model():
     assert phases(text)["profile_run"] == 11.0
 
 
+def test_a_cpus_warmup_goes_on_behind_its_first_run_of_the_model():
+    text = HEAD + line(
+        20, "cpu_model_runner.py:1", "Warming up model for the compilation..."
+    )
+    text += line(50, "monitor.py:81", "Initial profiling/warmup run took 1.00 s")
+    text += line(53, "cpu_model_runner.py:2", "Warming up done.")
+    found = phases(text)
+    assert (found["model_warmup"], found["profile_run"]) == (32.0, 1.0)
+
+
 def test_the_last_line_of_a_workers_warmup_ends_it():
     text = HEAD + line(40, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
     text += line(60, "jit_monitor.py:79", "Kernel JIT monitor activated; mode=warn")

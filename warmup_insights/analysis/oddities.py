@@ -160,8 +160,10 @@ def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
 
 
 def _unmeasured_memory(summary: RunSummary) -> Iterator[str]:
-    memory = summary.memory_or_none
-    if memory.kv_cache_bytes is not None and memory.profile_bytes is None:
+    """Only the workers of GPUs log it (vLLM `v1/worker/gpu_worker.py`)."""
+    memory, device = summary.memory_or_none, summary.device.kind
+    is_stated = memory.kv_cache_bytes is not None and memory.profile_bytes is None
+    if is_stated and device in (None, "cuda", "rocm", "xpu"):
         yield (
             "What weights, activations and graphs take of the device: "
             "VLLM_LOGGING_LEVEL=DEBUG logs what the profiling run measured"

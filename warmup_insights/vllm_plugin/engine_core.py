@@ -1,11 +1,11 @@
 """What every vLLM V1 has: configuration, initialisation, workers, ready.
 
-Source: vLLM `v1/engine/core.py`, `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`,
-`v1/engine/async_llm.py`, `v1/engine/utils.py`, `v1/executor/multiproc_executor.py`,
-`compilation/backends.py`, `compilation/monitor.py`; uvicorn `server.py`. Of the workers
-(a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
-vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
-(`initialize_kv_cache`).
+Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.py`,
+`v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
+`v1/engine/utils.py`, `v1/executor/multiproc_executor.py`, `compilation/backends.py`,
+`compilation/monitor.py`; uvicorn `server.py`. Of the workers (a rank, a device that is
+free at first, blocks): vLLM `v1/worker/gpu_worker.py`, vllm-gaudi
+`v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py` (`initialize_kv_cache`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -39,6 +40,27 @@ _LEAST_EPOCH_S = 1e9
 """A reading of the clock since 1970 is more, one of `perf_counter` less."""
 
 
+def configure(session: Session, call: Call) -> Watch:
+    """`EngineArgs.create_engine_config`: options and the files of the model are read.
+
+    A program does so right after it has loaded the plugins, and each API server that it
+    starts does so again, beside the engine.
+    """
+    is_start = parent_process() is None and not session.is_ready
+    if is_start:
+        session.begin_run()
+        session.emit(PhaseMarked, name="configure", edge="start")
+    outcome = yield
+    if is_start:
+        session.note_failure(outcome, phase="configure")
+
+
+def start_workers(session: Session, call: Call) -> Watch:
+    """`Executor.__init__`: the engine's configuration is complete, workers come next."""
+    session.emit(PhaseMarked, name="start_workers", edge="start")
+    yield
+
+
 def server_engine(session: Session, call: Call) -> Watch:
     """`AsyncLLM.__init__`: the engine of a server is about to start."""
     _begin(session, call)
@@ -52,8 +74,8 @@ def _begin(session: Session, call: Call) -> None:
     logs = call.arg("log_stats")
     if isinstance(logs, bool):
         session.emit(ConfigRecorded, settings={"disable_log_stats": not logs})
-    # It ends with whatever a worker, maybe in another process, records first.
-    session.emit(PhaseMarked, name="start_workers", edge="start")
+    # It ends with what an engine core, maybe in another process, records first.
+    session.emit(PhaseMarked, name="start_engine", edge="start")
 
 
 def offline_engine(session: Session, call: Call) -> Watch:

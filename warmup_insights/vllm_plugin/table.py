@@ -140,6 +140,18 @@ GAUDI = (
 
 UPSTREAM = (
     *_rows(
+        "vllm", "vllm.engine.arg_utils", "EngineArgs",
+        ("create_engine_config", "options and files of the model", engine_core.configure),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.executor.abstract", "Executor",
+        ("__init__", "start of workers", engine_core.start_workers, "0.11.1", None),
+    ),
+    *_rows(
+        "vllm", "vllm.executor.executor_base", "ExecutorBase",
+        ("__init__", "start of workers", engine_core.start_workers, None, "0.11.1"),
+    ),
+    *_rows(
         "vllm", "vllm.v1.engine.llm_engine", "LLMEngine",
         ("__init__", "start and ready", engine_core.offline_engine),
     ),

@@ -349,6 +349,11 @@ ROWS: tuple[KnownError, ...] = (
               "`vllm`", "another environment"),
           Way("`python -m vllm.entrypoints.openai.api_server`, which reads no version at its "
               "start", "none; the platform may still not be found without it"))),
+        (r"has no attribute '?all_special_tokens_extended",
+         "transformers 5 or newer is installed, and vLLM before 0.12 needs an older one",
+         (Way("`pip install 'transformers<5'` in the environment of the engine",
+              "models that need the newer one do not load"),
+          Way("vLLM 0.12 or newer, in a fresh environment", "another image"))),
         (r"type 'array\.array' is not subscriptable",
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",

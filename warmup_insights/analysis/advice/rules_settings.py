@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -33,6 +33,8 @@ PERIOD_S = 10
 SAFETY = 1.5
 LEAST_PROBE_S, LEAST_GAUDI_PROBE_S = 600, 1800
 """Patience for a first start: weights may have to come, and every recipe be compiled."""
+DEFAULT_PORT = 8000
+"""vLLM `entrypoints/openai/cli_args.py`."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class StartupProbe:
     longest_s: float
     period_s: int
     failure_threshold: int
+    least_s: int
+    """What is allowed however short the starts were."""
+    port: int
+    """Of the server, as far as a run states it."""
 
     @property
     def allowed_s(self) -> int:
@@ -54,20 +60,18 @@ class StartupProbe:
         """The part of a container's specification."""
         return (
             f"# starts seen: {self.num_runs}, median {self.median_s:.0f} s, longest "
-            f"{self.longest_s:.0f} s; times {SAFETY:g} and {LEAST_PROBE_S} s at least, image pull "
+            f"{self.longest_s:.0f} s; times {SAFETY:g} and {self.least_s} s at least, image pull "
             "not counted\n"
             "startupProbe:\n"
             "  httpGet:\n"
             "    path: /health\n"
-            "    port: 8000\n"
+            f"    port: {self.port}\n"
             f"  periodSeconds: {self.period_s}\n"
             f"  failureThreshold: {self.failure_threshold}\n"
         )
 
 
-def probe_of(
-    summaries: Iterable[RunSummary], *, is_gaudi: bool = False
-) -> StartupProbe | None:
+def probe_of(summaries: Sequence[RunSummary]) -> StartupProbe | None:
     """A probe that lets the longest start pass, half as long again; None without any.
 
     Runs that never became ready do not count; where the pod is known, its time from the
@@ -79,9 +83,14 @@ def probe_of(
     if not seconds:
         return None
     longest = max(seconds)
-    allowed = max(longest * SAFETY, LEAST_GAUDI_PROBE_S if is_gaudi else LEAST_PROBE_S)
-    threshold = math.ceil(allowed / PERIOD_S)
-    return StartupProbe(len(seconds), median(seconds), longest, PERIOD_S, threshold)
+    is_gaudi = any(summary.device.kind == "hpu" for summary in summaries)
+    least = LEAST_GAUDI_PROBE_S if is_gaudi else LEAST_PROBE_S
+    threshold = math.ceil(max(longest * SAFETY, least) / PERIOD_S)
+    ports = (summary.setting("port") for summary in summaries)
+    return StartupProbe(
+        len(seconds), median(seconds), longest, PERIOD_S, threshold, least,
+        port=int(next((port for port in ports if port), DEFAULT_PORT)),
+    )  # fmt: skip
 
 
 def _container_s(summary: RunSummary) -> float | None:
@@ -235,10 +244,7 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     summary = facts.summary
     if not _may_be_cold(summary):
         return
-    probe = probe_of(
-        [each for each in (summary, *facts.alike) if _may_be_cold(each)],
-        is_gaudi=summary.device.kind == "hpu",
-    )
+    probe = probe_of([each for each in (summary, *facts.alike) if _may_be_cold(each)])
     if probe is None:
         return
     starts = count_of(

@@ -19,10 +19,17 @@ def make_worker(vllm_config, rank):
     return worker
 
 
-class UniProcExecutor:
-    """The worker lives in the process of the engine."""
+class Executor:
+    """What both have."""
 
     def __init__(self, vllm_config):
+        self._init_executor(vllm_config)
+
+
+class UniProcExecutor(Executor):
+    """The worker lives in the process of the engine."""
+
+    def _init_executor(self, vllm_config):
         self.worker = make_worker(vllm_config, 0)
 
     def call(self, name, *args):
@@ -32,10 +39,10 @@ class UniProcExecutor:
         """Nothing to end."""
 
 
-class MultiprocExecutor:
+class MultiprocExecutor(Executor):
     """One process per rank; a worker that fails answers with its error."""
 
-    def __init__(self, vllm_config):
+    def _init_executor(self, vllm_config):
         method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         context = multiprocessing.get_context(method)
         self._workers = []
