@@ -55,6 +55,7 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "xpu.py": ("xpu", OWN, None),
     "xpu_worker.py": ("xpu", OWN, None),
     "xpu_model_runner.py": ("xpu", OWN, None),
+    "cpu.py": ("cpu", OWN, None),
     "cpu_worker.py": ("cpu", OWN, None),
     "cpu_model_runner.py": ("cpu", OWN, None),
     "hpu.py": ("hpu", OWN, "vllm-fork"),

@@ -73,6 +73,15 @@ def test_a_platform_plugin_is_stronger_than_device_config_cpu():
     assert identity(text + CONFIG.format("0.16.0", "cpu")) == ("vllm", "neuron")
 
 
+def test_what_the_platform_of_the_cpu_checks_names_the_device():
+    text = (
+        "(APIServer pid=1) INFO 11-23 15:10:29 [model.py:733] Resolved architecture: A\n"
+        "(APIServer pid=1) WARNING 11-23 15:10:30 [cpu.py:224] Triton is not installed. "
+        "triton-cpu is expected on x86 CPUs.\n"
+    )
+    assert summary_of(events(text))["device"]["kind"] == "cpu"
+
+
 def test_a_module_that_lacks_its_libraries_shows_no_device():
     text = CONFIG.format("0.11.1", "None") + (
         "WARNING 07-16 10:00:02 [tpu_jax.py:228] Pin memory is not supported on TPU.\n"
