@@ -593,7 +593,6 @@ MAX_UTILIZATION = 0.95
 the engine needs the rest."""
 HEADROOM = 1.2
 """Graphs get a fifth more than they took, where no budget ends their capture."""
-"""Of the memory that is free after profiling, when no margin is given."""
 
 SHARE_STEP = 0.01
 """Of a utilisation that is set by hand."""
