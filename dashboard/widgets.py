@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from dashboard import shown
-from dashboard.charts.base import Figure, make_room, mark_synthetic, take_legend
+from dashboard.charts.base import Figure, make_room, mark_synthetic
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
@@ -207,13 +207,10 @@ def chart(
 
     Gives the selection of a selectable figure.
     """
-    legend = take_legend(figure)
     make_room(figure)
     if simulated is not None:
         mark_synthetic(figure, simulated, dark=is_dark())
     with card(title, hint, data=data, key=key, simulated=simulated):
-        if legend:
-            st.html(legend)
         return st.plotly_chart(
             figure,
             key=key,

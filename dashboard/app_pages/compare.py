@@ -83,11 +83,12 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 
 def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Better and worse, in colour as well as in words."""
+    """Better and worse, by an edge in colour as well as in words."""
     dark = widgets.is_dark()
+    tones = {"better": "kv_cache", "worse": "missed"}
     styles = {
-        "better": f"color: {colour('kv_cache', dark=dark)}; font-weight: 600",
-        "worse": f"color: {colour('missed', dark=dark)}; font-weight: 600",
+        verdict: f"box-shadow: inset 3px 0 {colour(tone, dark=dark)}; font-weight: 600"
+        for verdict, tone in tones.items()
     }
     return verdicts.map(lambda verdict: styles.get(verdict, ""))
 

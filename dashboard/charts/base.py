@@ -20,15 +20,6 @@ ROW_PX = 30
 """Height of one bar in horizontal bar charts."""
 LEGEND_PX = 12
 """More height for each entry of a legend beyond the first four."""
-MOST_ENTRIES = 4
-"""A legend of more scrolls in a narrow window: it stands above the figure, as text."""
-_FILLS = {
-    "/": "repeating-linear-gradient(135deg, {0} 0 1.5px, transparent 1.5px 4px)",
-    "x": "repeating-linear-gradient(45deg, {0} 0 1px, transparent 1px 4px), "
-    "repeating-linear-gradient(135deg, {0} 0 1px, transparent 1px 4px)",
-    ".": "radial-gradient({0} 1.2px, transparent 1.4px) 0 0 / 4px 4px",
-}
-"""The patterns of plotly as backgrounds of a page."""
 
 Values = Sequence[Any] | pd.Series
 
@@ -85,31 +76,6 @@ def make_room(figure: Figure) -> int:
     )
     figure.update_layout(height=figure.layout.height + LEGEND_PX * max(0, entries - 4))
     return entries
-
-
-def take_legend(figure: Figure) -> str:
-    """The legend of bars as HTML whose entries follow each other in lines, taken out of a
-    figure where it has too many entries; else empty."""
-    traces = [trace for trace in figure.data if trace.type == "bar" and trace.name]
-    if len(traces) <= MOST_ENTRIES or len(traces) < len(figure.data):
-        return ""
-    figure.update_layout(showlegend=False)
-    entries = "".join(
-        f'<span style="white-space: nowrap">{_swatch(trace.marker)}{trace.name}</span>'
-        for trace in traces
-    )
-    style = f"display: flex; flex-wrap: wrap; gap: 2px 14px; font-size: {FONT_SIZE}px"
-    return f'<div style="{style}">{entries}</div>'
-
-
-def _swatch(marker: Any) -> str:
-    shade, pattern = marker.color, marker.pattern.shape or ""
-    background = _FILLS.get(pattern, "{0}").format(shade)
-    box = (
-        "display: inline-block; width: 11px; height: 11px; margin-right: 5px; "
-        f"vertical-align: -1px; border: 1px solid {shade}; background: {background}"
-    )
-    return f'<span style="{box}"></span>'
 
 
 def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:

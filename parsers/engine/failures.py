@@ -88,7 +88,7 @@ _BUILD = re.compile(
 )
 """The error of a kernel that did not build, whose compiler printed why."""
 _LAUNCHER = re.compile(
-    r"subprocess\.CalledProcessError: Command .{1,2000} returned non-zero exit status"
+    r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
 )
 """What a program raises whose child failed."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")

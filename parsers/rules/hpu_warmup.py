@@ -67,7 +67,7 @@ def _multimodal_step(match: re.Match[str]) -> Made:
         bucket=tuple(ints_of(match["shape"])),
         free_bytes=_free(match["free"]),
         # vllm-gaudi (`warmup_multimodal_graphs`) names the modality, and logs it then.
-        is_over=match["modality"] is not None,
+        is_over="Multimodal(" in match[0],
     )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     LineRule(
         "warmup_step_multimodal",
         "[Warmup][Graph/Multimodal",
-        _STEP_HEAD.format(phase=r"Graph/Multimodal(?P<modality>\(\w{1,30}\))?")
+        _STEP_HEAD.format(phase=r"Graph/Multimodal(?:\(\w{1,30}\))?")
         + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)"
         + _FREE
         + r"\s*$",

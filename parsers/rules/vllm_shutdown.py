@@ -65,7 +65,7 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
     LineRule(
         "job_cancelled",
         "CANCELLED AT ",
-        r"(?:slurmstepd|srun)\S{0,80}: (?:error: )?\*{3} (?:JOB|STEP) .{1,120} CANCELLED AT .{1,160}",
+        r"(?:slurmstepd|srun)[^\s:]{0,80}: (?:error: )?\*{3} (?:JOB|STEP) .{1,120} CANCELLED AT .{1,160}",
         # A job whose engine failed can hang until its time is over.
         build=lambda match: ShutdownLine(match[0].strip(), is_weak=True),
         samples=(

@@ -87,9 +87,7 @@ def test_two_runs_are_compared_from_the_list(full_server, visit):
     page.get_by_text("Settings that differ", exact=True).wait_for()
     settle(page)
     assert len(re.findall(r"run=[0-9a-c]{12}", page.url)) == 2
-    figures = page.get_by_test_id("stDataFrame").first
-    # The grid fills the table that readers of a screen see a moment after it is drawn.
-    figures.filter(has_text="KV blocks").wait_for(state="attached")
+    page.get_by_test_id("stTable").first.filter(has_text="KV blocks").wait_for()
 
 
 @pytest.mark.long

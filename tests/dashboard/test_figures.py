@@ -14,7 +14,6 @@ from dashboard.charts.base import (
     make_room,
     mark_synthetic,
     new_figure,
-    take_legend,
 )
 from dashboard.charts.buckets import (
     bucket_map,
@@ -56,7 +55,6 @@ from dashboard.charts.time import (
     step_bars,
     timeline,
 )
-from dashboard.comparing import phase_stacks
 from dashboard.palette import STATES
 from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
@@ -506,24 +504,6 @@ def test_the_list_of_runs_names_the_largest_phase_as_its_sentence_does(tmp_path,
         sentence = start_sentences(summary)[0]
     words = frame["largest"][0].partition(", ")[2]
     assert f"went into {words}" in sentence
-
-
-def stacks_of(count):
-    rows = [("a", f"phase {n}", "load", 1.0 + n) for n in range(count)]
-    phases = pd.DataFrame(rows, columns=["run", "name", "meaning", "duration_s"])
-    return phase_stacks(phases, ["a"])
-
-
-def test_a_legend_of_many_entries_stands_above_the_figure_as_text():
-    """Plotly lets such a legend scroll over the bars of a narrow window."""
-    figure = stacks_of(17)
-    legend = take_legend(figure)
-    assert legend.count("white-space: nowrap") == 17
-    assert all(f"</span>phase {n}</span>" in legend for n in range(17))
-    assert figure.layout.showlegend is False
-    few = stacks_of(4)
-    assert take_legend(few) == ""
-    assert few.layout.showlegend is not False
 
 
 def test_what_is_not_compared_has_no_zeros():
