@@ -145,11 +145,7 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.executor.abstract", "Executor",
-        ("__init__", "start of workers", engine_core.start_workers, "0.11.1", None),
-    ),
-    *_rows(
-        "vllm", "vllm.executor.executor_base", "ExecutorBase",
-        ("__init__", "start of workers", engine_core.start_workers, None, "0.11.1"),
+        ("__init__", "start of workers", engine_core.start_workers),
     ),
     *_rows(
         "vllm", "vllm.v1.engine.llm_engine", "LLMEngine",
