@@ -34,7 +34,7 @@ _PROCESS = (
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?) )?"
     r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[^)]{0,60}))?\)"
 )
-_OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
+OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
 _OWN_HEAD = re.compile(rf"(?:{_PROCESS} )?{_HEAD}")
 _LONGEST_HEAD = 512
@@ -282,7 +282,7 @@ def _set_process(
     base.process, base.pid = name, int(pid)
     if host:
         base.pid += (1 + crc32(host.encode())) << 32
-    if base.actor is None and (name is None or _OF_VLLM.match(name) is None):
+    if base.actor is None and (name is None or OF_VLLM.match(name) is None):
         base.actor = base.pid
     if rank:
         base.rank = int(rank)

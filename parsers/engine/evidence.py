@@ -322,6 +322,8 @@ class RankTable:
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
+        self._has_engines = False
+        """The server starts several, which share nothing."""
         self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
         """Ranks by process, pid and stated rank, until more is known of any of them."""
 
@@ -335,7 +337,7 @@ class RankTable:
             return  # only the name of a folder, and the process has a name of its own
         if world_size == 1:
             # The only workers of several engines do not name theirs: as they appear.
-            is_of_several = record.process == "Worker" and self._sizes.get("DP", 1) > 1
+            is_of_several = record.process == "Worker" and self._has_engines
             if not is_of_several or record.pid in self._by_pid:
                 return
             rank = len(self._by_pid)
@@ -348,16 +350,19 @@ class RankTable:
         for key, part in (
             ("tensor_parallel_size", "TP"),
             ("pipeline_parallel_size", "PP"),
-            ("data_parallel_size", "DP"),
         ):
             size = settings.get(key)
-            if part == "DP" and size == 1:
-                continue  # each engine of a dense model is configured as the only one
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
                 self._sizes[part] = size
                 self._ranks.clear()
+        # Each engine of a dense model is configured as the only one, below a server that
+        # states their number; with a rank each has a server of its own.
+        engines = settings.get("data_parallel_size")
         if settings.get("data_parallel_rank") is not None:
-            self._sizes.pop("DP", None)  # a server of its own for each of them
+            self._has_engines = False
+        elif isinstance(engines, int) and engines > 1:
+            self._has_engines = True
+            self._ranks.clear()
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -409,8 +414,7 @@ class RankTable:
             name for name, _ in self._processes if name.startswith(_WORKERS)
         ]
         is_first = any(_PARTS.search(name) for name in workers_seen)
-        has_engines = self._sizes.get("DP", 1) > 1
-        return 0 if is_one_of_several or is_first or has_engines else None
+        return 0 if is_one_of_several or is_first or self._has_engines else None
 
     def _rank_of(self, record: Record) -> int | None:
         if record.rank is not None:
@@ -439,10 +443,10 @@ class RankTable:
 
     def _of_core(self, name: str) -> int | None:
         """An engine of several that has only one worker, or runs it itself."""
-        number, sizes = _core_number(name), self._sizes
-        if not number or (self._has_workers and "DP" not in sizes):
+        number = _core_number(name)
+        if not number or (self._has_workers and not self._has_engines):
             return None
-        if sizes.get("TP", 1) * sizes.get("PP", 1) > 1:
+        if self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1:
             return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None

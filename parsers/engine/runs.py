@@ -9,7 +9,7 @@ from msgspec import structs
 
 from parsers.base import LineRule, Made
 from parsers.engine.dispatch import Matched
-from parsers.engine.envelope import Record
+from parsers.engine.envelope import OF_VLLM, Record
 from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
@@ -55,10 +55,8 @@ from warmup_insights.model.events import (
 )
 
 _Opening = tuple[int, str | None]
-_OF_VLLM = re.compile(
-    r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm|Ray)?Worker(?:Proc|Wrapper|_|\b)"
-)
-"""Processes of vLLM, and actors that it starts."""
+_OF_VLLM = re.compile(rf"{OF_VLLM.pattern}|(?:Ray)?Worker(?:Proc|Wrapper|_|\b)")
+"""Processes of vLLM, and actors of Ray that it starts."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)

@@ -270,9 +270,9 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None
         case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
             state.stage = None
-        case CompileFinished(what="total") | EngineInitialized() | ServerReady():
+        case CompileFinished(what="total") | WarmupFinished():
             state.stage = None
-        case WarmupFinished():
+        case EngineInitialized() | ServerReady():
             state.stage = None
 
 
