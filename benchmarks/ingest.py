@@ -36,7 +36,7 @@ from parsers.engine.dispatch import (  # noqa: E402
     make_selector,
     regex_selector,
 )
-from parsers.files import dispatcher  # noqa: E402
+from parsers.files import LARGE_BYTES, dispatcher  # noqa: E402
 
 ACCESS = '(APIServer pid=1) INFO:     10.0.{}.{}:4{:04d} - "POST /v1/completions HTTP/1.1" 200 OK'
 STATISTICS = (
@@ -150,6 +150,9 @@ def blocks_of(path: Path) -> Iterator[bytes]:
 
 def select_lines(path: Path, selector: Selector) -> int:
     """Candidate lines, each with its number, as `ingest` needs them."""
+    if path.stat().st_size > LARGE_BYTES:
+        import numpy  # noqa: F401 - as `ingest` does
+
     number = found = 0
     for block in blocks_of(path):
         lines = list(lines_at(block, selector(block)))

@@ -37,6 +37,7 @@ from warmup_insights.model.summary import (
     SourceName,
     Times,
 )
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.rows import EVENT_COLUMNS, event_rows
 from warmup_insights.storage.store import BLOCK
@@ -279,9 +280,9 @@ def time_changes(store: EventStore, runs: int, events: int) -> dict[str, float]:
     for _ in range(5):
         for name, change in (
             ("add a run without events", lambda: add_run(store, "f" * 12, START, [])),
-            ("remove it", lambda: store.delete_run("f" * 12)),
+            ("remove it", lambda: delete_runs(store, ["f" * 12])),
             (f"add a run of {events:,}", lambda: add_run(store, "e" * 12, START, full)),
-            (f"remove a run of {events:,}", lambda: store.delete_run("e" * 12)),
+            (f"remove a run of {events:,}", lambda: delete_runs(store, ["e" * 12])),
         ):
             start = time.perf_counter()
             change()

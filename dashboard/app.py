@@ -19,11 +19,15 @@ LOGO = (
     '<rect x="19" y="19" width="7" height="7" rx="1.5" fill="#B9C2CD"/></svg>'
 )
 
-# Where the keyboard is: Streamlit shows it for some controls only.
+# Where the keyboard is: Streamlit shows it for some controls only. Names of files above the
+# columns of a table wrap: a phone would cut the last one off.
 STYLE = """<style>
 a:focus-visible, button:focus-visible, input:focus-visible, textarea:focus-visible,
 [role="tab"]:focus-visible, [role="radio"]:focus-visible, canvas:focus-visible {
   outline: 2px solid currentColor !important; outline-offset: 2px;
+}
+[data-testid="stTable"] th, [data-testid="stTable"] th * {
+  overflow-wrap: anywhere !important;
 }
 </style>"""
 # Text on the primary colour of the dark theme: Streamlit writes it in white.

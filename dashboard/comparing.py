@@ -10,7 +10,7 @@ import pandas as pd
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS, colour
-from dashboard.text import figure_text, middle, visible
+from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
@@ -24,7 +24,7 @@ from warmup_insights.units import GIB, format_bytes, format_duration
 
 def run_names(result: Comparison) -> list[str]:
     """A different name for every run: its title, with the id where titles repeat."""
-    titles = [middle(run.title, 40) for run in result.runs]
+    titles = [short_name(run.title) for run in result.runs]
     return [
         f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
         for title, run in zip(titles, result.runs, strict=True)
@@ -69,7 +69,7 @@ def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
         [
             [
                 visible(row.name),
-                *("" if v is None else visible(v, 200) for v in row.values),
+                *("" if v is None else visible(v) for v in row.values),
             ]
             for row in rows
         ],
@@ -81,7 +81,7 @@ def gaps_frame(result: Comparison) -> pd.DataFrame:
     """Unlogged time between the same two lines, one column per run."""
     names = run_names(result)
     rows = gaps_table(result, names).rows
-    cells = [[visible(cell, 80) for cell in row] for row in rows]
+    cells = [[visible(cell) for cell in row] for row in rows]
     return pd.DataFrame(cells, columns=["after", "before", *names])
 
 
@@ -204,6 +204,7 @@ def phase_stacks(
     Columns: run, name, meaning, duration_s.
     """
     totals = phases.groupby("run", sort=False)["duration_s"].sum()
+    named = _named(phases)
     unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
     figure = _stacks(order, f"time ({unit})", dark=dark)
     for name, rows in phases.groupby("name", sort=False):
@@ -213,7 +214,26 @@ def phase_stacks(
         marker = {"color": shade, "pattern": pattern}
         label, sizes = phase_label(str(name)), rows["duration_s"] / factor
         _add(figure, label, rows["run"], sizes, texts, marker, dark)
+        figure.data[-1].showlegend = name in named
     return figure
+
+
+MOST_NAMED = 10
+"""Phases in a legend: more of them would scroll in a narrow window."""
+
+
+def _named(phases: pd.DataFrame) -> set[str]:
+    """The phases that took the most time of all runs together."""
+    return set(phases.groupby("name")["duration_s"].sum().nlargest(MOST_NAMED).index)
+
+
+def phases_hint(phases: pd.DataFrame) -> str:
+    """What the phase times of several runs show."""
+    text = "Each bar is one start-up; unlogged time is hatched."
+    rest = phases["name"].nunique() - MOST_NAMED
+    if rest > 0:
+        text += f" The {rest} shortest phases are in no legend; point at a bar for its name."
+    return text
 
 
 def _stacks(order: Sequence[str], x_title: str, *, dark: bool) -> Figure:
@@ -222,7 +242,7 @@ def _stacks(order: Sequence[str], x_title: str, *, dark: bool) -> Figure:
     figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
     figure.update_yaxes(
         autorange="reversed", showgrid=False, categoryorder="array",
-        categoryarray=[figure_text(run, 40) for run in order],
+        categoryarray=[figure_text(run) for run in order],
     )  # fmt: skip
     name_axes(figure, x_title, None)
     return figure
@@ -234,7 +254,7 @@ def _add(
 ) -> None:  # fmt: skip
     """Add one part of every stack."""
     figure.add_bar(
-        orientation="h", y=[figure_text(run, 40) for run in runs], x=sizes,
+        orientation="h", y=[figure_text(run) for run in runs], x=sizes,
         name=figure_text(label), marker={**marker, "line": outline(dark)},
         customdata=texts,
         hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",

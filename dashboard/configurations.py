@@ -14,7 +14,7 @@ import pandas as pd
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
-from dashboard.text import figure_text, middle, visible
+from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.pareto import (
     COLUMNS,
     TRADED,
@@ -65,8 +65,8 @@ def points_frame(
         title = names.get(row.run_id) or row.label or row.run_id
         found.append(
             {
-                "name": middle(title, 40),
-                **{name: visible(row.settings.get(name, ""), 40) for name in settings},
+                "name": short_name(title),
+                **{name: visible(row.settings.get(name, "")) for name in settings},
                 **{name: row.figures.get(name) for name in figures},
                 "best": row.is_non_dominated,
                 "run_id": row.run_id,
@@ -140,7 +140,7 @@ def sweep_command(summary: RunSummary) -> str:
             "simulated:gaudi2" if summary.synthetic else summary.device.kind or "cpu"
         )
         return f"warmup-insights sweep {grid} -- --device {device}"
-    model = visible(summary.model or "MODEL", 80)
+    model = visible(summary.model or "MODEL")
     return f"warmup-insights sweep --engine vllm {grid} -- {model}"
 
 
@@ -224,9 +224,9 @@ def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
     return [
         [
             row["run_id"] or "",
-            figure_text(row["name"], 60),
+            figure_text(row["name"]),
             "<br>".join(
-                [figure_text(row["settings"], 300).replace(", ", "<br>")]
+                [figure_text(row["settings"]).replace(", ", "<br>")]
                 + [f"{BY_NAME[name].title}: {format_figure(row[name], BY_NAME[name].unit)}"
                    for name in shown]
             ),

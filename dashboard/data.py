@@ -24,7 +24,7 @@ from dashboard.charts.buckets import (
 from dashboard.charts.runs import runs_frame
 from dashboard.server import read_settings
 from warmup_insights import runs
-from warmup_insights.analysis.advice import Finding, RunFacts, advise
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.drainer import open_store
@@ -203,6 +203,4 @@ def status_of(run_id: str) -> str | None:
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)
 def findings(opened: EventStore, run: RunRecord) -> list[Finding]:
     """What `advise` finds in a run, the most important first."""
-    known = folded(run)
-    others, beside = runs.history(opened, run), runs.beside(opened, run)
-    return advise(RunFacts(known.summary, known.rows, history=others, beside=beside))
+    return runs.findings(opened, run, folded(run))

@@ -20,6 +20,7 @@ from dashboard.text import markdown
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.bundles import is_bundle, unpack
+from warmup_insights.ingest.many import ingest_files
 from warmup_insights.ingest.outcome import Options, Outcome, temporary_folder
 from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.runs import refresh
@@ -85,33 +86,25 @@ def ingested(files: Sequence[Any], options: Options) -> list[Outcome]:
 
 
 def _of_bundle(file: Any, options: Options) -> list[Outcome]:
-    found = []
     with temporary_folder() as folder:
-        for log in unpack(file, file.name, Path(folder)):
-            if not log.path:
-                found.append(Outcome(log.shown, state="failed", error=log.problem))
-                continue
-            try:
-                outcome = ingest_path(data.store(), log.path, options)
-            except WarmupInsightsError as error:
-                outcome = Outcome(log.path, state="failed", error=str(error))
-            found.append(outcome.named(log.shown))
-    return found
+        logs = unpack(file, file.name, Path(folder))
+        paths = [log.path for log in logs if log.path]
+        outcomes = ingest_files(data.store(), paths, options)
+    done = dict(zip(paths, outcomes, strict=True))
+    return [log.outcome(done) for log in logs]
 
 
 def _ingested(file: Any, options: Options) -> Outcome:
     """Read one log into the store."""
     file.seek(0)
     size = max(file.size, 1)
-    bar = st.progress(0.0, text=f"Reading {markdown(file.name, 80)}")
+    bar = st.progress(0.0, text=f"Reading {markdown(file.name)}")
     done = 0
 
     def progress(count: int) -> None:
         nonlocal done
         done += count
-        bar.progress(
-            min(1.0, done / size / 2), text=f"Reading {markdown(file.name, 80)}"
-        )
+        bar.progress(min(1.0, done / size / 2), text=f"Reading {markdown(file.name)}")
 
     try:
         return ingest_file(
@@ -137,7 +130,7 @@ def show_outcome(outcome: Outcome) -> None:
                 )
         for problem in [outcome.error, *report.get("problems", [])]:
             if problem is not None:
-                st.markdown(markdown(problem, 600))
+                st.markdown(markdown(problem))
         for run_id in outcome.run_ids:
             _answer(run_id)
         _unknown(report)
@@ -146,17 +139,14 @@ def show_outcome(outcome: Outcome) -> None:
 def _answer(run_id: str) -> None:
     run = data.store().run(run_id)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.page_link(
-            widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
-            query_params={"run": run_id},
-        )  # fmt: skip
+        widgets.open_run(run_id, f"Open run {run_id}")
         sentence = start_sentences(data.summary(run))[0]
-        st.markdown(markdown(sentence, 300), width="stretch")
+        st.markdown(markdown(sentence), width="stretch")
 
 
 def _head(outcome: Outcome) -> None:
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
-        st.markdown(f"**{markdown(outcome.path, 80)}**", width="content")
+        st.markdown(f"**{markdown(outcome.path)}**", width="content")
         st.badge(STATES[outcome.state], color=_COLOURS.get(outcome.state, "green"))
 
 
@@ -231,10 +221,10 @@ def follow_form() -> None:
             if Path(path).is_file():
                 _followed().setdefault(path, Followed())
             else:
-                st.error(markdown(f"There is no file {path} on this server.", 300))
+                st.error(markdown(f"There is no file {path} on this server."))
     for path, entry in list(_followed().items()):
         row = st.container(horizontal=True, vertical_alignment="center")
-        row.caption(f"Following {markdown(path, 120)}", width="content")
+        row.caption(f"Following {markdown(path)}", width="content")
         if row.button("Stop", key=f"stop-{path}"):
             del _followed()[path]
             for run_id in entry.run_ids:  # one that did not finish is unknown again

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import data, widgets
 from dashboard.report import report_html
-from dashboard.text import visible
+from dashboard.text import short_name
 from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.run import RunRecord
-from warmup_insights.runs import kept_lines
+from warmup_insights.runs import delete_runs, kept_lines
 
 MOST_LISTED = 500
 
@@ -20,7 +20,7 @@ def names(extra: tuple[str, ...] = ()) -> dict[str, str]:
     """Run id to what a list shows: the newest runs, and those chosen."""
     rows = data.run_rows(data.store(), {}, MOST_LISTED)
     found = {
-        row["run_id"]: f"{visible(row['name'], 50)}  \u00b7  {row['run_id'][:6]}"
+        row["run_id"]: f"{short_name(row['name'])}  \u00b7  {row['run_id'][:6]}"
         for row in rows.to_dict("records")
     }
     for run_id in extra:
@@ -75,30 +75,31 @@ def delete(runs: list[RunRecord]) -> None:
     row = st.container(horizontal=True)
     if row.button("Delete", type="primary", icon=":material/delete:"):
         with widgets.guarded():
-            for run in runs:
-                data.store().delete_run(run.run_id)
+            delete_runs(data.store(), [run.run_id for run in runs])
             st.rerun()
     if row.button("Keep"):
         st.rerun()
 
 
 def _name(run: RunRecord) -> str:
-    return f"{run.run_id}  {visible(run.name, 60)}"
+    return f"{run.run_id}  {short_name(run.name)}"
 
 
 def report_button(runs: Sequence[RunRecord], key: str) -> None:
     """One run, or the comparison of several, as an HTML file to take away."""
-    st.download_button(
-        "Report", lambda: _report(runs), "report.html", "text/html",
-        on_click="ignore", type="tertiary", icon=":material/description:", key=key,
+
+    def text() -> str:
+        store = data.store()
+        return report_html(
+            [
+                RunWithLines(
+                    data.folded(run), kept_lines(store, run), data.findings(store, run)
+                )
+                for run in runs
+            ]
+        )
+
+    widgets.download(
+        "Report", text, "report.html", "text/html", key=key, icon="description",
         help="One HTML file that opens without a server: `warmup-insights report`",
     )  # fmt: skip
-
-
-def _report(runs: Sequence[RunRecord]) -> str:
-    found = []
-    for run in runs:
-        lines = kept_lines(data.store(), run)
-        findings = data.findings(data.store(), run)
-        found.append(RunWithLines(data.folded(run), lines, findings))
-    return report_html(found)

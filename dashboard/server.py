@@ -1,7 +1,4 @@
-"""How the server of the dashboard is started: its settings, its options and its look.
-
-`python -m dashboard.server` is what the `dashboard` command runs.
-"""
+"""How the server of the dashboard is started: its settings, its options and its look."""
 
 from __future__ import annotations
 
@@ -74,20 +71,6 @@ _THEME = {
 }
 
 
-def options(
-    *, host: str, port: int, max_upload_mb: int, open_browser: bool
-) -> dict[str, str]:
-    """Streamlit's options for a server."""
-    return {
-        "server.address": host,
-        "server.port": str(port),
-        "server.headless": "false" if open_browser else "true",
-        "server.maxUploadSize": str(max_upload_mb),
-        **_FIXED,
-        **_THEME,
-    }
-
-
 def allowed_hosts(host: str, more: Sequence[str] = ()) -> list[str]:
     """Names by which a server on this machine may be called; empty means any.
 
@@ -97,7 +80,7 @@ def allowed_hosts(host: str, more: Sequence[str] = ()) -> list[str]:
     return [*LOCAL, *more] if host in LOCAL else list(more)
 
 
-def command(
+def options(
     *,
     host: str,
     port: int,
@@ -105,14 +88,16 @@ def command(
     open_browser: bool,
     allow_hosts: Sequence[str] = (),
 ) -> list[str]:
-    """The program that serves the dashboard, with its arguments."""
-    chosen = options(
-        host=host, port=port, max_upload_mb=max_upload_mb, open_browser=open_browser
-    )
+    """Streamlit's options for a server, as arguments."""
+    chosen = {
+        "server.address": host,
+        "server.port": str(port),
+        "server.headless": "false" if open_browser else "true",
+        "server.maxUploadSize": str(max_upload_mb),
+        **_FIXED,
+        **_THEME,
+    }
     return [
-        sys.executable,
-        "-m",
-        "dashboard.server",
         *(f"--{name}={value}" for name, value in chosen.items()),
         *(f"--server.allowedHosts={name}" for name in allowed_hosts(host, allow_hosts)),
     ]
@@ -144,16 +129,14 @@ def known(arguments: list[str]) -> list[str]:
     return [a for a in arguments if a.split("=", 1)[0] in names]
 
 
-def main() -> None:
-    """Run the app with the options of the command line."""
-    from streamlit.web.cli import main as streamlit_main
+def serve(arguments: list[str], env: Mapping[str, str]) -> None:
+    """Be the server, with options for Streamlit and an environment, until it is stopped."""
+    os.environ.clear()
+    os.environ.update(env)
+    from streamlit.web.cli import main
 
-    sys.argv = ["streamlit", "run", str(APP), *known(sys.argv[1:])]
+    sys.argv = ["streamlit", "run", str(APP), *known(arguments)]
     threading.Thread(
         target=lambda: list(map(import_module, HEAVY)), name="preload", daemon=True
     ).start()
-    streamlit_main()
-
-
-if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
@@ -122,6 +122,13 @@ def provenance(run: RunSummary | RunRecord) -> str | None:
     if kind == "simulated":
         return "simulated device"
     return "synthetic data" if run.synthetic else None
+
+
+def how_synthetic(flags: Collection[bool]) -> str | None:
+    """Whether some runs, or all, are made up or simulated; None for real ones."""
+    if not any(flags):
+        return None
+    return "all synthetic" if all(flags) else "some synthetic"
 
 
 def evidence_text(finding: Finding) -> str:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import html
 import re
 
-LIMIT = 400
-"""Characters of one text that a page shows unless another limit is given."""
+LIMIT = 1000
+"""Characters of one text that a page shows."""
+WHOLE = 4000
+"""Of what a visitor wrote, a setting, or the message of a failure."""
+NAME = 40
+"""Of the name of a run where it is one of several."""
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
@@ -26,13 +30,13 @@ def visible(text: object, limit: int = LIMIT) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "\u2026"
 
 
-def middle(text: object, limit: int) -> str:
-    """A text as `visible`, cut in the middle: names differ at their ends."""
-    shown = visible(text, 4 * LIMIT)
-    if len(shown) <= limit:
+def short_name(text: object) -> str:
+    """A name as `visible`, cut in the middle: names differ at their ends."""
+    shown = visible(text, WHOLE)
+    if len(shown) <= NAME:
         return shown
-    front = (limit - 1) // 2
-    return f"{shown[:front]}\u2026{shown[len(shown) - (limit - 1 - front) :]}"
+    front = (NAME - 1) // 2
+    return f"{shown[:front]}\u2026{shown[len(shown) - (NAME - 1 - front) :]}"
 
 
 def _name_of(match: re.Match[str]) -> str:
@@ -40,20 +44,20 @@ def _name_of(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def markdown(text: object, limit: int = LIMIT) -> str:
+def markdown(text: object) -> str:
     """A text for a Markdown field that reads the same and is no markup."""
-    return _MARKUP.sub(r"\\\1", visible(text, limit).replace("\n", " "))
+    return _MARKUP.sub(r"\\\1", visible(text).replace("\n", " "))
 
 
-def sentence(text: object, limit: int = LIMIT) -> str:
+def sentence(text: object) -> str:
     """A message of this program for a Markdown field; what it has in backticks is code."""
-    parts = _CODE.split(visible(text, limit).replace("\n", " "))
+    parts = _CODE.split(visible(text).replace("\n", " "))
     return "".join(
-        f"`{part}`" if number % 2 else markdown(part, limit)
+        f"`{part}`" if number % 2 else markdown(part)
         for number, part in enumerate(parts)
     )
 
 
-def figure_text(text: object, limit: int = 80) -> str:
+def figure_text(text: object) -> str:
     """A text for a figure, whose labels understand a little HTML."""
-    return html.escape(visible(text, limit), quote=False)
+    return html.escape(visible(text), quote=False)

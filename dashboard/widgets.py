@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,6 +30,8 @@ RUNS, RUN, COMPARE, MEMORY, BUCKETS, LIVE = (
     "app_pages/buckets.py",
     "app_pages/live.py",
 )
+MOST_COMPARED = 12
+"""Runs side by side."""
 UNKNOWN = "\u2013"
 """What a table shows where nothing is known."""
 _BUTTONS = [["toImage"], ["zoom2d", "resetScale2d"]]
@@ -41,7 +43,7 @@ def guarded() -> Iterator[None]:
     try:
         yield
     except WarmupInsightsError as error:
-        st.error(sentence(error, 600), icon=":material/error:")
+        st.error(sentence(error), icon=":material/error:")
 
 
 def is_dark() -> bool:
@@ -121,7 +123,7 @@ def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
                 delta=_note(figure),
                 delta_color="red" if figure.doubt else "off",
                 delta_arrow="off",
-                help=markdown(figure.doubt, 1000) if figure.doubt else figure.help,
+                help=markdown(figure.doubt) if figure.doubt else figure.help,
                 border=True,
                 height="stretch" if even else "content",
             )
@@ -148,19 +150,49 @@ def status_badge(status: str) -> None:
     st.badge(status, color=STATUS_COLOURS.get(status, "gray"))  # type: ignore[arg-type]
 
 
-def csv_button(table: pd.DataFrame, key: str) -> None:
-    """A table to take away."""
+def open_run(run_id: str, label: str = "Open") -> None:
+    """A link to the page of a run."""
+    st.page_link(
+        RUN, label=label, icon=":material/speed:", query_params={"run": run_id}
+    )
+
+
+def download(
+    label: str, content: str | Callable[[], str], name: str, mime: str,
+    *, key: str, icon: str = "download", help: str | None = None,
+) -> None:  # fmt: skip
+    """Something to take away."""
     st.download_button(
-        "CSV", lambda: _csv(table), f"{key}.csv", "text/csv", key=f"{key}-csv",
-        on_click="ignore", type="tertiary", icon=":material/download:",
-        help="This data as CSV",
+        label, content, name, mime, key=key, help=help, on_click="ignore",
+        type="tertiary", icon=f":material/{icon}:",
     )  # fmt: skip
 
 
-def _csv(table: pd.DataFrame) -> str:
-    """A table as CSV in which no text is a formula."""
-    rows = table.astype("object").where(table.notna(), None)
-    return csv_text(list(table.columns), rows.itertuples(index=False, name=None))
+def csv_button(table: pd.DataFrame, key: str) -> None:
+    """A table to take away, as CSV in which no text is a formula."""
+
+    def text() -> str:
+        rows = table.astype("object").where(table.notna(), None)
+        return csv_text(list(table.columns), rows.itertuples(index=False, name=None))
+
+    download(
+        "CSV", text, f"{key}.csv", "text/csv", key=f"{key}-csv", help="This data as CSV"
+    )
+
+
+def compare_button(run_ids: Sequence[str]) -> None:
+    """Goes to the comparison of runs that are ticked, the first is the baseline."""
+    if st.button(
+        "Compare", icon=":material/compare_arrows:", type="primary",
+        disabled=not 2 <= len(run_ids) <= MOST_COMPARED,
+        help=f"Two to {MOST_COMPARED} runs; the first in the list is the baseline",
+    ):  # fmt: skip
+        st.switch_page(COMPARE, query_params={"run": run_ids})
+
+
+def ticked(event: Any, run_ids: pd.Series) -> list[str]:
+    """The runs whose rows a visitor ticked in a table."""
+    return [run_ids.iloc[n] for n in event["selection"]["rows"] if n < len(run_ids)]
 
 
 def key_of(name: str, ids: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import indent_of, unindented, unwrapped, width_of
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
+from parsers.formats.csv_log import csv_log_text, looks_like_csv_log
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
 from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
@@ -43,6 +44,8 @@ Batch = list[tuple[int, list[Event]]]
 """Ordinals of runs with their events, in the order of the source."""
 
 HEAD_LIMIT = 4096
+LARGE_BYTES = 64 << 20
+"""A file that is larger is worth the time that importing NumPy takes."""
 BATCH = 5000
 """Events that are given at once."""
 
@@ -69,6 +72,20 @@ def _owners() -> dict[str, tuple[str, ...]]:
         for rule in dialect.rules:
             owners.setdefault(rule.name, []).append(dialect.name)
     return {name: tuple(names) for name, names in owners.items()}
+
+
+_DOCUMENTS = (
+    (looks_like_notebook, "a notebook", notebook_text),
+    (looks_like_cloud_log, "a list of log entries", cloud_log_text),
+    (looks_like_csv_log, "a table of lines", csv_log_text),
+)
+"""Files that are read as a whole: by what they begin with, their name, their lines."""
+
+
+def _document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | None:
+    """What a file that begins with this block is, and what takes its lines out."""
+    found = ((what, text) for is_this, what, text in _DOCUMENTS if is_this(block))
+    return next(found, None)
 
 
 class LogReader:
@@ -128,10 +145,8 @@ class LogReader:
             yield from self._spans(whole)
         elif looks_like_vllm_json(first):
             yield from self._vllm_json(whole)
-        elif looks_like_notebook(first):
-            yield from self._document(whole, "a notebook", notebook_text)
-        elif looks_like_cloud_log(first):
-            yield from self._document(whole, "a list of log entries", cloud_log_text)
+        elif (document := _document_of(first)) is not None:
+            yield from self._document(whole, *document)
         elif looks_binary(first):
             self.report.add_problem(
                 f"{self._name} is not a text file; give the log that the engine printed"
@@ -161,6 +176,8 @@ class LogReader:
         number = 0
         environment = EnvironmentInLog()
         for block in _whole_lines(blocks):
+            if self.size > LARGE_BYTES:
+                import numpy  # noqa: F401 - `count_lines` is faster with it
             environment.add_block(block, number)
             number = feed_block(parser, block, number)
             if parser.num_waiting >= BATCH:

@@ -58,7 +58,7 @@ def test_formatted_size_reads_back_within_four_digits(size):
 
 
 def test_format_of_the_engines():
-    assert format_bytes(1024) == "1024 B"
+    assert format_bytes(1024) == "1 KiB"
     assert format_bytes(1025) == "1.001 KiB"
     assert format_bytes(None) == "?"
 
@@ -68,6 +68,7 @@ def test_format_of_the_engines():
     [
         (0.66 * GIB, 0, "0.66 GiB"),  # as vLLM prints it, not 675.8 MiB
         (7.92 * GIB - 7.26 * GIB, 0, "0.66 GiB"), (-0.05 * GIB, 0, "-0.05 GiB"),
+        (GIB, 0, "1 GiB"), (GIB - 32768, 0, "1 GiB"), (1000, 0, "1000 B"),
         (512 * MIB, 0, "512 MiB"), (675.9 * MIB, 0, "675.9 MiB"), (3, 0, "3 B"),
         (75.6 * MIB, 0.01 * GIB, "0.07 GiB"), (1.234 * GIB, 0.01 * GIB, "1.23 GiB"),
         (36.04 * GIB, 0.1 * GIB, "36 GiB"), (2 * MIB, 0.01 * GIB, "0 GiB"), (0, 0.01 * GIB, "0 B"),

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from warmup_insights.analysis import advice
+from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_folded
 from warmup_insights.analysis.summary import Folded
@@ -45,7 +45,7 @@ from warmup_insights.model.figures import all_figures
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.recorder import Recorder
-from warmup_insights.runs import beside, current, history
+from warmup_insights.runs import current, findings, history
 from warmup_insights.storage import EventStore
 
 Frame = Any
@@ -105,10 +105,6 @@ class Run:
     def history(self) -> list[RunSummary]:
         """Other runs of the same engine, model and device in the same database."""
         return history(self._store, self._record)
-
-    def _beside(self) -> list[RunSummary]:
-        """Runs in the same log whose engines ran at the same time."""
-        return beside(self._store, self._record)
 
     def __repr__(self) -> str:
         engine = self.summary.engine.name or "unknown engine"
@@ -207,11 +203,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
     return compare_folded([run.summary for run in runs], [run.rows for run in runs])
 
 
-def advise(run: Run) -> list[advice.Finding]:
+def advise(run: Run) -> list[Finding]:
     """What to change about a run, the most important first."""
-    return advice.advise(
-        advice.RunFacts(run.summary, run.rows, run.history(), run._beside())
-    )
+    return findings(run._store, run._record, run._folded)
 
 
 class Warmup:

@@ -1,4 +1,5 @@
-"""Stored runs as they are now: the summary of each, which to keep, and deleting the others.
+"""Stored runs as they are now: the summary of each, what to change about it, which runs to
+keep, and deleting the others.
 
 A summary is the stored one, or folded anew from the events.
 """
@@ -16,6 +17,7 @@ from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import FailureFacts, RunSummary, ServingEnd
 
 if TYPE_CHECKING:
+    from warmup_insights.analysis.advice import Finding
     from warmup_insights.storage import EventStore
 
 DELETE_BLOCK = 50
@@ -93,6 +95,16 @@ def kept_lines(store: EventStore, run: RunRecord) -> dict[int, str]:
     if run.source_id is None:
         return {}
     return {number: text for number, _, text in store.source_lines(run.source_id)}
+
+
+def findings(store: EventStore, run: RunRecord, folded: Folded) -> list[Finding]:
+    """What to change about a run, the most important first, with what the other runs of
+    the store add to it."""
+    # Most readers of runs need none of the rules.
+    from warmup_insights.analysis.advice import RunFacts, advise
+
+    others, same_time = history(store, run), beside(store, run)
+    return advise(RunFacts(folded.summary, folded.rows, others, same_time))
 
 
 def history(store: EventStore, run: RunRecord) -> list[RunSummary]:

@@ -130,10 +130,11 @@ def is_of_hundredths(size: float) -> bool:
 
 
 def _with_unit(size: float, step: float) -> str:
-    """In a unit in which neither the size is above 1,024 nor the step above 1."""
+    """In a unit in which the size is below 1,024 and the step not above 1."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if not size or (abs(size) <= KIB and step <= 1) or unit == "TiB":
-            return f"{round_to(size, step):.4g} {unit}"
+        digits = f"{round_to(size, step):.4g}"
+        if not size or (abs(float(digits)) < KIB and step <= 1) or unit == "TiB":
+            return f"{digits} {unit}"
         size, step = size / KIB, step / KIB
     raise AssertionError("unreachable")
 

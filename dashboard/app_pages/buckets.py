@@ -9,7 +9,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, widgets
-from dashboard.charts.buckets import bucket_map, bucket_text, choose_axes, names_for
+from dashboard.charts.buckets import (
+    bucket_map,
+    bucket_text,
+    choose_axes,
+    names_for,
+    panels_of,
+)
 from dashboard.run_controls import names, requested_runs
 from dashboard.text import markdown
 from warmup_insights.bucketing.base import StrategyName
@@ -178,7 +184,7 @@ def _one(trials: list[Trial]) -> None:
     trial = made[chosen]
     assert trial.generated is not None
     for note in trial.generated.notes:
-        st.warning(markdown(note, 2000))
+        st.warning(markdown(note))
     for phase in ("prompt", "decode"):
         _map(trial, phase)
     _worst(trial)
@@ -205,12 +211,12 @@ def _map(trial: Trial, phase: str) -> None:
     total = len(rows)
     hint = f"{total:,} buckets would be warmed up."
     if axes.panel is not None:
-        values = sorted({bucket[axes.panel] for bucket in rows["bucket"]})
+        panels = panels_of(rows, axes)
         value = st.select_slider(
-            f"{phase.capitalize()}: {axes.names[axes.panel]}", values,
+            f"{phase.capitalize()}: {axes.names[axes.panel]}", list(panels),
             key=f"lab-panel-{phase}-{trial.strategy}",
         )  # fmt: skip
-        rows = rows[[bucket[axes.panel] == value for bucket in rows["bucket"]]]
+        rows = panels[value]
         hint += f" These are the {len(rows):,} with {axes.names[axes.panel]} {value}."
     widgets.chart(
         bucket_map(rows, axes, dark=widgets.is_dark()),

@@ -18,7 +18,6 @@ from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.export.comparison import comparison_markdown
 from warmup_insights.model.summary import RunSummary
 
-MOST = 12
 WATERFALLS = 4
 
 
@@ -32,7 +31,7 @@ def render() -> None:
             "warmup-insights ingest a.log b.log\nwarmup-insights compare RUN RUN",
         )
         return
-    chosen = choose_several(MOST)
+    chosen = choose_several(widgets.MOST_COMPARED)
     if len(chosen) < 2:
         widgets.empty(
             "Choose at least two runs",
@@ -52,10 +51,7 @@ def render() -> None:
 
 
 def _simulated(result: Comparison) -> str | None:
-    made_up = sum(run.synthetic for run in result.runs)
-    if made_up == 0:
-        return None
-    return "all synthetic" if made_up == len(result.runs) else "some synthetic"
+    return shown.how_synthetic([run.synthetic for run in result.runs])
 
 
 def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
@@ -69,9 +65,9 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
         "Figures", hint, data=cells, key="figures", simulated=_simulated(result)
     ):
         for text in result.reasons:
-            st.markdown(markdown(text, 800))
+            st.markdown(markdown(text))
         for note in result.notes:
-            st.caption(markdown(note, 400))
+            st.caption(markdown(note))
         # Its cells wrap, so that no column is cut in a narrow window; they are Markdown.
         cells = cells.assign(figure=cells["figure"].map(markdown))
         cells.columns = verdicts.columns = [markdown(name) for name in cells.columns]
@@ -115,7 +111,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
         widgets.chart(
             phase_stacks(phases, names, dark=dark), phases, key="phases",
             title="Where the time went", simulated=_simulated(result),
-            hint="Each bar is one start-up; unlogged time is hatched.",
+            hint=comparing.phases_hint(phases),
         )  # fmt: skip
     widgets.table(
         comparing.gaps_frame(result), key="gaps",
@@ -148,7 +144,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             widgets.chart(
                 budget_waterfall(steps, dark=widgets.is_dark()),
                 steps, key=f"waterfall-{run.run_id}",
-                title=markdown(name, 48),
+                title=markdown(name),
                 hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
                 simulated=shown.provenance(summary),
             )  # fmt: skip
@@ -184,10 +180,9 @@ def _markdown(result: Comparison, _: Sequence[RunSummary]) -> None:
         "Fit for a pull request; `warmup-insights compare --markdown` prints the same.",
     ):
         st.code(text, language=None, height=420)
-        st.download_button(
-            "Markdown", text, "compare.md", "text/markdown", on_click="ignore",
-            type="tertiary", icon=":material/download:", key="markdown",
-        )  # fmt: skip
+        widgets.download(
+            "Markdown", text, "compare.md", "text/markdown", key="markdown"
+        )
         report_button([data.store().run(r.run_id) for r in result.runs], "report")
 
 

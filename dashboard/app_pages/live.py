@@ -40,7 +40,7 @@ def _refreshed() -> None:
     with widgets.guarded():
         for path, error in read_followed(data.store()):
             if error is not None:
-                st.error(markdown(f"{path}: {error}", 600))
+                st.error(markdown(f"{path}: {error}"))
         runs = data.going_on()
         _just_finished(runs)
         if not runs:
@@ -62,12 +62,9 @@ def _just_finished(runs: list[RunRecord]) -> None:
                 continue
             run = data.store().run(run_id)
             sentence = start_sentences(data.summary(run))[0]
-            st.markdown(markdown(f"{run.name}: {sentence}", 300), width="content")
+            st.markdown(markdown(f"{run.name}: {sentence}"), width="content")
             widgets.status_badge(status)
-            st.page_link(
-                widgets.RUN, label="Open", icon=":material/speed:",
-                query_params={"run": run_id},
-            )  # fmt: skip
+            widgets.open_run(run_id)
     seen.update(dict.fromkeys(going_on))
 
 
@@ -87,15 +84,12 @@ def _show(run: RunRecord) -> None:
     with st.container(border=True):
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
-            st.markdown(f"#### {markdown(run.name, 60)}", width="content")
+            st.markdown(f"#### {markdown(run.name)}", width="content")
             widgets.status_badge(status)
             made_up = shown.provenance(run)
             if made_up is not None:
                 st.badge(made_up, color="gray")
-            st.page_link(
-                widgets.RUN, label="Open", query_params={"run": run.run_id},
-                icon=":material/speed:",
-            )  # fmt: skip
+            widgets.open_run(run.run_id)
         _bar(folded.summary.progress)
         _numbers(run, folded)
         _alarm(run, folded.summary.progress, now, status)
@@ -108,7 +102,7 @@ def _bar(here: Progress) -> None:
         share = min(1.0, here.index / here.total)
     if here.finished_at is not None:
         share = 1.0
-    st.progress(share, text=markdown(words[0].upper() + words[1:], 120))
+    st.progress(share, text=markdown(words[0].upper() + words[1:]))
 
 
 def _numbers(run: RunRecord, folded: Folded) -> None:

@@ -11,7 +11,7 @@ from dashboard import configurations, data, shown, widgets
 from dashboard.charts.runs import with_series
 from dashboard.configurations import configurations_figure as configurations_figure
 from dashboard.run_controls import names
-from dashboard.text import markdown, sentence, visible
+from dashboard.text import markdown, sentence, short_name, visible
 from warmup_insights.analysis.pareto import (
     GOALS,
     TOLERANCE,
@@ -30,7 +30,6 @@ from warmup_insights.units import GIB
 
 MOST = 200
 LISTED = 2_000
-MOST_COMPARED = 12
 
 
 def render() -> None:
@@ -70,7 +69,9 @@ def render() -> None:
         _more(rows)
     if drawn is not None and len(drawn[1]) > 1:
         behind = [*drawn[1]["run_id"], st.session_state.get("plan-from")]
-        label = _provenance(rows[rows["run_id"].isin(behind)])
+        shown_runs = rows[rows["run_id"].isin(behind)]
+        is_simulated = shown_runs["device_kind"] == "simulated"
+        label = shown.how_synthetic(shown_runs["synthetic"].astype(bool) | is_simulated)
         chosen = _choice(together, label)
         _figure(drawn, label, chosen, together, note)
     _table(points[points["run_id"] != ""])
@@ -89,10 +90,10 @@ def _more(rows: pd.DataFrame) -> None:
         try:
             data.planner(newest)
         except InputError as error:
-            st.markdown(f"No plan from the newest run: {sentence(error, 300)}")
+            st.markdown(f"No plan from the newest run: {sentence(error)}")
         else:
             st.button(
-                f"Plan from {markdown(newest.name, 40)}", type="primary",
+                f"Plan from {markdown(short_name(newest.name))}", type="primary",
                 icon=":material/calculate:", on_click=_plan_from, args=(newest.run_id,),
             )  # fmt: skip
         st.markdown("Or run some, with this device and model:")
@@ -112,7 +113,7 @@ def _group(rows: pd.DataFrame) -> pd.DataFrame:
     options = [*counts.index, *rest]
     chosen = st.selectbox(
         "Model and device", options, label_visibility="collapsed", width=420,
-        format_func=lambda name: f"{visible(name, 60)}  \u00b7  {_runs(counts.get(name, 0))}",
+        format_func=lambda name: f"{visible(name)}  \u00b7  {_runs(counts.get(name, 0))}",
         key="group",
     )  # fmt: skip
     kept: pd.DataFrame = named[named["series"] == chosen].head(MOST)
@@ -140,16 +141,8 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         made = data.planner(data.store().run(chosen))
         return configurations.planned(made), " ".join(made.plan(PlanSettings()).notes)
     except InputError as error:
-        st.warning(sentence(error, 400))
+        st.warning(sentence(error))
         return [], ""
-
-
-def _provenance(runs: pd.DataFrame) -> str | None:
-    """Whether some of the runs, or all, are made up or simulated."""
-    made_up = runs["synthetic"].astype(bool) | (runs["device_kind"] == "simulated")
-    if not made_up.any():
-        return None
-    return "all synthetic" if made_up.all() else "some synthetic"
 
 
 def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
@@ -165,14 +158,12 @@ def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
         if found is None:
             st.markdown("No configuration states the figure that this goal counts.")
             return None
-        st.markdown(f"#### {markdown(settings_text(found.row, names), 300)}")
+        st.markdown(f"#### {markdown(settings_text(found.row, names))}")
         made = "" if found.row.run_id else "Planned, not run: "
         why = made + found.why
-        st.markdown(f"{markdown(why[0].upper() + why[1:], 400)}.")
+        st.markdown(f"{markdown(why[0].upper() + why[1:])}.")
         for row, text in found.others:
-            st.markdown(
-                f"- **{markdown(settings_text(row, names), 300)}** {markdown(text, 400)}"
-            )
+            st.markdown(f"- **{markdown(settings_text(row, names))}** {markdown(text)}")
         st.caption(
             f"Differences of up to {100 * TOLERANCE:g} % do not count, nor those between "
             "runs of one configuration. `compare`, `sweep` and `plan` have `--goal` as well."
@@ -200,18 +191,15 @@ def _figure(
     event = widgets.chart(
         configurations_figure(points, axes, picked, dark=widgets.is_dark()), points,
         key="configurations", title=f"{y[0].upper()}{y[1:]} against {x}",
-        hint=f"{hint}. Click a point to open its run. {markdown(note, 400)}",
+        hint=f"{hint}. Click a point to open its run. {markdown(note)}",
         simulated=label, selectable=True,
     )  # fmt: skip
     clicked = [
         p["customdata"][0] for p in event["selection"]["points"] if p.get("customdata")
     ]
     with st.container(horizontal=True):
-        for run_id in [run_id for run_id in clicked if run_id][:MOST_COMPARED]:
-            st.page_link(
-                widgets.RUN, label=f"Open run {run_id}", icon=":material/speed:",
-                query_params={"run": run_id},
-            )  # fmt: skip
+        for run_id in [run_id for run_id in clicked if run_id][: widgets.MOST_COMPARED]:
+            widgets.open_run(run_id, f"Open run {run_id}")
 
 
 def _table(points: pd.DataFrame) -> None:
@@ -233,16 +221,7 @@ def _table(points: pd.DataFrame) -> None:
             height=widgets.table_height(len(table)), placeholder=widgets.UNKNOWN,
             column_config=_columns(table),
         )  # fmt: skip
-        ids = [
-            table["run_id"].iloc[n]
-            for n in event["selection"]["rows"]
-            if n < len(table)
-        ]
-        if st.button(
-            "Compare", icon=":material/compare_arrows:", type="primary",
-            disabled=not 2 <= len(ids) <= MOST_COMPARED,
-        ):  # fmt: skip
-            st.switch_page(widgets.COMPARE, query_params={"run": ids})
+        widgets.compare_button(widgets.ticked(event, table["run_id"]))
 
 
 def _columns(table: pd.DataFrame) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import data, shown, widgets
 from dashboard.run_controls import edit, report_button
 from dashboard.run_tabs import TABS
-from dashboard.text import markdown, visible
+from dashboard.text import WHOLE, markdown, visible
 from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import pod_text, start_sentences
 from warmup_insights.model.figures import text_of
@@ -48,12 +48,12 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", width="content"
         ):
-            st.title(markdown(run.name, 80), anchor=False, width="content")
+            st.title(markdown(run.name), anchor=False, width="content")
             widgets.status_badge(run.status_at(time.time()))
             for text in filter(
                 None, [*shown.badges(summary), shown.provenance(summary)]
             ):
-                st.badge(markdown(text, 60), color="gray")
+                st.badge(markdown(text), color="gray")
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", width="content"
         ):
@@ -65,10 +65,10 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
                 query_params={"run": run.run_id},
             )  # fmt: skip
     facts = [*shown.facts(summary), pod_text(summary)]
-    st.caption(markdown("  \u00b7  ".join(filter(None, facts)), 300))
+    st.caption(markdown("  \u00b7  ".join(filter(None, facts))))
     if run.notes:
-        st.text(visible(run.notes, 2000))
-    first, *rest = [markdown(text, 600) for text in start_sentences(summary)]
+        st.text(visible(run.notes, WHOLE))
+    first, *rest = [markdown(text) for text in start_sentences(summary)]
     if summary.failure is not None:
         st.error(first, icon=":material/error:")
     else:

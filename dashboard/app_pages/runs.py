@@ -16,7 +16,6 @@ from dashboard.text import markdown, visible
 from warmup_insights.units import format_duration
 
 PAGE = 1_000
-MOST_COMPARED = 12
 MOST_PANELS = 6
 STATUSES = ("finished", "running", "failed", "skipped", "unknown")
 _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
@@ -138,8 +137,7 @@ def _table(rows: pd.DataFrame) -> list[str]:
     )
     if wanted := st.session_state.pop("go-to", None):
         st.switch_page(widgets.RUN, query_params={"run": wanted})
-    ticked = [n for n in event["selection"]["rows"] if n < len(table)]
-    return list(table["run_id"].iloc[ticked])
+    return widgets.ticked(event, table["run_id"])
 
 
 def _columns(table: pd.DataFrame) -> dict[str, Any]:
@@ -215,12 +213,7 @@ def _actions(shown_runs: int, ids: list[str], total: int) -> None:
         )
         return
     st.caption(f"{len(ids)} chosen", width="content")
-    if st.button(
-        "Compare", icon=":material/compare_arrows:", type="primary",
-        disabled=not 2 <= len(ids) <= MOST_COMPARED,
-        help=f"Two to {MOST_COMPARED} runs; the first in the list is the baseline",
-    ):  # fmt: skip
-        st.switch_page(widgets.COMPARE, query_params={"run": ids})
+    widgets.compare_button(ids)
     if st.button("Label and notes", icon=":material/edit:", disabled=len(ids) != 1):
         edit(data.store().run(ids[0]))
     if st.button("Delete", icon=":material/delete:"):
@@ -257,10 +250,10 @@ def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
     mark = series["figures"].iloc[0]  # not text where the runs are real
     widgets.chart(
         trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,
-        key=f"trend-{by}-{number}", title=markdown(name, 60),
+        key=f"trend-{by}-{number}", title=markdown(name),
         hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
         f"slowest {format_duration(series[by].max())}."
-        f"{markdown(level_words(series, by), 200)}",
+        f"{markdown(level_words(series, by))}",
         simulated=mark if isinstance(mark, str) else None,
     )  # fmt: skip
 

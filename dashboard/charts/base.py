@@ -44,6 +44,7 @@ def new_figure(height: int, *, dark: bool = False) -> Figure:
         "hoverlabel": {"align": "left", "font": {"size": FONT_SIZE}},
         "legend": {
             "orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0.0,
+            "maxheight": 0.8,
             "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
         },
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": MUTED.on(dark=dark),

@@ -196,6 +196,14 @@ def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> Axes:
     return Axes(names, x, y, rest[1] if len(rest) > 1 else None)
 
 
+def panels_of(rows: pd.DataFrame, axes: Axes) -> dict[int, pd.DataFrame]:
+    """The buckets by their value of the third dimension; none where there is none."""
+    if axes.panel is None:
+        return {}
+    values = pd.Series([bucket[axes.panel] for bucket in rows["bucket"]], rows.index)
+    return {int(value): rows[values == value] for value in sorted(values.unique())}
+
+
 def bucket_map(
     buckets: pd.DataFrame, axes: Axes, *, by: str = "state", dark: bool = False
 ) -> Figure:

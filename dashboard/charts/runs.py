@@ -12,7 +12,7 @@ import pandas as pd
 from dashboard import shown
 from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
 from dashboard.palette import MUTED, colour
-from dashboard.text import figure_text, middle, visible
+from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.analysis.pareto import TOLERANCE
 from warmup_insights.analysis.sentences import (
@@ -66,9 +66,6 @@ def doubtful(names: Iterable[str]) -> str | None:
     return ", ".join(shown.label(name) for name in names) or None
 
 
-NAME_LENGTH = 40
-"""Characters of a name that its column shows."""
-
 _FIRST = {"failed": 0, "interrupted": 0}
 """Statuses that come before all others in a list."""
 
@@ -95,7 +92,7 @@ def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.Da
 
 def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
     summary = summaries.get(row["run_id"])
-    full, name = visible(row["name"], 160), middle(row["name"], NAME_LENGTH)
+    full, name = visible(row["name"]), short_name(row["name"])
     model = _cell(row["model"])
     engine = shown.engine_words(row["engine"], row["version"])
     return {
@@ -115,8 +112,8 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "warmup_s": row["warmup_s"],
         "missed": row["missed"],
         "started": None,
-        "engine": visible(engine, 60) or None,
-        "device": visible(shown.device_words(row["device_kind"], row["device_name"]), 60)
+        "engine": visible(engine) or None,
+        "device": visible(shown.device_words(row["device_kind"], row["device_name"]))
         or None,
         "model": model if model is None or not model.endswith(full) else None,
         "doubtful": row["doubtful"],
@@ -133,7 +130,7 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
 def _happened(summary: RunSummary) -> str | None:
     """The cause of a failure; where a log ends, or what a file without a start holds."""
     if summary.failure is not None:
-        return visible(cause_text(summary.failure), 160)
+        return visible(cause_text(summary.failure))
     text = not_a_start(summary)
     is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
     if text is None and is_cut_off:
@@ -172,7 +169,7 @@ def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | Non
 
 
 def _cell(text: object) -> str | None:
-    return visible(text, 120) if isinstance(text, str) and text else None
+    return visible(text) if isinstance(text, str) and text else None
 
 
 def figures_words(device_kind: object, synthetic: object) -> str | None:
@@ -210,7 +207,7 @@ def level_words(series: pd.DataFrame, by: str) -> str:
     if not changes:
         return ""
     last = changes[-1]
-    first = visible(rows["name"][last.index], 40)
+    first = short_name(rows["name"][last.index])
     return (
         f" Since {first} {format_duration(last.since)}, before "
         f"{format_duration(last.before)}."
@@ -255,7 +252,7 @@ def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Fig
             "symbol": [_STATUS_SYMBOLS.get(s, "diamond") for s in rows["status"]],
         },
         customdata=[
-            [figure_text(row["name"], 48), format_duration(row[by]), row["status"]]
+            [figure_text(short_name(row["name"])), format_duration(row[by]), row["status"]]
             for row in rows.to_dict("records")
         ],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}"

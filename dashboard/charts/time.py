@@ -19,8 +19,9 @@ from dashboard.charts.base import (
     time_unit,
 )
 from dashboard.palette import phase_meaning
-from dashboard.text import figure_text
+from dashboard.text import figure_text, short_name
 from warmup_insights.analysis.sentences import phase_words
+from warmup_insights.export.tables import excerpt
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
@@ -73,8 +74,8 @@ def _unlogged(
     detail = ""
     if longest is not None:
         detail = (
-            f"between line {longest.line} ({longest.before[:90]}) and line "
-            f"{longest.next_line} ({longest.after[:90]})"
+            f"between line {longest.line} ({excerpt(longest.before)}) and line "
+            f"{longest.next_line} ({excerpt(longest.after)})"
         )
     return "unlogged", start, end - start, detail
 
@@ -271,7 +272,7 @@ def _hover(row: Mapping[Any, Any]) -> list[str]:
     lines = [
         f"<b>{figure_text(row['label'])}</b> {format_duration(duration)}",
         f"from {format_duration(start)} to {format_duration(start + duration)}",
-        *(figure_text(detail[at : at + 78], 78) for at in range(0, len(detail), 78)),
+        *(figure_text(detail[at : at + 78]) for at in range(0, len(detail), 78)),
     ]
     return ["<br>".join(lines)]
 
@@ -288,7 +289,9 @@ def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
 
 def step_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
     """The costliest steps: columns name, meaning, duration_s, the longest first."""
-    return _ranked([figure_text(name, 44) for name in steps["name"]], steps, dark=dark)
+    return _ranked(
+        [figure_text(short_name(name)) for name in steps["name"]], steps, dark=dark
+    )
 
 
 def _ranked(names: list[str], rows: pd.DataFrame, *, dark: bool) -> Figure:

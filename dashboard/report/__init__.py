@@ -70,7 +70,7 @@ def _source_hash(script: str) -> str:
 
 def run_title(summary: RunSummary) -> str:
     """The name of a run: its label, else its source."""
-    return visible(summary.label or summary.source.name or summary.run_id, 80)
+    return visible(summary.label or summary.source.name or summary.run_id)
 
 
 def _head(summary: RunSummary) -> dict[str, object]:
@@ -89,5 +89,5 @@ def _head(summary: RunSummary) -> dict[str, object]:
         "title": run_title(summary), "status": summary.status,
         "made_up": shown.provenance(summary), "badges": shown.badges(summary),
         "facts": " · ".join(map(visible, shown.facts(summary))),
-        "headline": headline, "answer": [visible(text, 600) for text in answer], "alerts": [visible(text, 600) for text in alerts],
+        "headline": headline, "answer": [visible(text) for text in answer], "alerts": [visible(text) for text in alerts],
     }  # fmt: skip

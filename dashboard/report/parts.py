@@ -165,4 +165,4 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:,.6g}"
-    return visible(value, 400)
+    return visible(value)

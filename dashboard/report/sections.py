@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from dashboard.charts.buckets import (
     filled_in,
     names_for,
     of_phase,
+    panels_of,
     phases_in_order,
 )
 from dashboard.charts.memory import (
@@ -72,7 +73,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
     summary, rows = run.folded.summary, run.folded.rows
     made_up = shown.provenance(summary)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
-    odd = [visible(text, 500) for text in oddities(summary) if text not in known]
+    odd = [visible(text) for text in oddities(summary) if text not in known]
     sections = [
         Section("What stands out", paragraphs=odd),
         Section("Not in this log", paragraphs=lacks(summary)),
@@ -99,9 +100,9 @@ def _finding(finding: Finding) -> dict[str, object]:
         ("Based on", shown.evidence_text(finding)),
     ]
     return {
-        "severity": finding.severity, "title": visible(finding.title, 600),
-        "pairs": [(name, visible(text, 1000)) for name, text in pairs],
-        "details": [visible(line, 300) for line in finding.details],
+        "severity": finding.severity, "title": visible(finding.title),
+        "pairs": [(name, visible(text)) for name, text in pairs],
+        "details": [visible(line) for line in finding.details],
     }  # fmt: skip
 
 
@@ -195,7 +196,11 @@ def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -
             continue
         names = names_for(len(found["bucket"].iloc[0]), part)
         axes = choose_axes(list(found["bucket"]), names)
-        for where, panel in _panels(found, axes.panel, names):
+        panels = {
+            f" with {names[axes.panel or 0]} {value}": panel
+            for value, panel in panels_of(found, axes).items()
+        }
+        for where, panel in list((panels or {"": found}).items())[:MOST_PANELS]:
             section.chart(
                 f"{phase.capitalize()} buckets{where}",
                 "One cell per bucket.",
@@ -216,19 +221,6 @@ def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -
     ]
     header = ("phase", "bucket", "state", "time", "memory")
     section.table(f"All {len(cells):,} buckets", header, cells)
-
-
-def _panels(
-    rows: pd.DataFrame, dimension: int | None, names: Sequence[str]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each value of the third dimension, the first few values."""
-    if dimension is None:
-        yield "", rows
-        return
-    values = sorted({bucket[dimension] for bucket in rows["bucket"]})
-    for value in values[:MOST_PANELS]:
-        chosen = rows[[bucket[dimension] == value for bucket in rows["bucket"]]]
-        yield f" with {names[dimension]} {value}", chosen
 
 
 def _graphs(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
@@ -290,11 +282,9 @@ def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
 
 
 def _settings(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    pairs = sorted((visible(k), visible(v, 400)) for k, v in summary.config.items())
+    pairs = sorted((visible(k), visible(v)) for k, v in summary.config.items())
     section.table(f"{len(pairs):,} settings", ("setting", "value"), pairs)
-    notes = [
-        (visible(n.topic), str(n.count), visible(n.text, 400)) for n in summary.notes
-    ]
+    notes = [(visible(n.topic), str(n.count), visible(n.text)) for n in summary.notes]
     section.table("Remarks", ("topic", "times", "text"), notes)
 
 
@@ -306,7 +296,7 @@ def _figures(run: RunWithLines) -> Section:
     for figure in all_figures([summary]):
         if figure.read(summary) is not None:
             line = numbers.get(figure.name)
-            text = visible(run.lines.get(line or 0, ""), 200)
+            text = visible(run.lines.get(line or 0, ""))
             value = figure.text(summary)
             rows.append((figure.title, value, str(line or ""), text))
     header = ("figure", "value", "line", "text of the line")
@@ -323,12 +313,13 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
     )
     section = Section("Comparison", made_up)
-    section.paragraphs += [visible(text, 800) for text in result.reasons]
-    section.paragraphs += [visible(note, 400) for note in result.notes]
+    section.paragraphs += [visible(text) for text in result.reasons]
+    section.paragraphs += [visible(note) for note in result.notes]
+    phases = comparing.phases_table(result, summaries)
     section.chart(
         "Where the time went",
-        "Each bar is one start-up; unlogged time is hatched.",
-        comparing.phases_table(result, summaries),
+        comparing.phases_hint(phases),
+        phases,
         lambda frame, dark: phase_stacks(frame, names, dark=dark),
     )
     section.chart(

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import comparing, data, widgets
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
 from dashboard.shown import evidence_text
-from dashboard.text import markdown, sentence, visible
+from dashboard.text import WHOLE, markdown, sentence, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
@@ -50,10 +50,10 @@ def show(view: View) -> None:
         return
     for finding in findings:
         card(finding, view)
-    st.download_button(
+    widgets.download(
         "Markdown", findings_markdown(view.run.run_id, findings), "advice.md",
-        "text/markdown", on_click="ignore", type="tertiary", icon=":material/download:",
-        key=view.key("advice"), help="What `warmup-insights advise --markdown` prints",
+        "text/markdown", key=view.key("advice"),
+        help="What `warmup-insights advise --markdown` prints",
     )  # fmt: skip
 
 
@@ -73,20 +73,18 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
     height: Literal["stretch", "content"] = "stretch" if brief else "content"
     with st.container(border=True, gap="xsmall", height=height):
         head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-        head.markdown(f"**{markdown(finding.title, 300)}**", width="content")
+        head.markdown(f"**{markdown(finding.title)}**", width="content")
         head.badge(finding.severity, color=_COLOURS[finding.severity])
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
         for name, text in finding_pairs(finding):
-            if not brief:
-                st.markdown(f"**{name}** {sentence(text, 1000)}")
-            elif name in ("Change", "Effect", "Gain"):
-                st.markdown(f"**{name}** {sentence(text, 200)}")
+            if not brief or name in ("Change", "Effect", "Gain"):
+                st.markdown(f"**{name}** {sentence(text)}")
         if brief:
             return
-        st.caption(f"Based on {markdown(evidence_text(finding), 1000)}.")
+        st.caption(f"Based on {markdown(evidence_text(finding))}.")
         if finding.details:
-            lines = [visible(line, 300) for line in finding.details]
+            lines = [visible(line) for line in finding.details]
             st.code("\n".join(lines), language=None)
 
 
@@ -168,7 +166,7 @@ def _evidence(view: View) -> None:
     line = cause.line if cause is not None else None
     with widgets.card("Evidence", None if line is None else f"Line {line} of the log."):
         if cause is not None and cause.message:
-            st.code(visible(cause.message, 2000), language=None, wrap_lines=True)
+            st.code(visible(cause.message, WHOLE), language=None, wrap_lines=True)
         if found is None or line is None:
             return
         lines = found[1]
@@ -179,7 +177,7 @@ def _evidence(view: View) -> None:
             st.caption("The lines around it that state something or look relevant:")
             st.code(
                 "\n".join(
-                    f"{row['line']:>6}  {visible(row['text'], 240)}"
+                    f"{row['line']:>6}  {visible(row['text'])}"
                     for row in near.to_dict("records")
                 ),
                 language=None,
@@ -214,7 +212,7 @@ def _last_good(view: View) -> None:
     table = pd.concat([settings, pd.DataFrame(rows, columns=columns)])
     view.table(
         table, key="last-good", title="The last good start of this model",
-        hint=f"{markdown(other.name, 60)}: settings that differ, then figures "
+        hint=f"{markdown(short_name(other.name))}: settings that differ, then figures "
         "that both state.",
     )  # fmt: skip
     st.page_link(

@@ -17,6 +17,7 @@ from dashboard.charts.buckets import (
     names_for,
     of_phase,
     padding_frame,
+    panels_of,
     phases_in_order,
     step_facts,
 )
@@ -110,14 +111,13 @@ def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
 
 def _panel(view: View, rows: pd.DataFrame, axes: Axes, key: str) -> pd.DataFrame:
     """The rows of one value of the third dimension."""
+    panels = panels_of(rows, axes)
     if axes.panel is None:
         return rows
-    dimension = axes.panel
-    values = sorted({bucket[dimension] for bucket in rows["bucket"]})
     chosen = st.select_slider(
-        axes.names[dimension].capitalize(), values, key=view.key(f"{key}-panel")
+        axes.names[axes.panel].capitalize(), list(panels), key=view.key(f"{key}-panel")
     )
-    return rows[[bucket[dimension] == chosen for bucket in rows["bucket"]]]
+    return panels[chosen]
 
 
 COSTLIEST = 10

@@ -37,7 +37,7 @@ def show(view: View) -> None:
     summary = view.summary
     if summary.contradictions:
         found = [contradiction_sentence(broken) for broken in summary.contradictions]
-        lines = "\n".join(f"- {markdown(text, 600)}" for text in found)
+        lines = "\n".join(f"- {markdown(text)}" for text in found)
         st.warning(
             "**Contradictory evidence.** Figures from it are marked, and no advice, "
             f"plan or check is built on them.\n\n{lines}",
@@ -56,7 +56,7 @@ def show(view: View) -> None:
             draw()
     serving = serving_sentences(summary)
     if serving:
-        _sentences(view, "After the start", [markdown(text, 500) for text in serving])
+        _sentences(view, "After the start", [markdown(text) for text in serving])
 
 
 FRAME_PX = 110
@@ -96,10 +96,10 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
             title="Sampler and defragmenter warm-up", hint=_stages_hint(stages),
         )  # fmt: skip
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
-    odd = [f"- {markdown(t, 500)}" for t in oddities(summary) if t not in known]
+    odd = [f"- {markdown(t)}" for t in oddities(summary) if t not in known]
     if odd:
         yield 36 * len(odd), lambda: _sentences(view, "What stands out", odd)
-    lacking = [f"- {sentence(text, 500)}" for text in lacks(summary)]
+    lacking = [f"- {sentence(text)}" for text in lacks(summary)]
     if lacking:
         yield 60 * len(lacking), lambda: _sentences(view, "Not in this log", lacking)
 

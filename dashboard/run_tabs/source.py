@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.text import markdown, visible
+from dashboard.text import WHOLE, markdown, short_name, visible
 from dashboard.widgets import Headline, View
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
@@ -27,7 +27,7 @@ def show_lines(view: View) -> None:
     report = source.report
     widgets.headline(
         [
-            Headline("Log", visible(source.name, 40)),
+            Headline("Log", short_name(source.name)),
             Headline("Size", format_bytes(source.size_bytes)),
             Headline("Lines", format_count(source.lines)),
             Headline("Events", format_count(report.get("events"))),
@@ -35,7 +35,7 @@ def show_lines(view: View) -> None:
         ]
     )
     for problem in report.get("problems", []):
-        st.warning(markdown(problem, 600))
+        st.warning(markdown(problem))
     if lines.empty:
         widgets.empty(
             "No line was kept", "The log was read, but no line of it matched."
@@ -87,17 +87,16 @@ def show_config(view: View) -> None:
     row = st.container(horizontal=True)
     with row:
         widgets.csv_button(config, view.key("config"))
-        st.download_button(
-            "Summary as JSON", summary_json(view.summary),
-            f"{view.run.run_id}.json", "application/json", on_click="ignore",
-            icon=":material/download:", type="tertiary", key=view.key("json"),
+        widgets.download(
+            "Summary as JSON", summary_json(view.summary), f"{view.run.run_id}.json",
+            "application/json", key=view.key("json"),
         )  # fmt: skip
     _notes(view.summary)
 
 
 def config_frame(config: dict[str, Any]) -> pd.DataFrame:
     """Setting and value, as text that does nothing."""
-    rows = [(visible(name), visible(value, 4000)) for name, value in config.items()]
+    rows = [(visible(name), visible(value, WHOLE)) for name, value in config.items()]
     return pd.DataFrame(sorted(rows), columns=["setting", "value"])
 
 
@@ -108,7 +107,7 @@ def summary_json(summary: RunSummary) -> str:
 
 def _notes(summary: RunSummary) -> None:
     table = pd.DataFrame(
-        [(n.topic, n.count, visible(n.text, 600)) for n in summary.notes],
+        [(n.topic, n.count, visible(n.text)) for n in summary.notes],
         columns=["topic", "times", "text"],
     )
     widgets.table(
@@ -137,4 +136,4 @@ def benchmarks_frame(summary: RunSummary) -> pd.DataFrame:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}"
-    return visible(value, 120)
+    return visible(value)

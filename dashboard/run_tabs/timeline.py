@@ -49,7 +49,7 @@ def show(view: View) -> None:
 
 def _caches(summary: RunSummary) -> str | None:
     text = cache_text(summary)
-    return None if text is None else markdown(text, 200)
+    return None if text is None else markdown(text)
 
 
 def _stated(summary: RunSummary) -> None:

@@ -8,6 +8,7 @@ lines; a test compares them.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -19,6 +20,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.signals import StatisticsLine
 
 _HEAD = 14
+_FEW_BYTES = 4096
 Matcher = Callable[[str], "re.Match[str] | None"]
 
 # Words that make a line look as if it were about start-up. A line with one of them
@@ -220,7 +222,7 @@ def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]
         if end <= behind:
             continue  # of a line that was given
         begin = block.rfind(b"\n", behind, end) + 1 or behind
-        number += 1 if begin == behind else block.count(b"\n", behind, begin) + 1
+        number += 1 if begin == behind else _count_breaks(block, behind, begin) + 1
         stop = block.find(b"\n", end)
         stop = len(block) if stop < 0 else stop
         yield number, block[begin:stop].decode("utf-8", "replace"), stop + 1
@@ -230,4 +232,17 @@ def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]
 def count_lines(block: bytes, begin: int = 0) -> int:
     """The lines of a block from a place on where one begins."""
     is_open = begin < len(block) and not block.endswith(b"\n")
-    return block.count(b"\n", begin) + is_open
+    return _count_breaks(block, begin, len(block)) + is_open
+
+
+def _count_breaks(block: bytes, begin: int, end: int) -> int:
+    """The line breaks in a part of a block.
+
+    NumPy counts eight times as fast as `bytes.count` of Python 3.11, but its import takes
+    as long as counting those of 200 MB: it counts where it was imported for a large file.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or end - begin < _FEW_BYTES:
+        return block.count(b"\n", begin, end)
+    part = numpy.frombuffer(block, numpy.uint8, end - begin, begin)
+    return int(numpy.count_nonzero(part == ord("\n")))

@@ -41,8 +41,13 @@ _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
+# Formats of the standard library, as `VLLM_LOGGING_CONFIG_PATH` sets them for vLLM's loggers.
+_TIME = r"[\[(]?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+_BETWEEN = r"[\]\[)(|: -]{1,12}"
+_LOGGER = r"(?P<file>(?:vllm|tpu_inference)[\w.]{0,160})"
+_BEFORE_TEXT = r" {0,8}\]? ?[|:-]? ?"
 # The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's,
-# those of neuronx-distributed, libneuronxla and verl.
+# those of neuronx-distributed, libneuronxla and verl; then those formats.
 _OTHER_HEADS = (
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
@@ -69,6 +74,14 @@ _OTHER_HEADS = (
         rf"(?P<level>{LEVELS}):"
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}):(?P<file>)"
     ),
+    re.compile(
+        rf"{_TIME}{_BETWEEN}{_LOGGER}{_BETWEEN}(?P<level>{LEVELS}){_BEFORE_TEXT}"
+    ),
+    re.compile(
+        rf"{_TIME}{_BETWEEN}(?P<level>{LEVELS}){_BETWEEN}{_LOGGER}(?::\w{{1,100}}:\d{{1,7}})?"
+        rf"{_BEFORE_TEXT}"
+    ),
+    re.compile(rf"(?P<stamp>)(?P<level>{LEVELS}):{_LOGGER}: ?"),
 )
 _LEVEL_OF = {level[0]: level for level in LEVELS.split("|")}
 # The end of a progress bar; what follows on the line is another text.
@@ -252,9 +265,15 @@ def _peel_other_head(rest: str, base: Record) -> str | None:
         match = pattern.match(rest)
         if match is not None:
             base.level = _LEVEL_OF.get(match["level"], match["level"])
-            base.stamp, base.file = match["stamp"], match["file"] or None
+            base.stamp, file = match["stamp"] or None, match["file"] or None
+            base.file = _file_of(file) if file and ":" not in file else file
             return rest[match.end() :]
     return None
+
+
+def _file_of(logger: str) -> str:
+    """The file, without a line, of the module that a logger has its name from."""
+    return f"{logger.rpartition('.')[2]}.py:"
 
 
 def _after_outer(rest: str, base: Record) -> str:
@@ -388,6 +407,9 @@ def _json_record(text: str, base: Record) -> Record | None:
     record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
     where = _first(fields, "fileinfo", "filename", "pathname")
     record.file = f"{where}:{fields.get('lineno')}" if where else None
+    logger = fields.get("name")
+    if where is None and isinstance(logger, str) and logger.startswith("vllm."):
+        record.file = _file_of(logger)
     owner = _first(fields, "vllm_process_name", "process_name", "processName")
     if owner is not None and owner != "MainProcess":
         record.process = owner

@@ -233,11 +233,15 @@ class Evidence:
         )
 
 
-_PLATFORM = "platform"
+PLATFORM = "platform"
 _TRITON = "triton_looked_for"
 PROGRAM_LINES = 300
 """Imports print fewer lines; a trainer that builds its model first prints more."""
-IMPORTING = frozenset({_PLATFORM, "plugins_loading", _TRITON})
+SPAWNING = frozenset({"max_model_len", PLATFORM})
+"""Rules of the line behind which nothing slow is left of an engine's configuration (vLLM
+`EngineArgs.create_engine_config`: the model's comes first), and of one that each process
+prints."""
+IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
 
 
@@ -278,7 +282,7 @@ class Imports:
 
     def move(self, rule: LineRule, actor: int | None, time: float | None) -> bool:
         """Add a line; True if it starts an engine in another process than the first."""
-        if rule.name == _PLATFORM and len(self._seen) < MAX_RANKS:
+        if rule.name == PLATFORM and len(self._seen) < MAX_RANKS:
             self._seen.append((actor, time))
         if not rule.starts or not self._seen:
             return False

@@ -17,6 +17,7 @@ from parsers.engine.evidence import (
     ENGINE_CONFIG,
     IMPORTING,
     MAX_PROCESSES,
+    SPAWNING,
     imports_late,
     seen_file,
 )
@@ -297,8 +298,10 @@ class LineParser:
             self.report.keep(line, rule.name, record.message)
         else:
             self.report.ignored[rule.name] += 1
-        if (gap := run.pass_line(matched.time, line, record.message)) is not None:
-            self._emit(gap)
+        if rule.name in SPAWNING:
+            run.note_front(rule, record)
+        for event in run.pass_line(matched.time, line, record):
+            self._emit(event)
         if run.lines < CREDITED_LINES:
             run.evidence.add_rule(rule, matched.made)
 
@@ -354,9 +357,8 @@ class LineParser:
         elif record.pid in run.pids or record.pid not in self._now.over:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
-            gap = run.pass_line(time, line, record.message)
-            if gap is not None:
-                self._emit(gap)
+            for event in run.pass_line(time, line, record):
+                self._emit(event)
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 

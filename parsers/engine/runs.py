@@ -14,6 +14,7 @@ from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
+    PLATFORM,
     Evidence,
     Imports,
     RankTable,
@@ -55,12 +56,19 @@ from warmup_insights.model.events import (
 )
 
 _Opening = tuple[int, str | None]
+_Front = tuple[str | None, float | None, int]
 _OF_VLLM = re.compile(rf"{OF_VLLM.pattern}|(?:Ray)?Worker(?:Proc|Wrapper|_|\b)")
 """Processes of vLLM, and actors of Ray that it starts."""
+_FRONT = ("APIServer", "ApiServer", "MainProcess")
+"""Names of processes that configure an engine and start it in another one."""
+_UNNAMED = ""
+"""Stands for the name of one that has none and printed its last line."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
-_FOLLOWED = {*_WITH_BUCKETS, *_MEASURED, ServerReady, ConfigRecorded, BucketMiss}
+_FOLLOWED = {
+    *_WITH_BUCKETS, *_MEASURED, ServerReady, ConfigRecorded, BucketMiss, PhaseMarked,
+}  # fmt: skip
 _STARTUP = (
     BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
     GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
@@ -122,9 +130,13 @@ class OpenRun:
         """The engine core has printed its configuration."""
         self.has_measured = False
         """Weights are loaded, or the memory is divided."""
+        self.has_weights = self.has_cache = False
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
+        self._front: _Front | None = None
+        """Name of the process that has the engine's settings, with time and number of its
+        last line, until another one prints."""
         self.has_other_server = False
         """Another web server than vLLM's, without a name either, got ready."""
         self._openings: dict[_Opening, tuple[int | None, float | None]] = {}
@@ -135,6 +147,11 @@ class OpenRun:
         """Of processes that exist once per engine."""
         self._names: set[str | None] = set()
         """Of processes that printed lines of the engine; None for one without a name."""
+
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether no line so far opens a start-up."""
+        return not self._openings
 
     def is_of(self, actor: int | None) -> bool:
         """Whether the engine is in this Ray actor."""
@@ -180,6 +197,8 @@ class OpenRun:
         time, last, pid = matched.time, self.last_time, matched.record.pid
         if matched.rule.starts or matched.rule.name in IMPORTING:
             return False
+        if self.has_cache and self.is_excerpt and matched.made:
+            return False
         if pid is None and not matched.made:
             return True
         return (
@@ -202,6 +221,8 @@ class OpenRun:
             or (later > EARLIER_S and imports_unnamed(rule, record))
         ):
             return True
+        if self.is_excerpt and self._is_followed(matched, later):
+            return True
         if rule.starts and self._is_copy(matched):
             return False
         if rule.starts and self._repeats_opening(rule, record):
@@ -213,6 +234,20 @@ class OpenRun:
         is_near = -BACK_S <= later <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
+    def _is_followed(self, matched: Matched, later: float) -> bool:
+        """Whether another program begins in an excerpt that has no line which opens a
+        start-up: without names of processes, which import vLLM themselves, it imports vLLM
+        after weights were loaded or long after the last line; or it loads weights while
+        there is a KV cache."""
+        pid = matched.record.pid
+        if imports_unnamed(matched.rule, matched.record) and pid is None:
+            is_next = self.has_weights or later > BeforeRun.IMPORT_S
+            return is_next and not self.pids
+        return self.has_cache and any(
+            isinstance(item, MemoryMeasured) and item.stage == "weights"
+            for item in matched.made
+        )
+
     def is_beyond(self, matched: Matched) -> bool:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
         was stopped or got ready: it is of the next one, or of another program."""
@@ -220,6 +255,21 @@ class OpenRun:
         is_end = failures.has_causes and not self._openings
         is_over = failures.is_ready or failures.has_ended or is_end
         return is_over and imports_unnamed(matched.rule, matched.record)
+
+    def note_front(self, rule: LineRule, record: Record) -> None:
+        """Keep which process has the settings of an engine that it starts next.
+
+        Where processes have no names, another one is known by the platform, which each
+        prints once, when it imports vLLM (`platforms/__init__.py`).
+        """
+        name, front = record.process, self._front
+        if rule.name == PLATFORM:
+            if front is not None and front[0] is None:
+                self._front = (_UNNAMED, *front[1:])
+            return
+        is_front = record.actor is None and (name is None or name.startswith(_FRONT))
+        if is_front and not self.has_engine:
+            self._front = (name, None, 0)
 
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
@@ -304,24 +354,45 @@ class OpenRun:
         """Whether no line of the run with a time stands far above a line."""
         return self.timed_line is None or line - self.timed_line <= NEAR_LINES
 
-    def pass_line(self, time: float | None, line: int, text: str) -> GapSeen | None:
-        """Count a line; the stretch of time before it, if nothing was printed in it."""
+    def pass_line(
+        self, time: float | None, line: int, record: Record
+    ) -> tuple[Event, ...]:
+        """Count a line; the stretch of time before it, if nothing was printed in it, and
+        the start of the engine's process, if it shows that."""
         self.lines += 1
         if time is not None:
             self.timed_line = line
         if self.is_ready:
             self.tracker.usage.is_waited_for = self.waits_for_request(line)
-            return None
+            return ()
         if time is None:
-            return None
+            return ()
+        text = record.message
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
-            return None
+            return ()
+        front = self._front
+        spawned = (
+            () if front is None else self._spawned(front, time, line, record.process)
+        )
         gap = self._gap_until(time, line, text)
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
         self.waited = None
-        return gap
+        return spawned if gap is None else (*spawned, gap)
+
+    def _spawned(
+        self, front: _Front, time: float, line: int, process: str | None
+    ) -> tuple[PhaseMarked, ...]:
+        """The start of the engine's process, behind the last line of the one that had all
+        settings, now that another one prints (vLLM `v1/engine/utils.py
+        CoreEngineProcManager`: it is spawned and imports vLLM anew)."""
+        configured_by, last, number = front
+        if process == configured_by:
+            self._front = (process, time, line)
+            return ()
+        self._front = None
+        return (PhaseMarked(name="start_engine", edge="start", time=last, line=number),)
 
     def _gap_until(self, time: float, line: int, text: str) -> GapSeen | None:
         last = self.last_time
@@ -358,6 +429,9 @@ class OpenRun:
             self.has_buckets = True
         elif isinstance(event, _MEASURED):
             self.has_measured = True
+            self.has_cache |= isinstance(event, KVCacheAllocated)
+        elif isinstance(event, PhaseMarked):
+            self.has_weights |= (event.name, event.edge) == ("load_weights", "end")
         elif isinstance(event, ServerReady):
             self.is_ready = self.has_buckets = True
             self.ready_line = self.ready_line or event.line
@@ -466,6 +540,9 @@ class Source:
         current, self.open = self.open, None
         if current is None:
             return []
+        if current.is_excerpt and current.has_cache:
+            # The next one may have processes of the same numbers.
+            return [current]
         if current.tracker.failures.has_ended or (
             current.has_engine and not current.pids
         ):

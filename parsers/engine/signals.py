@@ -283,12 +283,12 @@ def is_at_work(made: object) -> bool:
     return isinstance(made, FrameSeen) and made.phase in (AT_WORK, IN_REQUEST)
 
 
-_FOREIGN = ShutdownLine | FrameSeen | RequestLine | ResponseLine
+_FOREIGN = Elided | ShutdownLine | FrameSeen | RequestLine | ResponseLine
 
 
 def is_foreign(made: Sequence[object]) -> bool:
-    """Whether what a line made is no sign of a start: other programs fail and answer
-    requests as well, and what goes down began elsewhere."""
+    """Whether what a line made is no sign of a start: other programs fail, answer requests
+    and print dots as well, and what goes down began elsewhere."""
     for item in made:
         is_bare = isinstance(item, FailureLine) and item.is_bare
         if not is_bare and not isinstance(item, _FOREIGN):

@@ -246,6 +246,7 @@ class RunTracker:
                     return [stamped(named, origin)]
             case PrecompileStarted():
                 state.precompile, state.num_shapes = made, 0
+                state.stage = "compile"
                 return self._flush(state, origin)
             case PaddingsBegun():
                 listed = self._flush(state, origin)
@@ -267,6 +268,7 @@ class RunTracker:
             case HbmSums():
                 return _of_one_device(state, made, origin)
             case PrecompileFinished():
+                state.stage = None
                 return [*end_step(state, origin), _precompiled(state, made, origin)]
             case ShutdownLine():
                 return self.failures.stop(made, origin)

@@ -23,7 +23,7 @@ _BEGINS = re.compile(
     r"[A-Z][\w ,()-]{3,80}: {1,3}\d{1,3}%|\S{0,40}[$#>] |\*\*\* |Process "
 )
 _RECORD = re.compile(
-    r"(?:\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=\d{1,9}\) )?(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d "
+    r"\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=\d{1,9}\) |(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d "
 )
 
 

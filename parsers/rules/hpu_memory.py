@@ -53,6 +53,16 @@ _STAGE_WORDS = "|".join(
 )
 
 
+def _usable_blocks(match: re.Match[str]) -> Made:
+    """The first slot after the usable blocks is their number times their size."""
+    block, slot = int(match["pad_block"] or 0), int(match["pad_slot"] or 0)
+    is_whole = block > 0 and slot > 0 and slot % block == 0
+    return KVCacheAllocated(
+        num_blocks=int(match["num_blocks"]),
+        block_size=slot // block if is_whole else None,
+    )
+
+
 def _measured(match: re.Match[str]) -> Made:
     fields = convert_groups(
         {k: v for k, v in match.groupdict().items() if k != "words"}
@@ -246,20 +256,22 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_usable_blocks",
         "Usable num_blocks: ",
-        r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks",
-        KVCacheAllocated,
+        r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
+        r"(?:[^_]{0,60}_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), "
+        r"_PAD_SLOT_ID=(?P<pad_slot>\d{1,16})\))?",
+        build=_usable_blocks,
         device="hpu",
         samples=(
             Sample(
                 "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 4107, actual "
                 "allocated num_blocks: 4108 (_PAD_BLOCK_ID=4107, _PAD_SLOT_ID=525696)",
-                {"num_blocks": 4107},
+                {"num_blocks": 4107, "block_size": 128},
             ),
             Sample(
                 "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 64, actual "
                 "allocated num_blocks (max across layers): 8320 (_PAD_BLOCK_ID=64, "
                 "_PAD_SLOT_ID=8192)",
-                {"num_blocks": 64},
+                {"num_blocks": 64, "block_size": 128},
             ),
         ),
     ),

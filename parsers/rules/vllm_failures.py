@@ -347,7 +347,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
-        r"(?!.{0,160}?(?:sending SIGKILL|resorting to SIGKILL|signal\.SIGKILL))(?:.{0,80}?(?:SIGKILL|OOMKilled)|Killed\s{0,80}$|"
+        # What a supervisor or a shell states: gunicorn, torch elastic, subprocess, fish,
+        # kubectl.
+        r"(?:.{0,80}?(?:[Ss]ignal 9 \(|Signals\.|was sent |by signal |by )SIGKILL\b|"
+        r"\s{0,40}(?:[Rr]eason: {0,20})?OOMKilled\s{0,80}$|Killed\s{0,80}$|"
         r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
         r".{0,200}",
         build=_failure("killed"),
@@ -398,11 +401,18 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "signal_fatal",
-        ("*** SIG", "Fatal Python error: ", "Failed: Cuda error "),
+        (
+            "*** SIG",
+            "Fatal Python error: ",
+            "Failed: Cuda error ",
+            "Abort was called at ",
+        ),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
         r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
         # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
-        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}",
+        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
+        # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
+        r"Abort was called at \d{1,7} line in file(?=:)",
         build=_failure(None),
         levels=(NO_LEVEL,),
         samples=(

@@ -79,7 +79,8 @@ BAR_NAMES = (
     r"Capturing [\w ]{0,20}CUDA graphs?(?: \w{1,9})?(?: \([\w ,-]{1,40}\))?|"
     r"(?:Prompt|Decode) warmup processing|Unified Attention warmup|"
     # `Loading checkpoint shards` is of transformers.
-    r"(?:Multi-thread loading|Loading (?:safetensors|pt|np_cache) checkpoint) shards"
+    r"(?:Multi-thread loading(?: pt checkpoint)?|"
+    r"Loading (?:safetensors|pt|np_cache) checkpoint) shards"
     r"(?: \(eager\))?|Loading safetensors using \w{1,20} \w{1,20}(?: Streamer)?|"
     r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
     r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\){1,2})?"

@@ -76,12 +76,16 @@ def _stated(match: re.Match[str]) -> list[Made]:
     return [recorded] if match["version"] else [recorded, ServerReady()]
 
 
+_PLUGINS = {"torchtpu": "tpu"}
+"""Names of plugins that are none of a device."""
+
+
 def _platform(match: re.Match[str]) -> list[Made]:
     """The first import of vLLM finds the platform; what follows are further imports.
 
     A device that vLLM has no platform for has the name of its plugin.
     """
-    name = match["built_in"] or match["plugin"]
+    name = match["built_in"] or _PLUGINS.get(match["plugin"], match["plugin"])
     # What the plugins and the platforms of the source tree are, on HPU.
     own = "vllm-gaudi" if match["plugin"] else "vllm-fork"
     found = ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)

@@ -7,7 +7,7 @@ import pytest
 from tests.analysis.builders import facts_of
 from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
-from warmup_insights.analysis.advice.known_errors import KNOWN, known_error
+from warmup_insights.analysis.advice.cause import KNOWN, known_error
 from warmup_insights.analysis.advice.rules_failure import KNOWN as RULES
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.model.failure_text import kind_of_message
@@ -52,6 +52,7 @@ TEXTS = [
      "setting_refused", "--tensor-parallel-size 1", {"tensor_parallel_size": 1}),
     ("ValueError: invalid literal for int() with base 10: 'abc'", "setting_refused",
      "'abc'", {}),
+    ("Abort was called at 84 line in file", "device_unreachable", "intel-compute-runtime", {}),
     ("RuntimeError: start (0) + length (512) exceeds dimension size (256).", "model_access",
      "config.json and weights", {}),
     ("json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1",
@@ -178,6 +179,8 @@ TEXTS = [
      "skip warmup, set VLLM_SKIP_WARMUP=true", "setting_refused", "_BUCKET_MIN", {}),
     ("AssertionError: bucket_min cannot be greater than bucket_max. If you want to skip "
      "warmup, set VLLM_SKIP_WARMUP=true", "setting_refused", "_BUCKET_MIN", {}),
+    ("AssertionError: bucket_step must be positive, got: (0)", "setting_refused",
+     "_BUCKET_STEP at least 1", {}),
     ("RuntimeError: Generated 0 prompt buckets. Please adjust the bucketing configuration "
      "according to README", "setting_refused", "_BUCKET_", {}),
     ("ValueError: Invalid bucketing strategy: foo, please choose from ['exp', 'lin', 'pad']",

@@ -641,3 +641,57 @@ class TestRecommend:
         result = recommend(planner)
         assert (result.reserve, result.both) == (None, None)
         assert "num_gpu_blocks_override" in result.reason
+
+
+LIMITS_1K = {
+    "max_num_seqs": 5,
+    "max_num_batched_tokens": 1024,
+    "max_model_len": 1000,
+}
+
+
+def log_with_sums(version="0.26.0"):
+    """A log that states its buckets and what all graphs of a phase took together."""
+    inputs = {**LIMITS_1K, "block_size": 128, "num_kv_blocks": 1104}
+    made = generate(settings_from_mapping(inputs, {}, engine_version="0.26.0"))
+    events = [
+        started(version=version), budget(), cache(1104), config(**LIMITS_1K),
+        generated("prompt", [tuple(bucket) for bucket in made.prompt]),
+        generated("decode", [tuple(bucket) for bucket in made.decode]),
+        CaptureSummary(phase="prompt", captured_reported=30, used_bytes=168 * MIB),
+        CaptureSummary(phase="decode", captured_reported=19, used_bytes=152 * MIB),
+        *finished(allocated_bytes=320 * MIB),
+    ]  # fmt: skip
+    return planner_of(events, source_kind="log")
+
+
+@pytest.mark.parametrize(("version", "num_graphs"), [("0.26.0", 21), ("0.19.0", 30)])
+def test_buckets_of_a_log_run_as_the_rules_have_it(version, num_graphs):
+    """A log names buckets alone: those that run as another have no graph of their own.
+
+    Before v0.21.0 it is not known, and every bucket counts as its own.
+    """
+    plan = log_with_sums(version).plan(PlanSettings())
+    assert plan.phases["prompt"].generated == 30
+    assert plan.phases["prompt"].captured == num_graphs
+    assert round(plan.phases["prompt"].graph_used_bytes / MIB) == 168
+
+
+def test_a_plan_with_merged_prefill_has_graphs_at_most():
+    """What its prompt buckets run as is not known, so there may be fewer."""
+    planner = log_with_sums()
+    merged = PlanSettings(environment={"VLLM_MERGED_PREFILL": "1"})
+    assert any("fewer prompt graphs" in note for note in planner.plan(merged).notes)
+    assert not any("fewer" in note for note in planner.plan(PlanSettings()).notes)
+
+
+def test_graphs_beyond_a_single_sum_have_the_memory_of_equal_ones_as_well():
+    """One sum does not show whether a graph of a larger shape takes more."""
+    planner = log_with_sums()
+    plan = planner.plan(PlanSettings(max_num_seqs=13))
+    (note,) = [note for note in plan.notes if "as much as another" in note]
+    decode = plan.phases["decode"]
+    assert format_bytes(decode.captured * 8 * MIB) in note
+    assert format_bytes(decode.graph_used_bytes) in note
+    own = planner.plan(PlanSettings())
+    assert not any("as much as another" in note for note in own.notes)

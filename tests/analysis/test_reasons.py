@@ -139,7 +139,7 @@ def test_a_smaller_kv_cache_is_explained_by_its_parts():
     text = kv_sentence(summary_of(BEFORE), summary_of(ESTIMATE_IN_AFTER, "bbb"))
     assert text == (
         "The KV cache has 4 GiB less (50 GiB, 46 GiB; 400,000, 368,000 tokens): graphs "
-        "3 GiB more; activations 1024 MiB more; the utilisation now holds the estimate "
+        "3 GiB more; activations 1 GiB more; the utilisation now holds the estimate "
         "for graphs as well (vLLM since 0.21); --gpu-memory-utilization 0.9375 makes up "
         "for the graphs; --kv-cache-memory=53687091200 gives the old size, if it fits."
     )
@@ -152,7 +152,7 @@ ESTIMATE_IN_AFTER = AFTER.replace(f"{second}\n", f"{second}\n{ESTIMATE}{NOTICE}"
 def test_a_larger_kv_cache_needs_nothing_restored():
     text = kv_sentence(summary_of(ESTIMATE_IN_AFTER), summary_of(BEFORE, "bbb"))
     assert text.startswith("The KV cache has 4 GiB more (46 GiB, 50 GiB; ")
-    assert "graphs 3 GiB less; activations 1024 MiB less." in text
+    assert "graphs 3 GiB less; activations 1 GiB less." in text
 
 
 def test_without_parts_nothing_is_guessed():

@@ -83,3 +83,11 @@ def test_other_ranks_are_no_progress():
         PhaseMarked(name="compile", edge="start", time=2.0, rank=1),
     ]
     assert folded(events).summary.progress.stage == "load model"
+
+
+def test_a_child_that_imports_the_engine_later_is_no_step_back():
+    events = [
+        PhaseMarked(name="load_weights", edge="end", time=1.0),
+        PhaseMarked(name="import", edge="start", time=2.0),
+    ]
+    assert folded(events).summary.progress.stage == "load weights"

@@ -33,6 +33,7 @@ from tests.analysis.room_cases import (
     weights,
 )
 from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
+from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
     Failure,
@@ -49,6 +50,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.failure_text import figures_of
 from warmup_insights.model.figures import contradictory
+from warmup_insights.model.summary import FailureFacts
 from warmup_insights.units import GIB, MIB
 
 CAUSES = {rule.name for rule in FAILURE_RULES}
@@ -257,6 +259,14 @@ def test_more_missing_than_the_weights_points_to_other_programs():
     assert "17.5 GiB were taken besides the weights" in finding.price
 
 
+def test_an_engine_that_failed_with_nothing_for_the_cache_had_no_room():
+    memory = MemoryBudgetSet(kv_cache_bytes=-3 * GIB)
+    finding = only(
+        ended("error", "EngineCore failed to start.", memory), "no_room_for_cache"
+    )
+    assert finding.title == "-3 GiB were left for the KV cache (line 7)."
+
+
 def test_memory_that_ran_out_while_serving_gets_one_and_a_half_times_the_need():
     finding = only(
         served("out_of_memory", needed_bytes=4 * GIB), "out_of_memory_serving"
@@ -314,6 +324,19 @@ def test_an_error_that_is_no_lack_of_memory_gets_its_own_words(message, rule, te
     assert any(text in f"{way}: {price}" for way, price in ways_of(finding))
     assert "(line 7)" in finding.title
     assert [each.rule for each in advise(facts_of(events))] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_cause"),
+    [
+        ("EngineCore hit an exception:", False),
+        ("RuntimeError: Engine process failed to start. See stack trace above.", False),
+        ("EngineCore hit an exception: KeyError: 0", True),
+    ],
+)
+def test_a_line_that_only_announces_a_failure_is_no_cause(message, is_cause):
+    text = cause_text(FailureFacts(kind="error", message=message))
+    assert text.startswith("the log does not hold the cause") is not is_cause
 
 
 def test_the_post_mortem_projects_what_was_missing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from msgspec import structs
 
 from tests.dashboard.builders import recorded_events
 from tests.helpers import REAL_LOGS, ROOT
@@ -135,9 +136,32 @@ def test_settings_of_an_engine_are_of_a_start():
         ("unified_warmup", "warming unified buckets"),
         ("chat_template_warmup", "warming the chat template"),
         ("multimodal_warmup", "warming multi-modal inputs"),
-        ("validation_warmup", "warming validation"),
+        ("validation_warmup", "the warm-up that validates the first"),
         ("server_start", "starting the server"),
     ],
 )
 def test_only_what_has_buckets_warms_them(phase, words):
     assert phase_words(phase) == words
+
+
+@pytest.mark.parametrize(
+    ("ranks", "config", "is_per_engine"),
+    [
+        (1, {"tensor_parallel_size": 1}, False),
+        (2, {"tensor_parallel_size": 2, "data_parallel_size": 1}, False),
+        (2, {"tensor_parallel_size": 1, "data_parallel_size": 1}, True),
+        (2, {"tensor_parallel_size": 1, "prefill_context_parallel_size": 2}, False),
+        (4, {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, False),
+        (4, {"tensor_parallel_size": 2, "data_parallel_size": 2}, True),
+        (1, {"data_parallel_size": 2, "data_parallel_rank": 0}, False),
+        (2, {}, False),
+        (None, {"tensor_parallel_size": 2}, False),
+    ],
+)
+def test_the_kv_cache_of_one_of_several_engines_is_named_so(
+    ranks, config, is_per_engine
+):
+    summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
+    summary = structs.replace(summary, ranks=ranks, config=config, buckets=None)
+    (left,) = [text for text in start_sentences(summary) if "KV cache" in text]
+    assert (" per engine" in left) == is_per_engine

@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
     RunFinished,
     RunStarted,
     SamplerStep,
@@ -350,3 +351,10 @@ def test_rows_take_time_in_proportion_to_buckets(monkeypatch):
     ]
     assert len(folded(steps).rows) == 199
     assert len(calls) <= 4
+
+
+def test_notes_that_are_kept_are_counted_to_the_end():
+    notes = [Note(topic="platform", text=str(number)) for number in range(150)]
+    found = folded([*notes, *notes]).summary.notes
+    assert len(found) == 100
+    assert {note.count for note in found} == {2}

@@ -214,6 +214,22 @@ def test_a_misspelt_range_is_noted():
     assert notes == ("VLLM_PROMPT_BS_BUCKET_MX has no effect: no range has it.",)
 
 
+def test_a_range_that_is_not_read_is_not_refused():
+    """The engine takes any whole number, and a name that no version knows."""
+    env = {
+        "VLLM_PROMPT_CTX_BUCKET_STEP": "0",
+        "VLLM_DECODE_BLOCK_BUCKET_MAX": "-3",
+        "VLLM_DECODE_BS_BUCKET_LIMIT": "none",
+    }
+    generated = generate(make_settings(env))
+    assert generated.prompt == generate(make_settings()).prompt
+    assert generated.notes == (
+        "VLLM_DECODE_BS_BUCKET_LIMIT has no effect: no range has it.",
+        "VLLM_DECODE_BLOCK_BUCKET_MAX=-3, VLLM_PROMPT_CTX_BUCKET_STEP=0 have no effect "
+        "with strategy exp.",
+    )
+
+
 def test_overrides_without_effect_are_noted():
     env = {"VLLM_DECODE_BS_BUCKET_MAX": "4", "VLLM_BUCKETING_STRATEGY": "exp"}
     notes = generate(make_settings(env)).notes
@@ -255,9 +271,16 @@ LINEAR = {"VLLM_BUCKETING_STRATEGY": "lin"}
         ({"VLLM_BUCKETING_STRATEGY": "EXP"}, {}, ["VLLM_BUCKETING_STRATEGY='EXP'"]),
         ({"VLLM_PROMPT_BS_BUCKET_MIN": "x"}, {}, ["VLLM_PROMPT_BS_BUCKET_MIN='x'"]),
         ({"VLLM_PROMPT_BS_BUCKET_MIN": ""}, {}, ["VLLM_PROMPT_BS_BUCKET_MIN=''"]),
-        ({"VLLM_PROMPT_BS_BUCKET_STEP": "0"}, {}, ["VLLM_PROMPT_BS_BUCKET_STEP=0"]),
-        ({"VLLM_DECODE_BS_BUCKET_LIMIT": "0"}, {}, ["VLLM_DECODE_BS_BUCKET_LIMIT=0"]),
-        ({"VLLM_DECODE_BLOCK_BUCKET_MAX": "-3"}, {}, ["BLOCK_BUCKET_MAX=-3"]),
+        (
+            {**LINEAR, "VLLM_PROMPT_BS_BUCKET_STEP": "0"},
+            {},
+            ["VLLM_PROMPT_BS_BUCKET_STEP=0"],
+        ),
+        (
+            {**LINEAR, "VLLM_DECODE_BLOCK_BUCKET_MAX": "-3"},
+            {},
+            ["BLOCK_BUCKET_MAX=-3"],
+        ),
         (
             {**LINEAR, "VLLM_PROMPT_BS_BUCKET_MIN": "4"},
             {},

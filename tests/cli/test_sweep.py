@@ -16,6 +16,7 @@ import pytest
 from tests.cli.decisions import invoke
 from warmup_insights.analysis.sweep import make_experiment
 from warmup_insights.cli import sweep_runs
+from warmup_insights.cli.run import endings_as_interrupts
 from warmup_insights.cli.sweep import read_grid, read_point
 from warmup_insights.errors import InputError, SettingError, WarmupInsightsError
 from warmup_insights.storage import EventStore
@@ -295,12 +296,25 @@ def test_a_command_that_records_nothing_is_a_failure(tmp_path, monkeypatch):
     assert (outcome.run_id, outcome.status, outcome.reason) == (None, "failed", "boom")
 
 
+def test_a_hangup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with endings_as_interrupts():
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 SWEEPER = """
     import sys
     from warmup_insights.cli import sweep_runs
+    from warmup_insights.cli.run import endings_as_interrupts
     program, db, label = sys.argv[1:]
     command = [sys.executable, program, db, label, "slow"]
-    with sweep_runs.endings_as_interrupts():
+    with endings_as_interrupts():
         sweep_runs.run_until_ready(
             command, {}, lambda: False, stays=True, timeout_s=None
         )

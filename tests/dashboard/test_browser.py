@@ -91,6 +91,28 @@ def test_two_runs_are_compared_from_the_list(full_server, visit):
 
 
 @pytest.mark.long
+def test_the_table_of_a_comparison_fits_a_phone(tmp_path, visit):
+    """A name without a blank wraps above its column."""
+    with EventStore(tmp_path / "runs.db") as store:
+        add_recorded_runs(store)
+        ids = [run.run_id for run in store.runs(limit=2)]
+        for run_id in ids:
+            store.update_run(run_id, label=f"{run_id}{'x' * 24}.log")
+    with serving(tmp_path / "runs.db") as (address, _):
+        visitor = visit(address, viewport={"width": 480, "height": 900})
+        page = visitor.open(f"/compare?run={ids[0]}&run={ids[1]}")
+        table = page.get_by_test_id("stTable")
+        table.wait_for()
+        settle(page)
+        hidden = table.evaluate(
+            "e => Math.max(...[...e.querySelectorAll('*')].map("
+            "c => c.scrollWidth - c.clientWidth))"
+        )
+        assert hidden <= 1
+        visitor.close()
+
+
+@pytest.mark.long
 def test_open_in_the_list_leads_to_the_run(full_server, visit):
     page = visit(full_server).open("/?q=recorded")
     table = page.get_by_test_id("stDataFrame").first

@@ -516,3 +516,17 @@ def test_what_is_not_compared_has_no_zeros():
     assert rows == [
         {"run": "two", "phase": "prompt", "not compared because": "no lists"}
     ]
+
+
+def test_a_legend_of_many_phases_holds_the_longest_ones():
+    """More entries scroll in a narrow window; every bar keeps its name and its text."""
+    rows = [("run", f"phase {n}", "load", float(n)) for n in range(1, 16)]
+    columns = ["run", "name", "meaning", "duration_s"]
+    phases = pd.DataFrame(rows, columns=columns)
+    figure = comparing.phase_stacks(phases, ["run"])
+    named = [trace.name for trace in figure.data if trace.showlegend]
+    assert named == [f"phase {n}" for n in range(6, 16)]
+    assert len(figure.data) == 15
+    assert all(trace.name and trace.customdata for trace in figure.data)
+    assert "The 5 shortest phases are in no legend" in comparing.phases_hint(phases)
+    assert "legend" not in comparing.phases_hint(phases.tail(10))

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.text import figure_text, markdown, middle, sentence, visible
+from dashboard.text import (
+    LIMIT,
+    NAME,
+    figure_text,
+    markdown,
+    sentence,
+    short_name,
+    visible,
+)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -21,7 +29,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_cut_and_holds_no_control(text):
     shown = visible(text)
-    assert len(shown) <= 4 * 400
+    assert len(shown) <= 4 * LIMIT
     assert not any(ord(c) < 32 or c in "\u202e\u200b" for c in shown)
 
 
@@ -41,14 +49,14 @@ def test_markup_is_escaped_for_markdown(text):
 @given(st.text(max_size=200))
 def test_markdown_reads_the_same_once_unescaped(text):
     unescaped = []
-    escaped = markdown(text, 10_000)
+    escaped = markdown(text)
     position = 0
     while position < len(escaped):
         if escaped[position] == "\\" and position + 1 < len(escaped):
             position += 1
         unescaped.append(escaped[position])
         position += 1
-    assert "".join(unescaped) == visible(text, 10_000).replace("\n", " ")
+    assert "".join(unescaped) == visible(text).replace("\n", " ")
 
 
 def test_figures_get_no_html():
@@ -58,8 +66,10 @@ def test_figures_get_no_html():
 
 
 def test_names_are_cut_in_the_middle():
-    assert middle("cuda_v1_2026-07-25_tp4_stdout.log", 12) == "cuda_\u2026ut.log"
-    assert middle("short", 12) == "short"
+    name = "cuda_v1_2026-07-25_tp4_dcp4_mrv2_specdecode_stdout.log"
+    assert short_name(name) == "cuda_v1_2026-07-25_\u2026pecdecode_stdout.log"
+    assert len(short_name(name)) == NAME
+    assert short_name("short") == "short"
 
 
 def test_commands_in_messages_are_code_and_nothing_else_is_markup():

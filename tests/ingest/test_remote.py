@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import zipfile
 from typing import BinaryIO
 
 import pytest
+from click.testing import CliRunner
 
 from tests.ingest.builders import CAPTURE
+from warmup_insights.cli import cli
 from warmup_insights.errors import InputError
+from warmup_insights.ingest import cluster
 from warmup_insights.ingest.find import (
     RemoteFile,
     Steady,
@@ -18,6 +22,7 @@ from warmup_insights.ingest.find import (
     find_remote,
     open_remote,
 )
+from warmup_insights.ingest.outcome import Outcome
 
 fsspec = pytest.importorskip("fsspec", reason="the extra `ray` is not installed")
 
@@ -143,3 +148,28 @@ def test_connection_that_breaks_is_an_error_and_not_an_end(tmp_path):
         with CAPTURE.open("rb") as file:
             damaged = ingest_file(store, Broken(file), "a.log")
         assert damaged.report["problems"]
+
+
+def test_an_empty_folder_among_the_sources_is_named_and_the_others_are_read(
+    folder, tmp_path, monkeypatch
+):
+    """The cluster is a stand-in; an address without logs counts as a folder does."""
+    (tmp_path / "empty").mkdir()
+    given = []
+
+    def read(db, files, options, **_):
+        given.extend(file.shown for file in files)
+        return [Outcome(file.shown, ["a1"]) for file in files]
+
+    monkeypatch.setattr(cluster, "ingest_on_ray", read)
+    sources = [str(tmp_path / "empty"), str(folder), "memory://nothing/here"]
+    arguments = ["ingest", *sources, "--ray", "auto", "--db", str(tmp_path / "a.db")]
+    result = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert given == [str(folder / "b.log"), str(folder / "deep" / "a.log.gz")]
+    files = json.loads(result.stdout)["files"]
+    assert [each["state"] for each in files] == ["new", "new", "failed", "failed"]
+    assert "empty holds no log files" in files[2]["error"]
+    assert "memory://nothing/here" in files[3]["error"]
+    assert result.exit_code == 1
+    only = CliRunner().invoke(cli, ["ingest", sources[0], "--ray", "auto"])
+    assert "holds no log files" in str(only.exception)

@@ -186,3 +186,12 @@ def test_a_bar_of_transformers_is_none_of_the_engine():
         for kind in ("", "safetensors ")
     ]
     assert ["load_weights" in found for found in names] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["loading shards", "loading pt checkpoint shards"])
+def test_bars_of_several_threads_are_of_the_weights(name):
+    """vLLM `weight_utils.py multi_thread_safetensors_weights_iterator`, `..._pt_...`."""
+    head = "INFO 07-16 10:00:00 [gpu_model_runner.py:1] Starting to load model a/b...\n"
+    bar = f"Multi-thread {name}: 100%|██████████| 4/4 [00:13<00:00,  3.09s/it]\n"
+    names = {event.name for event in of(PhaseMarked, events(head + bar))}
+    assert "load_weights" in names

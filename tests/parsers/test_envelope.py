@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 
 import pytest
 import zstandard
@@ -194,3 +195,41 @@ def test_the_loggers_of_nim_state_level_time_and_module():
     )
     assert (record.message, record.level) == ("Application startup complete.", "INFO")
     assert (record.stamp, record.file) == ("2025-12-08 00:00:39.768", "on.py:62")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%(asctime)s - %(name)s - %(levelname)s - %(message)s",
+        "%(asctime)s - %(levelname)s - %(name)s - %(message)s",
+        "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        "%(asctime)s [%(levelname)s] %(name)s: %(message)s",
+        "[%(asctime)s] [%(levelname)s] [%(name)s] %(message)s",
+        "%(asctime)s | %(levelname)-8s | %(name)s:%(funcName)s:%(lineno)d - %(message)s",
+        "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
+        logging.BASIC_FORMAT,
+    ],
+)
+@pytest.mark.parametrize("message", ["Loading weights took 1.5 seconds", "[Warmup][x]"])
+def test_formats_of_the_standard_library_state_level_time_and_module(form, message):
+    record = logging.LogRecord(
+        "vllm.v1.worker", logging.WARNING, "worker.py", 7, message, None, None, "run"
+    )
+    line = logging.Formatter(form).format(record)
+    (peeled,) = peel(line)
+    assert (peeled.message, peeled.level) == (message, "WARNING")
+    assert peeled.file == "worker.py:"
+    has_time = "asctime" in form
+    assert (peeled.stamp is not None) == has_time
+
+
+def test_lines_of_other_loggers_are_not_of_vllm():
+    line = "2026-11-23 18:10:19,420 - urllib3.connectionpool - WARNING - Retrying"
+    (record,) = peel(line)
+    assert (record.level, record.file) == (None, None)
+
+
+def test_json_lines_state_the_module_of_their_logger():
+    line = '{"name": "vllm.config.model", "levelname": "INFO", "message": "Using it"}'
+    (record,) = peel(line)
+    assert record.file == "model.py:"

@@ -119,6 +119,34 @@ def test_killing_workers_at_a_shutdown_is_no_failure(words):
     assert (of(Failure, found), of(ServingFailure, found)) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "# a shell of kubectl exec gets SIGKILL when it ends",
+        "<li>Press Ctrl-C, never SIGKILL: files are written at the end.</li>",
+        "a limit of 15 minutes may have SIGKILLed a capture that was only slow",
+        "If the pod is OOMKilled, raise its limit of memory.",
+    ],
+)
+def test_text_about_kills_states_none(words):
+    assert read(words + "\n")[0] == {}
+    assert of(Failure, events(START + words + "\n")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[ERROR] Worker (pid:31) was sent SIGKILL! Perhaps out of memory?",
+        "traceback : Signal 9 (SIGKILL) received by PID 6774",
+        "Job 1, 'vllm serve a/b' terminated by signal SIGKILL (Forced quit)",
+        "      Reason:       OOMKilled",
+    ],
+)
+def test_a_kill_that_a_supervisor_states_ends_the_start(words):
+    (failure,) = of(Failure, events(START + words + "\n"))
+    assert failure.failure == "killed"
+
+
 def test_an_engine_that_dies_while_serving_did_start():
     found = events(START + READY + DEAD)
     assert of(Failure, found) == []
@@ -837,3 +865,15 @@ def test_the_warm_up_of_the_second_model_runner_is_a_stage():
     )
     (failure,) = of(Failure, events(START + text))
     assert failure.phase == "model_warmup"
+
+
+def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
+    text = (
+        "Abort was called at 84 line in file:\n../../neo/shared/source/stream.h\n"
+        "Fatal Python error: Aborted\n\n" + CORE.format(5, "Worker proc VllmWorker-1 died")
+        + " unexpectedly, shutting down executor.\n"
+    )  # fmt: skip
+    (failure,) = of(ServingFailure, events(START + READY + text))
+    assert failure.message == "Abort was called at 84 line in file"
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "Abort was called at 84 line in file"

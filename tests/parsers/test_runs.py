@@ -300,6 +300,40 @@ def test_a_trainer_that_imported_long_before_starts_its_engine_later():
     assert not [note for note in summary.notes if note.topic == "elided"]
 
 
+CONFIGURING = """\
+(APIServer pid=9) INFO 07-16 10:00:00 [utils.py:278] non-default args: {'model': 'a/b'}
+(APIServer pid=9) INFO 07-16 10:00:20 [model.py:1752] Using max model len 256
+(APIServer pid=9) INFO 07-16 10:00:21 [vllm.py:977] Asynchronous scheduling is enabled.
+"""
+CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0) with config: model='a/b'\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        (f"{CONFIGURING}(EngineCore pid=22) {CORE}", {"configure": 21.0, "start_engine": 24.0}),
+        # In the same process nothing shows where the one ended and the other began.
+        (f"{CONFIGURING}(APIServer pid=9) {CORE}", {"configure": 45.0}),
+        # The spawned process has no name while it imports vLLM.
+        (
+            f"{CONFIGURING}INFO 07-16 10:00:40 [importing.py:68] Triton not installed or not "
+            f"compatible; certain GPU-related functions will not be available.\n"
+            f"(EngineCore pid=22) {CORE}",
+            {"configure": 21.0, "start_engine": 19.0, "import": 5.0},
+        ),
+        (f"{CONFIGURING.splitlines()[0]}\n(EngineCore pid=22) {CORE}", {"configure": 45.0}),
+        # Nor have others a name before vLLM 0.10.
+        (
+            f"{CONFIGURING.replace('(APIServer pid=9) ', '')}INFO 07-16 10:00:42 "
+            f"[__init__.py:239] Automatically detected platform cuda.\n{CORE}",
+            {"configure": 21.0, "start_engine": 21.0, "import": 3.0},
+        ),
+    ],
+)  # fmt: skip
+def test_the_process_of_an_engine_starts_when_its_settings_are_complete(lines, seconds):
+    assert folded(events(lines)).summary.time.seconds_by_phase() == seconds
+
+
 def test_what_imports_soon_after_a_failure_does_not_prolong_it():
     plugins = (
         "INFO 07-16 10:00:12 [__init__.py:43] Available plugins for group "
@@ -384,3 +418,60 @@ def test_the_import_of_a_later_start_is_a_phase_of_it():
         for run in runs.values()
     ]
     assert found == [13.0, 13.0]
+
+
+def test_dots_of_another_program_begin_no_start():
+    text = "collecting results\n...\nPermissionError: [Errno 13] Permission denied: 'gcc'\n"
+    assert read(text)[0] == {}
+
+
+EXCERPT = (
+    "  (Worker_TP0 pid={0}) INFO 03-02 {1}:00:06 [gpu_model_runner.py:5187] Model loading took "
+    "8.5 GiB memory and 6.5 seconds\n"
+    "  (EngineCore pid={2}) INFO 03-02 {1}:04:00 [kv_cache_utils.py:1744] GPU KV cache size: "
+    "100,000 tokens\n"
+    "  (Worker_TP0 pid={0}) INFO 03-02 {1}:04:12 [gpu_model_runner.py:6585] Graph capturing "
+    "finished in 11 secs, took 1.5 GiB\n"
+)
+
+
+@pytest.mark.parametrize("pids", [(109, 75), (77, 43)], ids=["same", "others"])
+def test_lines_of_several_starts_without_their_beginning_are_several(pids):
+    text = EXCERPT.format(109, "01", 75) + EXCERPT.format(pids[0], "02", pids[1])
+    runs, _ = read(text)
+    weights = [
+        [e.delta_bytes for e in of(MemoryMeasured, run)] for run in runs.values()
+    ]
+    assert weights == [[round(8.5 * GIB)]] * 2
+    assert all(summary_of(run)["memory"]["kv_cache_tokens"] for run in runs.values())
+
+
+def test_a_client_that_imports_vllm_long_after_another_is_none_of_its_start():
+    line = (
+        "INFO 03-02 {}:00 [__init__.py:44] Available plugins for group vllm.platform_plugins:\n"
+        "INFO 03-02 {}:02 [__init__.py:237] Platform plugin xy is activated\n"
+    )
+    runs, _ = read(line.format("01:10", "01:10") + line.format("01:40", "01:40"))
+    walls = [summary_of(run)["time"]["wall_s"] for run in runs.values()]
+    assert walls == [2.0, 2.0]
+
+
+def test_a_program_that_imports_vllm_after_weights_were_loaded_is_another():
+    line = (
+        "INFO 03-02 01:{}:05 [importing.py:68] Triton not installed or not compatible; certain "
+        "GPU-related functions will not be available.\n"
+        "INFO 03-02 01:{}:30 [default_loader.py:293] Loading weights took 8.5 seconds\n"
+    )
+    runs, _ = read(line.format("10", "10") + line.format("11", "11"))
+    assert len(runs) == 2
+
+
+def test_a_child_of_a_named_process_that_imports_vllm_is_no_other_program():
+    text = (
+        "(Worker pid=31) INFO 12-11 22:28:00 [default_loader.py:267] Loading weights took 2.5 "
+        "seconds\n"
+        "INFO 12-11 22:28:04 [__init__.py:216] Automatically detected platform cuda.\n"
+        "(Worker pid=31) INFO 12-11 22:28:07 [gpu_worker.py:298] Available KV cache memory: "
+        "-19.5 GiB\n"
+    )
+    assert len(read(text)[0]) == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,20 @@ def test_lines_are_counted_and_cut(text):
     for number, line, behind in lines_at(block, ends):
         assert lines[number].rstrip("\n") == line
         assert block[behind:] == text[begins[number + 1] :].encode()
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_lines_between_others_are_counted_with_numpy_and_without(
+    monkeypatch, is_loaded
+):
+    if is_loaded:
+        monkeypatch.setitem(sys.modules, "numpy", numpy)
+    else:
+        monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    block = b"x\n" * 9000 + b"abc\n" + b"noise\n" * 5000 + b"abc"
+    lines = [*lines_at(block, make_selector(["abc"])(block))]
+    assert [number for number, _, _ in lines] == [9000, 14001]
+    assert [count_lines(block, at) for at in (0, 2, 18001)] == [14002, 14001, 5002]
 
 
 @given(words, st.text("abcx", max_size=40))

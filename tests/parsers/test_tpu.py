@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import events, folded, of
+from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
@@ -127,3 +128,32 @@ def test_what_fails_behind_a_bucket_is_not_of_it():
     text += "ERROR 04-21 20:01:22 [core.py:367] EngineCore failed to start.\n"
     (failure,) = of(Failure, events(text))
     assert failure.bucket is None
+
+
+def test_a_failure_while_a_graph_is_compiled_has_its_stage():
+    line = "INFO 03-31 07:{} [tpu_model_runner.py:769] {}\n"
+    text = (
+        line.format("47:51", "Compiling the model with different input shapes.")
+        + line.format("47:51", "  -- num_tokens: 16")
+        + line.format("48:16", "  -- num_tokens: 32")
+        + line.format("48:36", "Compilation finished in in 44.09 [secs].")
+        + line.format("48:36", "Compiling sampling with different input shapes.")
+        + "ERROR 03-31 07:48:38 [core.py:367] EngineCore hit an exception: Traceback (most "
+        "recent call last):\n"
+    )
+    found = events(text)
+    (failure,) = of(Failure, found)
+    assert failure.phase == "compile"
+    assert cause_text(folded(found).summary.failure) == (
+        "the log does not hold the cause (EngineCore hit an exception) in compilation"
+    )
+
+
+def test_a_plugin_of_another_name_is_for_its_device():
+    text = (
+        "INFO 08-13 14:12:00 [__init__.py:237] Platform plugin torchtpu is activated\n"
+        "WARNING 08-13 14:12:01 [tpu_platform.py:975] Pin memory is not supported on TPU.\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.device.kind == "tpu"
+    assert not any(note.topic == "contradiction" for note in summary.notes)

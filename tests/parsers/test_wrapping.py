@@ -55,6 +55,25 @@ def test_a_failure_in_rows_has_its_cause_and_settings(width, stripped):
     assert report.lines == rows(LOG, width, stripped=stripped).count("\n")
 
 
+TAIL = """\
+(EngineCore pid=316)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py", line \
+305, in _initialize_kv_caches
+(EngineCore pid=316)     kv_cache_configs = get_kv_cache_configs(
+(EngineCore pid=316)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/core/kv_cache_utils.py", \
+line 758, in _check_enough_kv_cache_memory
+(EngineCore pid=316)     raise ValueError(
+(EngineCore pid=316) ValueError: To serve at least one request with the model's max seq len \
+(90000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory \
+(4.25 GiB). Based on the available memory, the estimated maximum model length is 88192.
+"""
+
+
+@pytest.mark.parametrize("width", [90, 119])
+def test_the_end_of_a_traceback_in_rows_has_its_cause(width):
+    (failure,) = of(Failure, read(rows(TAIL, width, stripped=False))[0][0])
+    assert (failure.failure, failure.max_model_len) == ("no_kv_cache", 90_000)
+
+
 def test_the_number_of_a_line_is_that_of_its_first_row():
     text = rows(LOG, 100, stripped=False)
     (failure,) = of(Failure, read(text)[0][0])

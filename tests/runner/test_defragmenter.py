@@ -15,7 +15,7 @@ from warmup_insights.runner.defragmenter import (
     plan_swaps,
     warm_up_defragmenter,
 )
-from warmup_insights.runner.emitter import Emitter
+from warmup_insights.runner.engine import Emitter
 from warmup_insights.runner.scheduler import BlockPool
 
 

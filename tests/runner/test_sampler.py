@@ -14,8 +14,7 @@ from warmup_insights.model.events import (
     SamplerStep,
     SamplerWarmup,
 )
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import SamplingParams
+from warmup_insights.runner.engine import Emitter, SamplingParams
 from warmup_insights.runner.sampler import sampler_batch_sizes, warm_up_sampler
 from warmup_insights.runner.sampling import Sampler, SamplingTensors, restrict
 

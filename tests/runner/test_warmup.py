@@ -37,7 +37,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.rules.memory import MemoryBudget, make_layout
-from warmup_insights.runner.emitter import Emitter
+from warmup_insights.runner.engine import Emitter
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import GIB, MIB

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from warmup_insights.model.run import RunRecord
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,5 +124,5 @@ def test_values_are_only_values(text, tmp_path):
         assert [run.run_id for run in store.runs(text=text)] == [text]
         assert store.find_run(text).run_id == text
         store.update_run(text, label=text + text)
-        store.delete_run(text)
+        delete_runs(store, [text])
         assert [run.run_id for run in store.runs()] == ["other"]

@@ -19,6 +19,7 @@ from warmup_insights.model.events import (
     RunStarted,
     ServerReady,
 )
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import EventStore, Spool
 from warmup_insights.storage import drain as drain_module
 from warmup_insights.storage.drain import drain, learned_columns
@@ -161,7 +162,7 @@ def test_a_deleted_run_comes_back_while_it_is_recorded(database):
     spool.append(make_steps(3))
     drained(database)
     with EventStore(database) as store:
-        store.delete_run("run1")
+        delete_runs(store, ["run1"])
         assert store.spool_offsets("run1") == {}
     spool.append(make_steps(2))
     drained(database)

@@ -18,6 +18,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary, SourceName
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import store as store_module
 from warmup_insights.storage.rows import EVENT_COLUMNS
 from warmup_insights.storage.schema import events
@@ -246,7 +247,7 @@ def test_deleting_a_run_takes_everything_with_it(store):
     with store.begin() as transaction:
         row = BucketRow(phase="p", bucket=(1,))
         transaction.put_summary(summary("run1"), [row])
-    store.delete_run("run1")
+    delete_runs(store, ["run1"])
     assert [run.run_id for run in store.runs()] == ["kept"]
     assert list(store.events("run1")) == []
     assert store.summary("run1") is None
@@ -272,9 +273,9 @@ def test_the_last_run_of_a_source_takes_the_source_with_it(store):
         transaction.add_source_lines("source1", [(1, "rule", "text")])
         transaction.ensure_run(make_run("a", source_id="source1"))
         transaction.ensure_run(make_run("b", source_id="source1"))
-    store.delete_run("a")
+    delete_runs(store, ["a"])
     assert store.source("source1").name == "server.log"
-    store.delete_run("b")
+    delete_runs(store, ["b"])
     assert store.sources() == []
     assert store.source_lines("source1") == []
 

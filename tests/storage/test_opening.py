@@ -12,6 +12,7 @@ import pytest
 
 from tests.storage.builders import add_run, make_run, make_steps
 from warmup_insights.errors import StoreBusyError, StoreError
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import EventStore, default_database
 from warmup_insights.storage.location import shown_location
 
@@ -91,7 +92,7 @@ def test_memory_holds_a_store():
         with EventStore(location) as store:
             add_run(store, events=make_steps(2))
             assert len(list(store.events("run1"))) == 2
-            store.delete_run("run1")
+            delete_runs(store, ["run1"])
             assert list(store.events("run1")) == []
 
 

@@ -5,6 +5,7 @@ import pytest
 from warmup_insights.model.events import WarmupFinished, WarmupStep
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import FOLD, RunSummary, SourceName, Times
+from warmup_insights.runs import delete_runs
 from warmup_insights.storage import EventStore
 
 A, B = "a" * 12, "b" * 12
@@ -39,7 +40,7 @@ def test_newest_change_differs_after_a_change(filled):
     before = filled.newest_change()
     filled.update_run(A, label="x")
     between = filled.newest_change()
-    filled.delete_run(B)
+    delete_runs(filled, [B])
     assert len({before, between, filled.newest_change()}) == 3
 
 

@@ -22,6 +22,7 @@ from tests.vllm_plugin.listening import (
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.testing import folded
 from warmup_insights.vllm_plugin import device, engine_core
+from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
 from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
 
@@ -346,6 +347,27 @@ def test_the_worker_from_start_to_warm(listened, memory):
         for name in ("init_device", "load_model", "kv_cache", "warmup")
         for edge in ("start", "end")
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens"), [("0.20.1", None), ("0.20.2", 1725), ("0.26.0", 1725)]
+)
+def test_tokens_of_the_cache_are_those_of_whole_requests(
+    listened, monkeypatch, version, tokens
+):
+    """A request of 986 tokens takes 8 of 14 blocks of 128 tokens, which have 1792."""
+    session, events = listened
+    monkeypatch.setattr(
+        engine_core.facts, "installed_version", lambda _: Version(version)
+    )
+    model = SimpleNamespace(max_model_len=986)
+    call = Call(["vllm_config"], (SimpleNamespace(model_config=model),), {})
+    watch = engine_core.concurrency(session, call)
+    next(watch)
+    with pytest.raises(StopIteration):
+        watch.send(Outcome(14 / 8))
+    (cache,) = of_kind(events, "kv_cache_allocated")
+    assert (cache.num_tokens, cache.max_concurrency) == (tokens, 1.75)
 
 
 def test_compilation_from_scratch_and_from_the_cache(listened):

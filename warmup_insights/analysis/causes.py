@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warmup_insights.model.figures import BY_NAME, contradictory
-from warmup_insights.model.summary import CompileFacts, Gap, MemoryFacts, RunSummary
+from warmup_insights.model.summary import CompileFacts, RunSummary
 from warmup_insights.units import GIB, MIB, format_bytes, format_count, format_duration
 
 LEAST_BYTES = 64 * MIB
@@ -44,8 +44,7 @@ def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
     if all(totals) and abs((totals[0] or 0) - (totals[1] or 0)) > GIB:
         return None
     change = after - before
-    size = _more(change)
-    head = f"The KV cache has {size} ({format_bytes(before)}, {format_bytes(after)}"
+    head = f"The KV cache has {_more(change)} ({format_bytes(before)}, {format_bytes(after)}"
     head += f"{_tokens(old, new)})"
     parts = list(_parts(old, new, change))
     why = "; ".join(parts) if parts else "the runs do not state what took it"
@@ -70,7 +69,8 @@ def _parts(old: RunSummary, new: RunSummary, change: float) -> Iterator[str]:
     first, second = _sizes(old), _sizes(new)
     if not first or not second:
         return
-    if _holds_graphs(old.memory_or_none) != _holds_graphs(new.memory_or_none):
+    sums = [run.memory_or_none.consumed_bytes for run in (old, new)]
+    if (sums[0] is None) != (sums[1] is None):
         # vLLM since 0.27 states graphs within activations.
         for sizes in (first, second):
             sizes["activations and graphs"] = sizes.pop("profiling", 0) + sizes.pop(
@@ -94,10 +94,6 @@ def _sizes(run: RunSummary) -> dict[str, int]:
         if name != "kv_cache":
             sizes[name] = sizes.get(name, 0) + part.bytes
     return sizes
-
-
-def _holds_graphs(memory: MemoryFacts) -> bool:
-    return memory.consumed_bytes is not None
 
 
 def _circumstances(old: RunSummary, new: RunSummary) -> Iterator[str]:
@@ -318,7 +314,7 @@ def match_gaps(summaries: Sequence[RunSummary]) -> tuple[GapRow, ...]:
     seconds: dict[tuple[str, str], list[float | None]] = {}
     for number, summary in enumerate(summaries):
         for gap in summary.time.gaps:
-            key = _lines_of(gap)
+            key = _VARIES.sub("#", gap.before), _VARIES.sub("#", gap.after)
             texts.setdefault(key, (gap.before, gap.after))
             own = seconds.setdefault(key, [None] * len(summaries))
             own[number] = (own[number] or 0.0) + gap.unlogged_s
@@ -346,10 +342,6 @@ def gap_sentence(rows: Sequence[GapRow], runs: Sequence[RunSummary]) -> str | No
         f"Between the lines '{row.before[:80]}' and '{row.after[:80]}' pass {second} "
         f"instead of {first}, and no line explains it."
     )
-
-
-def _lines_of(gap: Gap) -> tuple[str, str]:
-    return _VARIES.sub("#", gap.before), _VARIES.sub("#", gap.after)
 
 
 def _spread(values: Sequence[float | None]) -> float:

@@ -82,10 +82,6 @@ class Comparability:
         self._contradictory = contradictory(old) | contradictory(new)
         self.notes = tuple(self._sentences())
 
-    def allows(self, figure: Figure) -> bool:
-        """Whether a better or worse of this figure would mean something."""
-        return self.reason(figure) is None
-
     def reason(self, figure: Figure) -> str | None:
         """Why the figure cannot be judged; None when it can."""
         if figure.key in self._contradictory:
@@ -101,11 +97,6 @@ class Comparability:
         if figure.name.endswith("captured_reported"):
             return self._log_reason
         return None
-
-    @property
-    def times_are_comparable(self) -> bool:
-        """Whether durations were taken on one kind of device."""
-        return self.device_reason is None
 
     def _sentences(self) -> Iterator[str]:
         yield from _contradiction_note(self._contradictory)
@@ -245,7 +236,7 @@ def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
     gained, lost = _graphs(old[0], new[0], phase)
     common = sorted(before & after)
     both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
-    if not fit.times_are_comparable:
+    if fit.device_reason is not None:
         both = []
     added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
     return BucketChange(
@@ -567,7 +558,7 @@ def _verdict(
     figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
 ) -> str:
     before, after = figure.read(old) or 0.0, figure.read(new) or 0.0
-    if not fit.allows(figure):
+    if fit.reason(figure) is not None:
         return "not_comparable"
     step = max(
         figure.step(old), figure.step(new),

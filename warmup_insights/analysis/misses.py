@@ -7,7 +7,7 @@ decode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -69,6 +69,12 @@ class Diagnosis:
         return self.fallback or self.shape
 
     @property
+    def needs(self) -> dict[str, int]:
+        """Range variables that are too small, with the value that the shape needs."""
+        own = self.too_large if self.ranges else ()
+        return {self.ranges[d]: self.wanted[d] for d in own}
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """Range variables that would cover the shape."""
         return highest_settings([self])
@@ -87,12 +93,17 @@ def diagnose(summary: RunSummary) -> list[Diagnosis]:
 
 def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
     """One setting per range that is too small, with the highest value of any shape."""
-    highest: dict[str, int] = {}
-    for item in found:
-        for d in item.too_large if item.ranges else ():
-            name = item.ranges[d]
-            highest[name] = max(highest.get(name, 0), item.wanted[d])
+    highest = highest_needs(item.needs for item in found)
     return tuple(f"{name}={value}" for name, value in highest.items())
+
+
+def highest_needs(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+    """For each variable the highest value that any shape needs."""
+    highest: dict[str, int] = {}
+    for need in needs:
+        for name, value in (need or {}).items():
+            highest[name] = max(highest.get(name, 0), value)
+    return highest
 
 
 def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -21,7 +22,8 @@ from warmup_insights.units import format_bytes, format_count, format_duration
 
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
 _ANNOUNCED = re.compile(
-    r"(?:RuntimeError: )?Engine core initialization failed|EngineCore failed to start|"
+    r"(?:RuntimeError: )?Engine (?:core initialization failed|process failed to start)|"
+    r"EngineCore (?:failed to start|hit an exception:?\s{0,9}$)|"
     r"WorkerProc (?:failed to start|hit an exception)|Application startup failed"
 )
 """What only states that something failed."""
@@ -133,7 +135,7 @@ def cause_text(failure: FailureFacts) -> str:
     if cause is None:
         cause = _shortened(failure.message.strip()) or "an error"
         if _ANNOUNCED.match(cause):
-            cause = f"the log does not hold the cause ({cause})"
+            cause = f"the log does not hold the cause ({cause.rstrip(':')})"
     if failure.kind == "no_kv_cache":
         return cause
     return f"{cause}{_where(failure)}"
@@ -176,7 +178,7 @@ def largest_phase_text(summary: RunSummary) -> str:
     if not wall or wall < SHORTEST_S:
         return ""
     lost = BY_NAME["unlogged_s"].trusted(summary) or 0.0
-    cut = summary.time.seconds_by_phase().get("lines_cut_out", 0.0)
+    cut = summary.time.seconds_of("lines_cut_out")
     rest = f"{format_duration(lost)} are unlogged time" if lost > 0.1 * wall else ""
     if cut > 0.1 * wall:
         rest = f"{format_duration(cut)} lie where lines were cut out of the log"
@@ -243,8 +245,23 @@ def _left(summary: RunSummary) -> Iterator[str]:
     if not size and known["num_kv_blocks"]:
         size = f"{known['num_kv_blocks']:,.0f} blocks"
     if size:
+        size += " per engine" * _has_several_engines(summary)
         full = count_text(known["max_concurrency"] or 0, "request")
         yield f"the KV cache holds {size}{f', {full} of full length' if full else ''}"
+
+
+def _has_several_engines(summary: RunSummary) -> bool:
+    """Whether a server has several data parallel engines: each prints its own KV cache, and
+    where each is configured as the only one, more ranks than one engine has show it."""
+    config = summary.config
+    engines = config.get("data_parallel_size")
+    if isinstance(engines, int) and engines > 1:
+        return config.get("data_parallel_rank") is None
+    tensor = config.get("tensor_parallel_size")
+    names = ("pipeline_parallel_size", "prefill_context_parallel_size")
+    others = [config.get(name, 1) for name in names]
+    sizes = [size for size in (tensor, *others) if isinstance(size, int)]
+    return len(sizes) == 3 and (summary.ranks or 1) > math.prod(sizes)
 
 
 def failure_sentence(failure: FailureFacts) -> str:
@@ -306,12 +323,14 @@ BUCKETS = "buckets"
 _WORDS = {
     "import": "importing modules", "configure": "configuring the engine",
     "start_workers": "starting workers", "start_engine": "starting the engine",
-    "init_worker": "initialising workers", "load_model": "loading the model",
+    "init_worker": "initialising workers", "init_device": "initialising the device",
+    "init_model": "initialising the model", "load_model": "loading the model",
     "distributed_init": "connecting the ranks", "load_weights": "loading weights",
     "download": "downloading weights", "profile_run": "the profiling run",
     "graph_memory_profile": "estimating graph memory",
     "kv_cache": "allocating the KV cache", "compile": "compilation",
     "kernel_build": "building kernels",
+    "encoder_graph_capture": "capturing graphs of the encoder",
     "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
     "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
     "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",
@@ -320,6 +339,7 @@ _WORDS = {
     "encoder_profile": "profiling the encoder", "server_start": "starting the server",
     "multimodal_warmup": "warming multi-modal inputs",
     "chat_template_warmup": "warming the chat template",
+    "validation_warmup": "the warm-up that validates the first",
 }  # fmt: skip
 
 _BUCKETED = (*PHASES, "unified", "mixed")

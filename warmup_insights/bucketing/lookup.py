@@ -324,17 +324,20 @@ def warmed_shapes(
     The engine makes requests that should land in the bucket, and looks their shape up
     like any other: context that does not fit into max_model_len together with the query
     is cut, no two prompts with context run in one batch, and the blocks of a decode
-    batch are what its sequences can have.
+    batch are what its sequences can have. With merged prefill what a prompt bucket runs
+    as is not known here, and each stands for itself.
 
     Source: `hpu_model_runner.py`, `_prepare_dummy_scenario`, `_generate_seq_lengths` and
-    `_can_merge_prefill_contents`, of vllm-gaudi v0.26.0.
+    `_can_merge_prefill_contents`, of vllm-gaudi v0.26.0; the same from v0.21.0 to v0.27.0rc0.
     """
     needed = {"prompt": _prompt, "decode": _decode}
     found = {}
     for phase, buckets in lists.items():
         index = BucketIndex(Bucket(*bucket) for bucket in buckets)
+        is_known = phase == "decode" or not settings.merged_prefill
         for bucket in buckets:
-            shape = index.find(*needed[phase](settings, Bucket(*bucket)))
+            bounds = needed[phase](settings, Bucket(*bucket)) if is_known else bucket
+            shape = index.find(*bounds)
             found[phase, bucket] = bucket if shape is None else tuple(shape)
     return found
 

@@ -16,10 +16,9 @@ from warmup_insights.errors import SettingError
 
 _NAME = re.compile(
     r"VLLM_(PROMPT|DECODE)_(BS|QUERY|SEQ|CTX|BLOCK)_BUCKET_"
-    r"(MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT)"
+    r"(MIN|STEP|MAX|PAD_MAX|PAD_PERCENT)"
 )
 _LIKE_A_NAME = re.compile(r"VLLM_(?:PROMPT|DECODE)_\w{0,80}BUCKET\w{0,80}")
-_AT_LEAST_ONE = ("STEP", "LIMIT")
 
 PARAMETERS = ("min", "step", "max", "pad_max", "pad_percent")
 """Of a range, as the ends of the names of their variables."""
@@ -42,27 +41,18 @@ def read_integer(name: str, text: str) -> int:
 
 
 def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
-    """Every range override in a mapping of variables, checked.
+    """Every range override in a mapping of variables.
 
-    A value that no strategy could use (negative, a step or limit of 0) is refused
-    even where the chosen strategy does not read it.
+    The engine takes any whole number; a strategy refuses what makes no range.
 
     Raises:
-        SettingError: a value is not a whole number, negative, or a step of 0.
+        SettingError: a value is not a whole number.
     """
-    overrides = {}
-    for name in sorted(env):
-        match = _NAME.fullmatch(name)
-        if match is None:
-            continue
-        value = read_integer(name, env[name])
-        smallest = 1 if match[3] in _AT_LEAST_ONE else 0
-        if value < smallest:
-            raise SettingError(
-                f"{name}={value} is too small; it must be at least {smallest}"
-            )
-        overrides[name] = value
-    return overrides
+    return {
+        name: read_integer(name, env[name])
+        for name in sorted(env)
+        if _NAME.fullmatch(name)
+    }
 
 
 def misspelt_names(env: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,6 @@ import dataclasses
 import click
 
 from warmup_insights.analysis import advice
-from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
@@ -18,9 +17,8 @@ from warmup_insights.export.findings import (
     rule_markdown,
     rules_table,
 )
-from warmup_insights.model.run import RunRecord
-from warmup_insights.runs import beside, current, history
-from warmup_insights.storage import EventStore
+from warmup_insights.runs import current
+from warmup_insights.runs import findings as findings_of
 
 
 @click.command()
@@ -66,16 +64,6 @@ def advise(
         click.echo("No findings")
     for finding in [] if as_json or markdown else findings:
         click.echo("\n".join(finding_lines(finding)) + "\n")
-
-
-def findings_of(
-    store: EventStore, record: RunRecord, folded: Folded
-) -> list[advice.Finding]:
-    """What to change about a run, with what other runs of the store add to it."""
-    others, same_time = history(store, record), beside(store, record)
-    return advice.advise(
-        advice.RunFacts(folded.summary, folded.rows, others, same_time)
-    )
 
 
 def _explain(name: str, as_json: bool) -> None:

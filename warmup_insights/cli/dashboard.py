@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 
 import click
 
@@ -66,33 +64,21 @@ def dashboard(
         check_path(path, read_only=False)
         if path.exists():
             EventStore(db, read_only=True).close()
-    from dashboard.server import LOCAL, command, environment
+    from dashboard import server
 
-    if host not in LOCAL:
+    if host not in server.LOCAL:
         click.echo(
             f"Warning: listening on {host} without a password; everyone who reaches this "
             "address can read, upload, edit and delete runs",
             err=True,
         )
     click.echo(f"Dashboard of {shown_location(db)}: http://{host}:{port}", err=True)
-    arguments = command(
+    arguments = server.options(
         host=host,
         port=port,
         max_upload_mb=max_upload_mb,
         open_browser=not no_browser,
         allow_hosts=allow_hosts,
     )
-    env = environment(os.environ, database=db, allow_paths=allow_paths)
-    sys.exit(_run(arguments, env))
-
-
-def _run(arguments: list[str], env: dict[str, str]) -> int:
-    """Become the server, so that a signal for this process reaches it."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if os.name == "posix":
-        os.execve(arguments[0], arguments, env)
-    try:
-        return subprocess.run(arguments, env=env, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+    env = server.environment(os.environ, database=db, allow_paths=allow_paths)
+    server.serve(arguments, env)

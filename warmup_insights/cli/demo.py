@@ -13,9 +13,8 @@ import click
 
 from warmup_insights import storage
 from warmup_insights.analysis.sentences import start_sentences
-from warmup_insights.analysis.summary import RunFold
 from warmup_insights.cli.dashboard import dashboard as open_dashboard
-from warmup_insights.cli.run import record_run, run, store_folded
+from warmup_insights.cli.run import record_run, run
 from warmup_insights.errors import InputError
 from warmup_insights.export.tables import plain
 from warmup_insights.ingest.find import find_files
@@ -62,9 +61,7 @@ def _read(name: str) -> Callable[[str, str], None]:
 def _record(db: str, label: str, *arguments: str) -> None:
     """A run of the reference engine; one that fails is stored as any other."""
     options = run.make_context("run", [*arguments, "--db", db]).params
-    fold, run_id = RunFold(), new_run_id()
-    record_run(options, db, run_id, label, (fold.add,))
-    store_folded(db, run_id, fold)
+    record_run(options, db, new_run_id(), label)
 
 
 def _sweep(db: str, label: str) -> None:

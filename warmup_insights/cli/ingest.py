@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,14 @@ from warmup_insights.cli.options import db_option, json_option, parsed_by
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
-from warmup_insights.ingest.find import find_files, find_remote
+from warmup_insights.ingest.find import RemoteFile, find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
 from warmup_insights.units import format_bytes, format_count, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from warmup_insights.storage import EventStore
 
 
 MIN_BYTES = 4 << 20
@@ -228,19 +230,21 @@ def ingest(
     if not paths and not pods:
         raise click.UsageError("Missing argument 'PATH...'")
     options.zone  # noqa: B018 - raises on an unknown zone before anything is read
-    if ray is not None:
-        if follow or jobs is not None:
-            raise click.UsageError("--ray goes with neither --follow nor --jobs")
-        outcomes = _ingest_on_ray(db, paths, options, ray)
-    else:
-        files, unread = _found(paths)
-        if unread and (follow or not files):
-            raise WarmupInsightsError(unread[0].error or "Nothing could be read")
+    if ray is not None and (follow or jobs is not None):
+        raise click.UsageError("--ray goes with neither --follow nor --jobs")
+    files, unread = _found(paths, find_files if ray is None else find_remote)
+    if unread and (follow or not files):
+        raise WarmupInsightsError(unread[0].error or "Nothing could be read")
+    outcomes = [] if ray is None else _ingest_on_ray(db, files, options, ray)
+    with storage.EventStore(db) as store:
         if follow:
-            outcomes = [_follow(db, files, options, until_ready, timeout, json_lines)]
-        else:
-            outcomes = _ingest_here(db, files, options, jobs, run) + unread
-    outcomes += _join(db, outcomes, pods)
+            outcomes = [
+                _follow(store, files, options, until_ready, timeout, json_lines)
+            ]
+        elif ray is None:
+            outcomes = _ingest_here(store, files, options, jobs, run)
+        outcomes += unread
+        outcomes += _joined(store, outcomes, pods)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     elif not json_lines:
@@ -248,20 +252,22 @@ def ingest(
     _exit(outcomes, strict)
 
 
-def _found(paths: tuple[str, ...]) -> tuple[list[str], list[Outcome]]:
+def _found(
+    paths: tuple[str, ...], find: Callable[[list[str]], Iterable[Any]]
+) -> tuple[list[Any], list[Outcome]]:
     """The files that paths stand for, and a failure for each that stands for none."""
-    files: list[str] = []
+    files: list[Any] = []
     unread = []
     for path in paths:
         try:
-            files += find_files([path])
+            files += find([path])
         except InputError as problem:
             unread.append(Outcome(path, state="failed", error=str(problem)))
     return files, unread
 
 
 def _follow(
-    db: str,
+    store: EventStore,
     files: list[str],
     options: Options,
     until_ready: bool,
@@ -271,61 +277,56 @@ def _follow(
     # The help of this command loads no parser.
     from warmup_insights.cli.following import follow
 
-    with storage.EventStore(db) as store:
-        return follow(
-            store, files, options, until_ready=until_ready, timeout_s=timeout,
-            json_lines=json_lines,
-        )  # fmt: skip
+    return follow(
+        store, files, options, until_ready=until_ready, timeout_s=timeout,
+        json_lines=json_lines,
+    )  # fmt: skip
 
 
-def _join(db: str, outcomes: list[Outcome], paths: tuple[str, ...]) -> list[Outcome]:
+def _joined(
+    store: EventStore, outcomes: list[Outcome], paths: tuple[str, ...]
+) -> list[Outcome]:
     """Add what the paths of logs and the descriptions of pods state to the runs; what came
     of pods without a log."""
     from warmup_insights.ingest.pods import join_pods, place_of, read_pods
 
     pods = read_pods(paths) if paths else []
     if pods or any(place_of(outcome.path) for outcome in outcomes):
-        with storage.EventStore(db) as store:
-            return join_pods(store, outcomes, pods)
+        return join_pods(store, outcomes, pods)
     return []
 
 
 def _ingest_here(
-    db: str, files: list[str], options: Options, jobs: int | None, run: str | None
+    store: EventStore,
+    files: list[str],
+    options: Options,
+    jobs: int | None,
+    run: str | None,
 ) -> list[Outcome]:
     # The help of this command loads no parser.
     from warmup_insights.ingest.beside import is_beside, join_beside
     from warmup_insights.ingest.bundles import unpacked
     from warmup_insights.ingest.many import choose_jobs, ingest_files
 
-    with storage.EventStore(db) as store:
-        with unpacked(files) as logs:
-            beside = {log.path for log in logs if log.path and is_beside(log.path)}
-            paths = [log.path for log in logs if log.path and log.path not in beside]
-            jobs = choose_jobs(paths) if jobs is None else jobs
-            with watch([*map(file_size, paths)]) as watcher:
-                outcomes = ingest_files(
-                    store, paths, options, jobs=jobs, watcher=watcher
-                )
-            run_id = store.find_run(run).run_id if run is not None else None
-            done = dict(zip(paths, outcomes, strict=True)) | {
-                path: join_beside(store, path, options, run_id, outcomes)
-                for path in sorted(beside)
-            }
-        return [
-            done[log.path].named(log.shown)
-            if log.path
-            else Outcome(log.shown, state="failed", error=log.problem)
-            for log in logs
-        ]
+    with unpacked(files) as logs:
+        beside = {log.path for log in logs if log.path and is_beside(log.path)}
+        paths = [log.path for log in logs if log.path and log.path not in beside]
+        jobs = choose_jobs(paths) if jobs is None else jobs
+        with watch([*map(file_size, paths)]) as watcher:
+            outcomes = ingest_files(store, paths, options, jobs=jobs, watcher=watcher)
+        run_id = store.find_run(run).run_id if run is not None else None
+        done = dict(zip(paths, outcomes, strict=True)) | {
+            path: join_beside(store, path, options, run_id, outcomes)
+            for path in sorted(beside)
+        }
+    return [log.outcome(done) for log in logs]
 
 
 def _ingest_on_ray(
-    db: str, paths: tuple[str, ...], options: Options, address: str
+    db: str, files: list[RemoteFile], options: Options, address: str
 ) -> list[Outcome]:
     from warmup_insights.ingest.cluster import ingest_on_ray
 
-    files = find_remote(paths)
     with watch([file.size_bytes for file in files]) as watcher:
         return ingest_on_ray(db, files, options, address=address, watcher=watcher)
 
@@ -358,9 +359,9 @@ def _print_report(outcome: Outcome) -> None:
     if unknown:
         click.echo(f"{plain(outcome.path)}: {outcome.unknown_note}; the first:")
     for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
-        click.echo(f"  {line}: {plain(text[:160])}")
+        click.echo(f"  {line}: {plain(text)}")
     for line, rule, text in report.get("failed_lines", []):
-        click.echo(f"  {line}: not readable ({rule}): {plain(text[:160])}")
+        click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
 
 
 def _exit(outcomes: list[Outcome], strict: bool) -> None:

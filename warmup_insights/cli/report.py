@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from warmup_insights.cli.advise import findings_of
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, force_option
 from warmup_insights.cli.printing import refuse_existing, write_result
 from warmup_insights.errors import InputError
 from warmup_insights.export.redact import Redactor
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.runs import current, kept_lines
+from warmup_insights.runs import current, findings, kept_lines
 
 MOST_RUNS = 12
 
@@ -51,8 +50,8 @@ def report(
     for name in runs:
         with open_run(db, name) as (store, record):
             folded = current(store, record)
-            findings = findings_of(store, record, folded)
             lines = kept_lines(store, record)
-        loaded.append(RunWithLines(folded, lines, findings))
+            advice = findings(store, record, folded)
+        loaded.append(RunWithLines(folded, lines, advice))
     shown = Redactor().runs(loaded) if redact else loaded
     write_result(output, report_html(shown), force=force)

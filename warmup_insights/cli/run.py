@@ -25,7 +25,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from warmup_insights.analysis.summary import Folded, RunFold
 from warmup_insights.cli.options import (
     all_of,
     db_option,
@@ -39,7 +38,7 @@ from warmup_insights.cli.options import (
 from warmup_insights.cli.printing import open_result, print_json, refuse_existing
 from warmup_insights.cli.show import print_summary
 from warmup_insights.devices import DEVICE_CHOICES, Device, open_device
-from warmup_insights.drainer import recording
+from warmup_insights.drainer import open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
     AnyEvent,
@@ -63,6 +62,7 @@ from warmup_insights.runner.settings import (
     RunSettings,
 )
 from warmup_insights.runner.workload import WorkloadSettings
+from warmup_insights.runs import current
 from warmup_insights.storage.location import shown_location
 from warmup_insights.storage.store import EventStore
 from warmup_insights.units import format_duration, parse_size
@@ -279,7 +279,6 @@ Taker = Callable[[AnyEvent], None]
 @json_option
 def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) -> None:
     """Events that were recorded stay in the database when a run fails."""
-    fold = RunFold()
     run_id = new_run_id()
     console = Console(stderr=True)
     is_quiet = quiet or (bool(options["log_format"]) and options["log_file"] is None)
@@ -288,17 +287,17 @@ def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) 
     with ExitStack() as stack:
         log = stack.enter_context(_open_log(options))
         progress = stack.enter_context(RunProgress(console, is_quiet=is_quiet))
-        takers = (fold.add, progress.take, *log)
-        outcome = record_run(options, db, run_id, label, takers)
-    folded = store_folded(db, run_id, fold)
-    benchmarks = folded.summary.benchmarks
+        outcome = record_run(options, db, run_id, label, (progress.take, *log))
+    with open_store(db) as store:
+        summary = current(store, store.run(run_id)).summary
+    benchmarks = summary.benchmarks
     if options["save_result"] is not None and benchmarks:
         with open_result(options["save_result"], force=options["force"]) as stream:
             stream.write(json.dumps(benchmarks[-1], indent=2) + "\n")
     if as_json:
-        print_json({"run_id": run_id, "summary": to_builtins(folded.summary)})
+        print_json({"run_id": run_id, "summary": to_builtins(summary)})
     else:
-        print_summary(folded.summary)
+        print_summary(summary)
         if benchmarks:
             click.echo(result_block(benchmarks[-1]))
         click.echo(f"run {run_id} {outcome.status}, stored in {shown_location(db)}")
@@ -312,7 +311,7 @@ def record_run(
     db: str,
     run_id: str,
     label: str | None,
-    takers: Sequence[Taker],
+    takers: Sequence[Taker] = (),
 ) -> Outcome:
     """Run, and store every event in the database; each taker gets the events too."""
     settings, workload = read_settings(options), read_workload(options)
@@ -332,11 +331,8 @@ def record_run(
         EventStore(db).close()  # a database that cannot be used ends it here
         with recording(db, _record(device, run_id, label)) as recorder:
             taking += (recorder.record, *takers)
-            before = signal.signal(signal.SIGTERM, _interrupt)
-            try:
+            with endings_as_interrupts():
                 return session.run()
-            finally:
-                signal.signal(signal.SIGTERM, before)
     finally:
         device.close()
 
@@ -369,14 +365,23 @@ def _open_log(options: Mapping[str, Any]) -> Iterator[tuple[Taker, ...]]:
             yield (open_log(name, stream).take,)
 
 
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def endings_as_interrupts() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the work as Ctrl-C does, so that its end is recorded and no
+    process outlives it; what is ignored, as SIGHUP is with `nohup`, stays so."""
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    for number in before:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def store_folded(db: str, run_id: str, fold: RunFold) -> Folded:
-    """Store the summary of the run, folded while its events came."""
-    with EventStore(db) as store:
-        folded = fold.result(store.run(run_id))
-        with store.begin() as transaction:
-            transaction.put_summary(folded.summary, folded.rows)
-    return folded
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)

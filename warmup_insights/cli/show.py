@@ -19,7 +19,13 @@ from warmup_insights.analysis.sentences import (
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.export.tables import TextTable, make_list, make_table, plain
+from warmup_insights.export.tables import (
+    TextTable,
+    excerpt,
+    make_list,
+    make_table,
+    plain,
+)
 from warmup_insights.model.events import encode
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -183,7 +189,7 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
     for gap in gaps[:5]:
         yield (
             f"{format_duration(gap.unlogged_s)} between line {gap.line} "
-            f"“{gap.before[:50]}” and line {gap.next_line} “{gap.after[:50]}”"
+            f"“{excerpt(gap.before)}” and line {gap.next_line} “{excerpt(gap.after)}”"
         )
 
 

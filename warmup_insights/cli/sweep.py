@@ -25,10 +25,10 @@ from warmup_insights.cli.options import (
 )
 from warmup_insights.cli.plan import goal_options
 from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.run import endings_as_interrupts
 from warmup_insights.cli.sweep_runs import (
     PointOutcome,
     check_base,
-    endings_as_interrupts,
     find_done,
     run_point,
 )

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
@@ -184,22 +184,6 @@ def last_error(stream: IO[bytes]) -> str:
         (line[at.start() :] for line, at in found if at), lines[-1] if lines else ""
     )
     return text[:500].removeprefix("Error: ")
-
-
-@contextmanager
-def endings_as_interrupts() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a sweep like Ctrl-C does, so that no server outlives it."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, _interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

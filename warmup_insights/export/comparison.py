@@ -17,6 +17,7 @@ from warmup_insights.analysis.compare import (
 from warmup_insights.export.tables import (
     TextTable,
     escape_markdown,
+    excerpt,
     make_table,
     markdown_table,
 )
@@ -162,8 +163,8 @@ def gaps_table(result: Comparison, names: Sequence[str]) -> TextTable:
     """Unlogged time between the same two lines of the runs; empty for one run."""
     rows = [
         (
-            row.before[:60],
-            row.after[:60],
+            excerpt(row.before),
+            excerpt(row.after),
             *("-" if v is None else format_duration(v) for v in row.values),
         )
         for row in result.gaps

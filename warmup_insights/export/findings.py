@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from warmup_insights.analysis.advice import Finding, Rule
 from warmup_insights.analysis.check import FAILED, CheckResult, LimitResult
 from warmup_insights.export.tables import (
     TextTable,
@@ -17,6 +17,9 @@ from warmup_insights.export.tables import (
 )
 from warmup_insights.model.figures import format_figure
 from warmup_insights.units import format_bytes, format_count, format_duration
+
+if TYPE_CHECKING:
+    from warmup_insights.analysis.advice import Finding, Rule
 
 
 def number_text(name: str, value: float | int | str) -> str:

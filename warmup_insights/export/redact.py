@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.summary import RunSummary
+
+if TYPE_CHECKING:
+    from warmup_insights.analysis.advice import Finding
 
 # Every repetition has a bound, so no text takes more than linear time.
 _ADDRESS = re.compile(

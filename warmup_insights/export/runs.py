@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     failure_sentence,
@@ -27,6 +26,9 @@ from warmup_insights.export.tables import (
 from warmup_insights.model.figures import all_figures, part_text, phase_figures
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from warmup_insights.analysis.advice import Finding
 
 FORMAT = "warmup-insights-run"
 MAX_BYTES = 64 * 1024 * 1024

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MAX_CELL = 400
+MAX_LINE = 60
 BAR = "█"
 """What bars are made of."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$])")
@@ -70,6 +71,16 @@ def plain(text: str) -> str:
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char)[0] == "C" else char
         for char in text
+    )
+
+
+def excerpt(line: str) -> str:
+    """The beginning of a line of a log, where it is one thing beside others."""
+    text = plain(line)
+    return (
+        text
+        if len(text) <= MAX_LINE
+        else f"{text[: MAX_LINE - 1]}\N{HORIZONTAL ELLIPSIS}"
     )
 
 

@@ -12,7 +12,7 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,7 @@ import zstandard
 from parsers.source import MAX_RATIO, MAX_UNPACKED, RATIO_FROM, open_path
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.find import SUFFIXES
-from warmup_insights.ingest.outcome import temporary_folder
+from warmup_insights.ingest.outcome import Outcome, temporary_folder
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst")
 MAX_MEMBERS = 100_000
@@ -48,6 +48,12 @@ class Unpacked:
     """Empty where `problem` states why there is nothing to read."""
     shown: str
     problem: str | None = None
+
+    def outcome(self, done: Mapping[str, Outcome]) -> Outcome:
+        """What came of it, under the name that it is shown by; `done` is by path."""
+        if self.path:
+            return done[self.path].named(self.shown)
+        return Outcome(self.shown, state="failed", error=self.problem)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from warmup_insights.model.summary import Contradiction, MemoryPart, RunSummary
@@ -48,8 +49,9 @@ class Figure:
     unit: Unit
     group: str
     better: Better | None
-    source: str | Read
-    """Where the summary has it, with dots, or what makes it of the summary."""
+    source: str | Read = ""
+    """Where the summary has it, with dots, or what makes it of the summary; empty where it
+    has its own name in the section of its group."""
     per_device: bool = False
     per_rank: bool = False
 
@@ -63,7 +65,7 @@ class Figure:
         if not isinstance(self.source, str):
             return self.source(summary)
         value: Any = summary
-        for name in self.source.split("."):
+        for name in (self.source or f"{self.group}.{self.name}").split("."):
             if isinstance(value, dict):
                 value = value.get(name)
             elif value is not None:
@@ -299,20 +301,8 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
     )  # fmt: skip
 
 
-def _time(
-    name: str, title: str, source: str | Read, better: Better | None = "lower"
-) -> Figure:
-    return Figure(name, title, "s", "time", better, source, per_device=True)
-
-
-def _memory(
-    name: str, title: str, better: Better | None, *, per_rank: bool = True,
-    source: str | Read | None = None,
-) -> Figure:  # fmt: skip
-    return Figure(
-        name, title, "bytes", "memory", better, source or f"memory.{name}",
-        per_device=True, per_rank=per_rank,
-    )  # fmt: skip
+_time = partial(Figure, unit="s", group="time", better="lower", per_device=True)
+_memory = partial(Figure, unit="bytes", group="memory", per_device=True, per_rank=True)
 
 
 def _pod_s(begin: str, end: str) -> Read:
@@ -340,54 +330,56 @@ def _before_first_line(summary: RunSummary) -> float | None:
 
 
 FIGURES: tuple[Figure, ...] = (
-    _time("ready_s", "time to ready", "time.ready_s"),
+    _time("ready_s", "time to ready"),
     _time("pod_scheduled_s", "pod created to scheduled",
-          _pod_s("created_at", "scheduled_at")),
-    _time("pod_pull_s", "pulling images", "pod.pull_s"),
+          source=_pod_s("created_at", "scheduled_at")),
+    _time("pod_pull_s", "pulling images", source="pod.pull_s"),
     _time("pod_started_s", "pod created to container started",
-          _pod_s("created_at", "container_started_at")),
-    _time("before_first_line_s", "container started to first line", _before_first_line),
+          source=_pod_s("created_at", "container_started_at")),
+    _time("before_first_line_s", "container started to first line",
+          source=_before_first_line),
     _time("pod_ready_s", "container started to ready for traffic",
-          _pod_s("container_started_at", "ready_at")),
-    _time("wall_s", "start-up, first to last line", "time.wall_s"),
-    _time("engine_init_s", "engine initialisation", "time.engine_init_s"),
-    _time("compile_s", "compilation", "compile.seconds"),
-    _time("recipe_s", "compiling recipes", "recipes.seconds"),
-    _time("warmup_s", "warm-up", "time.warmup_s"),
-    _time("graph_capture_s", "graph capture", "graphs.duration_s"),
-    _time("sampler_s", "sampler warm-up", "sampler.duration_s"),
-    _time("defrag_s", "defragmenter warm-up", "defrag.duration_s"),
-    _time("gc_s", "garbage collection in steps", "gc.seconds"),
-    _time("gc_warmup_s", "garbage collection in warm-up", "gc.warmup_s"),
-    _time("gc_freeze_s", "freezing the collector", "gc.freeze_s"),
-    _time("unlogged_s", "unlogged time", "time.unlogged_s"),
-    _time("lazy_s", "captures while serving, time", _lazy_s),
+          source=_pod_s("container_started_at", "ready_at")),
+    _time("wall_s", "start-up, first to last line"),
+    _time("engine_init_s", "engine initialisation"),
+    _time("compile_s", "compilation", source="compile.seconds"),
+    _time("recipe_s", "compiling recipes", source="recipes.seconds"),
+    _time("warmup_s", "warm-up"),
+    _time("graph_capture_s", "graph capture", source="graphs.duration_s"),
+    _time("sampler_s", "sampler warm-up", source="sampler.duration_s"),
+    _time("defrag_s", "defragmenter warm-up", source="defrag.duration_s"),
+    _time("gc_s", "garbage collection in steps", source="gc.seconds"),
+    _time("gc_warmup_s", "garbage collection in warm-up", source="gc.warmup_s"),
+    _time("gc_freeze_s", "freezing the collector", source="gc.freeze_s"),
+    _time("unlogged_s", "unlogged time"),
+    _time("lazy_s", "captures while serving, time", source=_lazy_s),
     # In times after ready the clients have a part: neither way is better.
-    _time("first_response_s", "ready to first response", "serving.first_response_s", None),
-    _time("first_tokens_s", "ready to first tokens, at most", "serving.first_tokens_s", None),
-    _time("first_request_s", "first request, arrival to end", "serving.first_request_s", None),
-    _memory("total_bytes", "device memory", None, per_rank=False),
-    _memory("weights_bytes", "weights", "lower"),
-    _memory("profile_bytes", "profiling run", "lower"),
-    _memory("non_torch_bytes", "outside of PyTorch", "lower"),
-    _memory("free_bytes", "free before the division", "higher"),
-    _memory("usable_bytes", "usable", None),
-    _memory("at_start_bytes", "in use at the start", "lower"),
-    _memory("margin_bytes", "margin", None, source=_part_bytes("margin")),
-    _memory("graph_reserved_bytes", "reserved for graphs", None),
-    _memory("graph_memory_bytes", "taken by graphs", "lower", source=graph_memory_bytes),
-    _memory(
-        "graph_unused_bytes", "reserved for graphs, unused", None,
-        source=graph_unused_bytes,
-    ),
-    _memory("kv_cache_bytes", "KV cache", "higher"),
-    _memory("kv_cache_allocated_bytes", "KV cache, as allocated", None),
-    _memory("warmup_allocated_bytes", "taken by warm-up", "lower"),
-    _memory("other_bytes", "not accounted for", "lower", source=_part_bytes("other")),
-    _memory(
-        "graph_estimated_bytes", "graphs, as estimated", None,
-        source="graphs.estimated_bytes",
-    ),
+    _time("first_response_s", "ready to first response", better=None,
+          source="serving.first_response_s"),
+    _time("first_tokens_s", "ready to first tokens, at most", better=None,
+          source="serving.first_tokens_s"),
+    _time("first_request_s", "first request, arrival to end", better=None,
+          source="serving.first_request_s"),
+    _memory("total_bytes", "device memory", better=None, per_rank=False),
+    _memory("weights_bytes", "weights", better="lower"),
+    _memory("profile_bytes", "profiling run", better="lower"),
+    _memory("non_torch_bytes", "outside of PyTorch", better="lower"),
+    _memory("free_bytes", "free before the division", better="higher"),
+    _memory("usable_bytes", "usable", better=None),
+    _memory("at_start_bytes", "in use at the start", better="lower"),
+    _memory("margin_bytes", "margin", better=None, source=_part_bytes("margin")),
+    _memory("graph_reserved_bytes", "reserved for graphs", better=None),
+    _memory("graph_memory_bytes", "taken by graphs", better="lower",
+            source=graph_memory_bytes),
+    _memory("graph_unused_bytes", "reserved for graphs, unused", better=None,
+            source=graph_unused_bytes),
+    _memory("kv_cache_bytes", "KV cache", better="higher"),
+    _memory("kv_cache_allocated_bytes", "KV cache, as allocated", better=None),
+    _memory("warmup_allocated_bytes", "taken by warm-up", better="lower"),
+    _memory("other_bytes", "not accounted for", better="lower",
+            source=_part_bytes("other")),
+    _memory("graph_estimated_bytes", "graphs, as estimated", better=None,
+            source="graphs.estimated_bytes"),
     Figure(
         "num_kv_blocks", "KV blocks", "count", "capacity", "higher",
         "memory.num_kv_blocks", per_device=True, per_rank=True,

@@ -17,7 +17,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 13
+FOLD = 14
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -232,6 +232,11 @@ class Times(Part):
         for phase in self.phases:
             total[phase.name] = total.get(phase.name, 0.0) + phase.duration_s
         return total
+
+    def seconds_of(self, *names: str) -> float:
+        """Seconds of these phases together; 0 where there is none of them."""
+        seconds = self.seconds_by_phase()
+        return sum(seconds.get(name, 0.0) for name in names)
 
 
 class MemoryPart(Part):

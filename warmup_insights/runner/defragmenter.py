@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from warmup_insights.model.events import DefragStep, DefragWarmup
 from warmup_insights.rules.memory import CacheLayout
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.engine import Emitter, Engine
 
 THRESHOLDS = (8, 16, 32, 64, 128, 256, 512)
 """Numbers of swaps that a request for fewer is padded to."""

@@ -28,8 +28,7 @@ from warmup_insights.rules.capture import (
 )
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.runner.buckets import Buckets
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.engine import Emitter, Engine
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_bytes
 
@@ -145,18 +144,11 @@ class GraphCapture:
     def _capture_candidate(self, candidate: Candidate) -> int:
         free = self.engine.device.memory().free_bytes
         captured = self._measure(candidate.phase, candidate.bucket)
-        self.emitter.emit(
-            GraphCaptured(
-                phase=candidate.phase,
-                bucket=candidate.bucket,
-                index=candidate.index,
-                total=candidate.total,
-                duration_s=captured.duration_s,
-                memory_bytes=captured.used_bytes,
-                estimate_bytes=candidate.estimate_bytes,
-                time=captured.began,
-            )
+        item, place = (
+            (candidate.phase, candidate.bucket),
+            (candidate.index, candidate.total),
         )
+        self._emit_captured(item, captured, candidate.estimate_bytes, place)
         self.emitter.emit(
             WarmupStep(
                 phase=candidate.phase,
@@ -246,12 +238,18 @@ class GraphCapture:
         runtime.captured(item, captured.used_bytes)
 
     def _emit_captured(
-        self, item: PhaseBucket, captured: _Capture, estimate: int
+        self,
+        item: PhaseBucket,
+        captured: _Capture,
+        estimate: int,
+        place: tuple[int | None, int | None] = (None, None),
     ) -> None:
         self.emitter.emit(
             GraphCaptured(
                 phase=item[0],
                 bucket=item[1],
+                index=place[0],
+                total=place[1],
                 duration_s=captured.duration_s,
                 memory_bytes=captured.used_bytes,
                 estimate_bytes=estimate,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from warmup_insights.model.events import SamplerConfig, SamplerStep, SamplerWarmup
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import Engine, SamplingParams
+from warmup_insights.runner.engine import Emitter, Engine, SamplingParams
 
 # Source: `warmup_sampler` of vllm-gaudi (`hpu_model_runner.py`): six settings, first
 # with a changed batch, then with the same one.

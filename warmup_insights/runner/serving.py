@@ -16,8 +16,7 @@ from warmup_insights.model.events import (
 from warmup_insights.runner.batch import decode_blocks_needed
 from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.defragmenter import plan_swaps
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.engine import Emitter, Engine
 from warmup_insights.runner.graphs import Place
 from warmup_insights.runner.metrics import RequestTimes, benchmark_values
 from warmup_insights.runner.scheduler import RunningRequest, Scheduler, Step

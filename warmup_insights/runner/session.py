@@ -18,8 +18,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.rules.memory import NoCacheRoom
 from warmup_insights.rules.model_shape import ModelShape, find_shape
-from warmup_insights.runner.emitter import Emitter, Sink
-from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.engine import Emitter, Engine, Sink
 from warmup_insights.runner.serving import Served, Server
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.warmup import Warmup

@@ -26,8 +26,7 @@ from warmup_insights.runner.buckets import (
     largest_prompt,
 )
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
-from warmup_insights.runner.emitter import Emitter
-from warmup_insights.runner.engine import Engine
+from warmup_insights.runner.engine import Emitter, Engine
 from warmup_insights.runner.graphs import GraphCapture, Place
 from warmup_insights.runner.sampler import warm_up_sampler
 from warmup_insights.runner.settings import RunSettings

@@ -375,11 +375,6 @@ class EventStore(Queries):
         with self.begin() as transaction:
             transaction.update_run(run_id, **columns)
 
-    def delete_run(self, run_id: str) -> None:
-        """Remove a run with all that belongs to it, and its source if it was the last."""
-        with self.begin() as transaction:
-            transaction.delete_run(run_id)
-
     def vacuum(self) -> None:
         """Give the space of what was removed back to the disk."""
         with explained(str(self.location)):

@@ -20,6 +20,8 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from packaging.version import Version
+
 from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
@@ -38,6 +40,8 @@ EXIT_CODE_S = 1.0
 """How long an engine that failed to start waits for the exit codes of its processes."""
 _LEAST_EPOCH_S = 1e9
 """A reading of the clock since 1970 is more, one of `perf_counter` less."""
+_WHOLE_REQUESTS_SINCE = Version("0.20.2")
+"""The first vLLM whose tokens of the KV cache are those of requests of full length."""
 
 
 def configure(session: Session, call: Call) -> Watch:
@@ -184,11 +188,28 @@ def concurrency(session: Session, call: Call) -> Watch:
     known = session.state.concurrency
     if isinstance(outcome.result, int | float) and outcome.result != known:
         session.state.concurrency = float(outcome.result)
+        longest = whole(getattr(model_config, "max_model_len", None))
         session.emit(
             KVCacheAllocated,
+            num_tokens=(
+                int(outcome.result * longest)
+                if longest is not None and _counts_whole_requests()
+                else None
+            ),
             max_concurrency=float(outcome.result),
-            tokens_per_request=getattr(model_config, "max_model_len", None),
+            tokens_per_request=longest,
         )
+
+
+def _counts_whole_requests() -> bool:
+    """Whether the tokens of the KV cache are those of requests of full length.
+
+    They are all slots of its blocks in older versions; the last block of a request may
+    not be full.
+    Source: vLLM `v1/core/kv_cache_utils.py`, `GPU KV cache size`.
+    """
+    version = facts.installed_version("vllm")
+    return version is not None and version >= _WHOLE_REQUESTS_SINCE
 
 
 def open_cache(session: Session, call: Call) -> Watch:
@@ -296,7 +317,8 @@ def note_start(session: Session, free: int | None, total: int | None) -> None:
 
 
 def note_blocks(session: Session, call: Call) -> None:
-    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group.
+    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group, and
+    where they are not counted by requests (`concurrency`).
 
     vllm-gaudi allocates one block more, for what padding writes: its number is that
     behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`).
@@ -307,10 +329,11 @@ def note_blocks(session: Session, call: Call) -> None:
     spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
     size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
     padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
+    counts_slots = len(groups) <= 1 and not _counts_whole_requests()
     session.emit(
         KVCacheAllocated,
         num_blocks=blocks,
         num_padding_blocks=1 if blocks and blocks == padding else None,
         block_size=size,
-        num_tokens=blocks * size if blocks and size and len(groups) <= 1 else None,
+        num_tokens=blocks * size if blocks and size and counts_slots else None,
     )

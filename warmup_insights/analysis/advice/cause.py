@@ -10,9 +10,15 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from warmup_insights.analysis.advice import (
+    known_devices,
+    known_files,
+    known_ranks,
+    known_settings,
+)
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.known_errors import known_error
+from warmup_insights.analysis.advice.known_texts import KnownError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
 from warmup_insights.units import GIB
@@ -31,9 +37,28 @@ _SIGNAL = re.compile(
     r"exit ?code:? ?-(?:9|15)\b|exited with (?:signal|code) -?(?:9|15)\b"
 )
 """How a parent reports that a child got SIGKILL or SIGTERM."""
+_ENGINE_FAILED = re.compile(
+    r"(?:RuntimeError: )?Engine core initialization failed|"
+    r"EngineCore (?:failed to start|hit an exception)"
+)
+"""What states that an engine did not start, above or below what ended it."""
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
+
+KNOWN: tuple[KnownError, ...] = (
+    *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
+    *known_settings.LAST,
+)  # fmt: skip
+"""Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
+Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
+text stands before a wide one."""
+
+
+def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
+    """The first row that an error's text matches."""
+    matches = ((known, known.match(message)) for known in KNOWN)
+    return next(((known, match) for known, match in matches if match), None)
 
 
 @dataclass(frozen=True)
@@ -106,10 +131,8 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return "deliberate_stop"
     if found.kind == "killed":
         return "killed"
-    if found.kind == "error" and poisoned_by(facts.summary):
-        return "poisoned_cache"
     if found.kind == "error":
-        return _program_rule(found.message)
+        return _rule_of_error(facts, found)
     if _is_of_the_host(facts, found):
         return "host_limit"
     if found.is_serving:
@@ -134,6 +157,23 @@ def poisoned_by(summary: RunSummary) -> bool:
     is_loaded = {caches.get("aot"), caches.get("torch_compile")} & {"hit", "partial"}
     is_stated = "corrupted compilation artifact" in failure.message
     return bool(is_loaded) and (failure.artifact is not None or is_stated)
+
+
+def _rule_of_error(facts: RunFacts, found: Failed) -> str:
+    if poisoned_by(facts.summary):
+        return "poisoned_cache"
+    if _found_no_room(facts, found):
+        return "no_room_for_cache"
+    return _program_rule(found.message)
+
+
+def _found_no_room(facts: RunFacts, found: Failed) -> bool:
+    """Whether an engine failed for which the log states no cause, and that less than nothing
+    is left for the KV cache (vLLM `v1/core/kv_cache_utils.py check_enough_kv_cache_memory`
+    raises then)."""
+    cache = facts.figure("kv_cache_bytes")
+    is_announced = _ENGINE_FAILED.match(found.message) is not None
+    return is_announced and not found.is_serving and cache is not None and cache <= 0
 
 
 def _program_rule(message: str) -> str:

@@ -118,11 +118,6 @@ def words_of(phase: str) -> str:
     return phase_words(own) + (" on a slower rank" if own != phase else "")
 
 
-def phase_s(summary: RunSummary, phase: str) -> float:
-    """Seconds of a phase of any run; 0 where it has none."""
-    return summary.time.seconds_by_phase().get(phase, 0.0)
-
-
 def weights_bytes(summary: RunSummary) -> float | None:
     """Size of the files of the weights, or else of the weights on all devices."""
     if summary.checkpoint is not None:

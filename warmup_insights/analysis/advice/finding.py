@@ -36,6 +36,20 @@ class Way:
     changes: Mapping[str, Value] = field(default_factory=dict)
     """Setting to value, by the engine's own name; empty when the way does not help."""
 
+    @classmethod
+    def that_sets(cls, price: str, more: str = "", **changes: Value) -> Way:
+        """The way that only sets these, in the words of `as_set`, with `more` behind."""
+        return cls(f"{as_set(changes)}{more}", price, changes)
+
+
+def as_set(changes: Mapping[str, Value]) -> str:
+    """Settings as they are given: variables with `=`, others as options."""
+    texts = {n: f"{v:g}" if isinstance(v, float) else v for n, v in changes.items()}
+    return " ".join(
+        f"{name}={text}" if name.isupper() else f"--{name.replace('_', '-')} {text}"
+        for name, text in texts.items()
+    )
+
 
 @dataclass(frozen=True)
 class Finding:

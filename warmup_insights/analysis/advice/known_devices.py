@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.advice.finding import Way
-from warmup_insights.analysis.advice.known_texts import KnownError, rows
+from warmup_insights.analysis.advice.known_texts import EAGER, KnownError, rows
 
-_DTYPE_HALF = Way(
-    "--dtype half",
-    "a narrower range than bfloat16: check the quality",
-    {"dtype": "half"},
-)
-_EAGER = Way(
-    "--enforce-eager: no compilation and no graphs",
-    "slower decoding; to find out whether only compilation fails",
-    {"enforce_eager": True},
+_DTYPE_HALF = Way.that_sets(
+    "a narrower range than bfloat16: check the quality", dtype="half"
 )
 _OTHER_BUILD = Way(
     "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
@@ -36,12 +29,10 @@ ROWS: tuple[KnownError, ...] = (
         "device_unsupported",
         (r"Bfloat16 is only supported on (?:GPUs|XPUs)",
          "The device has no bfloat16",
-         (_DTYPE_HALF, Way("--dtype float32", "twice the memory, slower",
-                           {"dtype": "float32"}))),
+         (_DTYPE_HALF, Way.that_sets("twice the memory, slower", dtype="float32"))),
         (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
          "This quantisation runs in float16 only",
-         (Way("--dtype half", "none: the weights are of 4 or 8 bits anyway",
-              {"dtype": "half"}),)),
+         (Way.that_sets("none: the weights are of 4 or 8 bits anyway", dtype="half"),)),
         (r"quantization method (\w{1,40}) is not supported for the current GPU",
          "The device is too old for this quantisation",
          (Way("another build of the model: AWQ, GPTQ or 16 bits instead of {1}",
@@ -193,12 +184,17 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, or --enforce-eager and a text-only request to tell which part "
               "makes the value: tokenizer and model of other sizes, an image, a draft model",
               "slower decoding while it is looked for"))),
+        (r"Abort was called at \d",
+         "The driver of the Intel device ended the process",
+         (Way("dmesg on the host (xe, i915): a reset of the device is named there; without one "
+              "a newer driver (intel-compute-runtime) in the image", "another image"),
+          EAGER)),
         (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
               "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
               "slower; the line of the error is not the kernel's without it"),
-          _EAGER)),
+          EAGER)),
     ),
 )  # fmt: skip

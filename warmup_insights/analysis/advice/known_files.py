@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.advice.finding import Way
-from warmup_insights.analysis.advice.known_texts import KnownError, rows
-
-_MEMORY_OF_SHM = Way(
-    "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
-    "with medium: Memory mounted there",
-    "host memory, as far as it is used",
+from warmup_insights.analysis.advice.known_texts import (
+    EAGER,
+    MEMORY_OF_SHM,
+    KnownError,
+    rows,
 )
+
 _HF_TOKEN = Way(
     "HF_TOKEN of an account that was given access on the page of the model",
     "a secret for the container: from a secret store, not on the command line",
 )
 _LOCAL_COPY = Way(
     "a local folder with the weights as --model, and HF_HUB_OFFLINE=1", "disk"
-)
-_EAGER = Way(
-    "--enforce-eager: no compilation and no graphs",
-    "slower decoding; to find out whether only compilation fails",
-    {"enforce_eager": True},
 )
 _SAME_RELEASE = Way(
     "versions that were released together: a fresh environment with one `pip install vllm`, "
@@ -75,7 +70,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"shared memory object|/dev/shm|shm_open|Bus error|insufficient shared memory|"
          r"shared memory \(shm\)",
          "Shared memory (/dev/shm) is too small for the processes of the engine",
-         (_MEMORY_OF_SHM,)),
+         (MEMORY_OF_SHM,)),
     ),
     *rows(
         "disk_full",
@@ -106,8 +101,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_RPC_BASE_PATH or TMPDIR with a short path, such as /tmp", "none"),)),
         (r"Cannot re-initialize CUDA in forked",
          "The device was used before the engine started its processes",
-         (Way("VLLM_WORKER_MULTIPROC_METHOD=spawn", "each process imports anew",
-              {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
+         (Way.that_sets("each process imports anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
           Way("no torch.cuda call before the engine is made", "a change of the program"))),
         (r"finished its bootstrapping phase",
          "A program starts the engine outside of its main part",
@@ -139,8 +133,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Ff]lash[Ii]nfer.{0,80}(?:not installed|not found)|No module named 'flashinfer",
          "Something that the engine needs is missing",
          (Way("flashinfer of the version that this vLLM names", "a larger image"),
-          Way("VLLM_USE_FLASHINFER_SAMPLER=0", "slower sampling",
-              {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+          Way.that_sets("slower sampling", VLLM_USE_FLASHINFER_SAMPLER="0"))),
         (r"NIXL is not available",
          "Something that the engine needs is missing",
          (Way("nixl in the environment of the engine", "a larger image"),
@@ -153,7 +146,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"deep_?gemm",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
-          Way("VLLM_USE_DEEP_GEMM=0", "slower FP8 kernels", {"VLLM_USE_DEEP_GEMM": "0"}))),
+          Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"))),
         (r"No module named '?habana_frameworks",
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
@@ -306,10 +299,10 @@ ROWS: tuple[KnownError, ...] = (
          "A graph was not captured",
          (Way("--compilation-config '{{\"cudagraph_mode\": \"PIECEWISE\"}}', or a newer vLLM",
               "attention runs without a graph; the error that came first may be above the line"),
-          _EAGER)),
+          EAGER)),
         (r"C compiler|Python\.h|gcc.{0,600}(?:failed|non-zero|not found)",
          "Triton or torch could not build a kernel",
-         (_COMPILER, _EAGER)),
+         (_COMPILER, EAGER)),
         (r"[Nn]inja|Error (?:building|compiling) (?:extension|objects)|nvcc fatal|"
          r"Error building",
          "Kernels that are built at the first start did not build",
@@ -324,7 +317,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",
-         (_EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
+         (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
         (r"PassManager::run failed",
          "Triton could not compile a kernel for this device",
@@ -334,7 +327,7 @@ ROWS: tuple[KnownError, ...] = (
               "another one", "another image"))),
         (r"stream is capturing|cudaErrorStreamCapture|during (?:cuda)?graph capture",
          "A call is not allowed while a graph is captured",
-         (_EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",
+         (EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",
                       "attention runs outside of graphs"))),
     ),
     *rows(

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.advice.finding import Way
-from warmup_insights.analysis.advice.known_texts import KnownError, rows
+from warmup_insights.analysis.advice.known_texts import MEMORY_OF_SHM, KnownError, rows
 
-_MEMORY_OF_SHM = Way(
-    "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
-    "with medium: Memory mounted there",
-    "host memory, as far as it is used",
-)
 _HOST_INTERFACE = Way(
     "VLLM_HOST_IP with the address of each node, NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME "
     "with the interface that the nodes share, ports open between them",
@@ -32,7 +27,7 @@ _GAUDI_LINKS = (
         "several",
         "none",
     ),
-    _MEMORY_OF_SHM,
+    MEMORY_OF_SHM,
 )
 
 ROWS: tuple[KnownError, ...] = (
@@ -62,12 +57,10 @@ ROWS: tuple[KnownError, ...] = (
          "The devices cannot read one another's memory",
          (Way("--disable-custom-all-reduce", "slower small all-reduces",
               {"disable_custom_all_reduce": True}),
-          Way("NCCL_P2P_DISABLE=1", "slower between the devices",
-              {"NCCL_P2P_DISABLE": "1"}))),
+          Way.that_sets("slower between the devices", NCCL_P2P_DISABLE="1"))),
         (r"nonSFG is not supported during hpu graph capturing",
          "Collectives are not allowed in HPU graphs without lazy collectives",
-         (Way("PT_HPU_ENABLE_LAZY_COLLECTIVES=true", "none: tensor parallel graphs need it",
-              {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"}),)),
+         (Way.that_sets("none: tensor parallel graphs need it", PT_HPU_ENABLE_LAZY_COLLECTIVES="true"),)),
         (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error in: .{0,200}invalid usage",
          "Two ranks were given one device, or ranks call the library differently",
          (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
@@ -91,10 +84,10 @@ ROWS: tuple[KnownError, ...] = (
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"unhandled system error|ncclSystemError",
          "A system call failed in the library between the devices",
-         (_MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE)),
+         (MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE)),
         (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",
          "The library between the devices failed",
-         (_NCCL_LOG, _MEMORY_OF_SHM,
+         (_NCCL_LOG, MEMORY_OF_SHM,
           Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",
               "slower; shows which path fails"))),
         (r"Did not receive response from front-end process",

@@ -1,30 +1,246 @@
-"""Settings that an engine refused, and the value that its message names."""
+"""Settings that an engine refused, and the values that follow from its message."""
 
 from __future__ import annotations
 
-from warmup_insights.analysis.advice.finding import Way
+import math
+import re
+from collections.abc import Iterable
+
+from warmup_insights.analysis.advice.finding import Way, count_of
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
-from warmup_insights.analysis.advice.known_values import (
-    at_most_experts,
-    dividing_context,
-    fewer_ranks,
-    fewer_requests,
-    higher_limit,
-    larger_rank,
-    larger_step,
-    room_for_drafts,
-    shorter_model,
-    visible_ranks,
-    whole_chunks,
-    whole_drafts,
-    whole_item,
-)
+from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
+
+ON_HOST = 0.9
+"""Of the memory that is free on a host: what a KV cache there may take."""
+
+
+def _ranks_on_nodes(match: re.Match[str]) -> Iterable[Way]:
+    """vLLM `v1/executor/ompmultiprocessing.py`: a node for each worker, unless bound."""
+    nodes = len(re.findall(r"\d+", match[1]))
+    if nodes:
+        yield Way.that_sets(
+            "the weights lie on fewer nodes", tensor_parallel_size=nodes
+        )
+    yield Way(
+        "VLLM_CPU_OMP_THREADS_BIND with the cores of each worker, such as 0-7|8-15",
+        "workers on one node share its memory and bandwidth",
+    )
+
+
+def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
+    """vLLM `v1/worker/cpu_worker.py determine_available_memory`: the size that was set, or
+    the rest of a share of the memory, is not free on the node."""
+    free, total, requested = (float(match[number]) for number in (1, 2, 3))
+    if match[4] is None:
+        fits = math.floor(ON_HOST * free)
+        if fits >= 1:
+            yield Way.that_sets(
+                f"a cache of {fits} instead of {requested:g} GiB",
+                " (GiB; or --kv-cache-memory-bytes)",
+                VLLM_CPU_KVCACHE_SPACE=fits,
+            )
+    elif requested > free and total:
+        share = (
+            math.floor(100 * (float(match[4]) - requested + ON_HOST * free) / total)
+            / 100
+        )
+        if share > 0:
+            yield Way.that_sets(
+                "a smaller KV cache",
+                ", which is a share of the host's memory",
+                gpu_memory_utilization=share,
+            )
+    else:
+        yield Way(
+            "a higher --gpu-memory-utilization, which is a share of the host's memory",
+            "less of it for others; the process holds more than its share before the cache",
+        )
+    yield Way(
+        "other processes on the host ended, or a larger limit of the container", "none"
+    )
+
+
+def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
+    """The most ranks among which so many heads divide."""
+    heads, ranks = int(match[1]), int(match[2])
+    fitting = [n for n in range(1, ranks) if heads % n == 0] if heads else []
+    if not fitting:
+        return
+    most = fitting[-1]
+    yield Way.that_sets(
+        f"{heads:,} divide among {', '.join(map(str, fitting[-8:]))} ranks; each "
+        "device holds more of the weights then",
+        tensor_parallel_size=most,
+    )
+    if ranks % most == 0:
+        yield Way.that_sets(
+            "the same number of devices; the stages run one after the other",
+            tensor_parallel_size=most,
+            pipeline_parallel_size=ranks // most,
+        )
+
+
+def _shorter_model(match: re.Match[str]) -> Iterable[Way]:
+    """The length that the model was made for."""
+    length = math.floor(float(match[1]))
+    yield Way.that_sets(
+        f"requests of more than {length:,} tokens are refused", max_model_len=length
+    )
+    yield Way(
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, or a scaling of the positions that the model card "
+        "gives (--hf-overrides)",
+        "wrong answers, or invalid memory accesses, beyond the length the model was made for",
+    )
+
+
+def _larger_step(match: re.Match[str]) -> Iterable[Way]:
+    """A step as long as the longest prompt, or prompts as short as the step."""
+    tokens, length = int(match[1]), int(match[2])
+    yield Way.that_sets(
+        "more memory for activations; or leave chunked prefill on, which needs no such step",
+        max_num_batched_tokens=length,
+    )
+    yield Way.that_sets(
+        f"requests of more than {tokens:,} tokens are refused", max_model_len=tokens
+    )
+
+
+def _fewer_requests(match: re.Match[str]) -> Iterable[Way]:
+    """As many requests as a step takes tokens, or the reverse."""
+    tokens, requests = int(match[1]), int(match[2])
+    price = f"at most {count_of(tokens, 'request')} at once"
+    yield Way.that_sets(price, max_num_seqs=tokens)
+    yield Way.that_sets("more memory for activations", max_num_batched_tokens=requests)
+
+
+def _whole_item(match: re.Match[str]) -> Iterable[Way]:
+    """A step that takes one image or video whole."""
+    yield Way.that_sets(
+        "more memory for activations, and larger shapes to compile",
+        max_num_batched_tokens=int(match[1]),
+    )
+    yield Way(
+        "smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
+        "(--limit-mm-per-prompt)",
+        "detail; requests with such input are refused",
+    )
+
+
+def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
+    """The utilisation that holds the weights, where one does."""
+    used, limit, share = (float(text) for text in match.groups())
+    needed = math.ceil(1000 * share * used / limit) / 1000 if limit else 1.0
+    if needed <= MAX_UTILIZATION:
+        yield Way.that_sets("less margin", gpu_memory_utilization=needed)
+    yield Way(
+        "weights of fewer bits, or more devices",
+        "accuracy and another checkpoint, or devices",
+    )
+    if needed > MAX_UTILIZATION:
+        yield Way(
+            f"--gpu-memory-utilization alone would have to be {needed:g}",
+            f"does not help: {MAX_UTILIZATION:g} is the most; the weights are loaded "
+            "whatever it is",
+        )
+
+
+def _larger_rank(match: re.Match[str]) -> Iterable[Way]:
+    """The next rank that vLLM allows (`config/lora.py`, `MaxLoRARanks`)."""
+    rank = int(match[1])
+    allowed = [n for n in (8, 16, 32, 64, 128, 256, 320, 512) if n >= rank]
+    if allowed:
+        yield Way.that_sets(
+            "memory for each adapter that may be loaded", max_lora_rank=allowed[0]
+        )
+
+
+def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
+    """As many ranks as devices are visible, or the devices for the ranks."""
+    requested, there = int(match[1]), int(match[2])
+    if there:
+        yield Way.that_sets(
+            "each device holds more of the weights and of the KV cache",
+            tensor_parallel_size=there,
+        )
+    yield Way(
+        f"{requested} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+        "resource limit of the pod)",
+        f"it has {there} now",
+    )
+    yield Way(
+        "--distributed-executor-backend ray, with the devices of several nodes",
+        "a Ray cluster; every node needs the same image and the weights",
+    )
+
+
+def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
+    """The most ranks of a context that divide those of tensor parallelism."""
+    tensor, context = int(match[1]), int(match[2])
+    fitting = [n for n in range(1, min(context, 1025)) if tensor % n == 0]
+    if fitting:
+        yield Way.that_sets(
+            "each rank holds more of the KV cache",
+            decode_context_parallel_size=fitting[-1],
+        )
+
+
+def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
+    """As many ranks as there are experts."""
+    experts = int(match[1])
+    if experts:
+        yield Way.that_sets(
+            "each device holds more of the weights and of the KV cache",
+            tensor_parallel_size=experts,
+        )
+
+
+def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
+    """Steps of whole Mamba chunks, below and above the value given."""
+    tokens, chunk = int(match[1]), int(match[2])
+    if not chunk:
+        return
+    for value, price in (
+        (tokens // chunk * chunk, "prompts run in slightly more pieces"),
+        (-(-tokens // chunk) * chunk, "more memory for activations"),
+    ):
+        if value:
+            yield Way.that_sets(price, max_num_batched_tokens=value)
+
+
+def _whole_drafts(match: re.Match[str]) -> Iterable[Way]:
+    """Drafts of whole passes of the draft layers, below and above the value given."""
+    tokens, part = int(match[1]), int(match[2])
+    if not part:
+        return
+    for value in (tokens // part * part, -(-tokens // part) * part):
+        if value:
+            yield Way(
+                f"num_speculative_tokens {value} in --speculative-config",
+                f"{value:,} tokens are drafted in a step",
+                {"num_speculative_tokens": value},
+            )
+
+
+def _room_for_drafts(match: re.Match[str]) -> Iterable[Way]:
+    """Steps that hold what drafts take beside the tokens they check."""
+    yield Way(
+        f"--max-num-batched-tokens of more than {int(match[2])}",
+        "more memory for activations",
+    )
+    yield Way(
+        "fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
+        "fewer requests at once, or slower decoding",
+    )
+
 
 _ORDERED_RANGE = Way(
     "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
     "config` above list (min, step, max); an unset _MAX follows from max_num_seqs, "
     "max_model_len and max_num_batched_tokens",
     "none",
+)
+_POSITIVE_STEP = Way(
+    "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_STEP at least 1, or unset", "none"
 )
 _NO_SKIP = Way(
     "VLLM_SKIP_WARMUP=true, as the message proposes",
@@ -33,45 +249,42 @@ _NO_SKIP = Way(
 
 
 ROWS: tuple[KnownError, ...] = (
-    KnownError(
-        "setting_refused",
-        r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
-        "There are fewer devices than ranks",
-        visible_ranks,
-    ),
-    KnownError(
-        "setting_refused",
-        r"tp_size=(\d{1,6}) must be divisible by dcp_size=(\d{1,6})",
-        "The ranks of a context do not divide those of tensor parallelism",
-        dividing_context,
-    ),
-    KnownError(
-        "setting_refused",
-        r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
-        "There are fewer experts than ranks",
-        at_most_experts,
-    ),
-    KnownError(
-        "setting_refused",
-        r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
-        r"\((\d{1,6})\)",
-        "A step does not take whole chunks of a Mamba layer",
-        whole_chunks,
-    ),
-    KnownError(
-        "setting_refused",
-        r"num_speculative_tokens:\s?(\d{1,6}) must be divisible by n_predict=(\d{1,6})",
-        "The tokens drafted in a step are no multiple of those of the draft layers",
-        whole_drafts,
-    ),
-    KnownError(
-        "setting_refused",
-        r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
-        "A step takes fewer tokens than drafts are set aside for",
-        room_for_drafts,
+    *rows(
+        "host_limit",
+        (r"Available memory on node \d{1,5} \(([\d.]{1,12})/([\d.]{1,12}) GiB\) on kv cache "
+         r"allocation is less than requested memory for kv "
+         r"\((-?[\d.]{1,12})(?:/([\d.]{1,12}))? GiB\)",
+         "The KV cache that was requested does not fit into the memory of the host",
+         _cache_on_host),
     ),
     *rows(
         "setting_refused",
+        (r"Not enough allowed NUMA nodes to bind threads of \d{1,6} local CPUWorkers\. Allowed "
+         r"NUMA nodes are \[([\d, ]{0,200})\]",
+         "There are fewer nodes of memory than workers on the CPU",
+         _ranks_on_nodes),
+        (r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
+         "There are fewer devices than ranks",
+         _visible_ranks),
+        (r"tp_size=(\d{1,6}) must be divisible by dcp_size=(\d{1,6})",
+         "The ranks of a context do not divide those of tensor parallelism",
+         _dividing_context),
+        (r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
+         "There are fewer experts than ranks",
+         _at_most_experts),
+        (r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
+         r"\((\d{1,6})\)",
+         "A step does not take whole chunks of a Mamba layer",
+         _whole_chunks),
+        (r"num_speculative_tokens:\s?(\d{1,6}) must be divisible by n_predict=(\d{1,6})",
+         "The tokens drafted in a step are no multiple of those of the draft layers",
+         _whole_drafts),
+        (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
+         "A step takes fewer tokens than drafts are set aside for",
+         _room_for_drafts),
+        (r"bucket_step must be positive",
+         "A bucket range has no step",
+         (_POSITIVE_STEP,)),
         (r"(?:Min\. batch size|bucket_min) cannot be greater than",
          "A bucket range ends before it begins",
          (_ORDERED_RANGE, _NO_SKIP)),
@@ -101,9 +314,8 @@ ROWS: tuple[KnownError, ...] = (
               "none"),)),
         (r"model type '?([\w.-]{1,60})'? does not support float16",
          "This model needs the range of bfloat16",
-         (Way("--dtype bfloat16", "a device that has it (compute capability 8.0)",
-              {"dtype": "bfloat16"}),
-          Way("--dtype float32", "twice the memory, slower", {"dtype": "float32"}))),
+         (Way.that_sets("a device that has it (compute capability 8.0)", dtype="bfloat16"),
+          Way.that_sets("twice the memory, slower", dtype="float32"))),
         (r"invalid (tool call|reasoning) parser: (\S{1,80})",
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it",
@@ -127,65 +339,35 @@ ROWS: tuple[KnownError, ...] = (
         (r"chat template string \((.{1,200}?)\) appears path-like",
          "The chat template is not there",
          (Way("{1} mounted into the container, as an absolute path", "none"),)),
-    ),
-    KnownError(
-        "setting_refused",
-        r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
-        "The attention heads do not divide among the ranks",
-        fewer_ranks,
-    ),
-    KnownError(
-        "setting_refused",
-        r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
-        "--max-model-len is beyond what the model was made for",
-        shorter_model,
-    ),
-    KnownError(
-        "setting_refused",
-        r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
-        "A step takes fewer tokens than the longest prompt",
-        larger_step,
-    ),
-    KnownError(
-        "setting_refused",
-        r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
-        r"\((\d{1,9})\)",
-        "A step takes fewer tokens than requests may run",
-        fewer_requests,
-    ),
-    KnownError(
-        "setting_refused",
-        r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
-        "A step takes fewer tokens than one image or video",
-        whole_item,
-    ),
-    KnownError(
-        "setting_refused",
-        r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
-        r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
-        "The weights take more than the utilisation allows",
-        higher_limit,
-    ),
-    KnownError(
-        "setting_refused",
-        r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
-        "An adapter has a higher rank than was allowed",
-        larger_rank,
-    ),
-    KnownError(
-        "setting_refused",
-        r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
-        "There are fewer devices than ranks",
-        visible_ranks,
-    ),
-    KnownError(
-        "setting_refused",
-        r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
-        "A size of the model does not divide among the ranks",
-        fewer_ranks,
-    ),
-    *rows(
-        "setting_refused",
+        (r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
+         "The attention heads do not divide among the ranks",
+         _fewer_ranks),
+        (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
+         "--max-model-len is beyond what the model was made for",
+         _shorter_model),
+        (r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
+         "A step takes fewer tokens than the longest prompt",
+         _larger_step),
+        (r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
+         r"\((\d{1,9})\)",
+         "A step takes fewer tokens than requests may run",
+         _fewer_requests),
+        (r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
+         "A step takes fewer tokens than one image or video",
+         _whole_item),
+        (r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
+         r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
+         "The weights take more than the utilisation allows",
+         _higher_limit),
+        (r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
+         "An adapter has a higher rank than was allowed",
+         _larger_rank),
+        (r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
+         "There are fewer devices than ranks",
+         _visible_ranks),
+        (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
+         "A size of the model does not divide among the ranks",
+         _fewer_ranks),
         (r"unrecognized arguments?: (\S{1,80})",
          "This version does not know an argument",
          (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",

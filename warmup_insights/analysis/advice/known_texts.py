@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.finding import Way
 
 MAX_TEXT = 2000
 AS_STATED = Way("a value as the message asks for it", "none")
+EAGER = Way(
+    "--enforce-eager: no compilation and no graphs",
+    "slower decoding; to find out whether only compilation fails",
+    {"enforce_eager": True},
+)
+MEMORY_OF_SHM = Way(
+    "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
+    "with medium: Memory mounted there",
+    "host memory, as far as it is used",
+)
+WaysOut = tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class KnownError:
     rule: str
     pattern: str
     title: str
-    ways: tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
+    ways: WaysOut
 
     def match(self, message: str) -> re.Match[str] | None:
         """Where the text of an error has this one."""
@@ -45,8 +56,6 @@ class KnownError:
         ]  # fmt: skip
 
 
-def rows(rule: str, *rows: tuple[str, str, Sequence[Way]]) -> tuple[KnownError, ...]:
+def rows(rule: str, *rows: tuple[str, str, WaysOut]) -> tuple[KnownError, ...]:
     """Rows of one rule: text, what it means, and the ways out."""
-    return tuple(
-        KnownError(rule, text, title, tuple(ways)) for text, title, ways in rows
-    )
+    return tuple(KnownError(rule, *row) for row in rows)

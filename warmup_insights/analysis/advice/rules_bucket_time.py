@@ -154,8 +154,10 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
     count = len(rows) or facts.count(f"{phase}_warmed")
     title = f"The {phase} buckets took {start.of_all(seconds)}"
     if count:
-        each = typical_of(times_of(timed)) if timed else seconds / count
-        title += f": {count:,} of them, {format_duration(each)} each"
+        each = format_duration(seconds / count)
+        if timed:
+            each = f"typically {format_duration(typical_of(times_of(timed)))}"
+        title += f": {count:,} of them, {each} each"
     yield Finding(
         severity_of(start.share(seconds)),
         f"{title}.",
@@ -265,15 +267,14 @@ def _drops(
 
 def _between_s(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> float:
     """Seconds of a phase between its buckets, for each of them."""
-    phases = facts.summary.time.seconds_by_phase()
-    spent = sum(phases.get(f"{phase}_{kind}", 0.0) for kind in ("warmup", "graphs"))
+    spent = facts.summary.time.seconds_of(f"{phase}_warmup", f"{phase}_graphs")
     return max(0.0, spent - sum(times_of(timed))) / len(timed)
 
 
 def _sampler_s(facts: RunFacts, drop: Drop) -> float:
     """Sampler warm-up of the batch sizes that are left out, at the most: it runs each of
     them, and takes as long for one as for another where it compiles, by rows where not."""
-    spent = facts.summary.time.seconds_by_phase().get("sampler_warmup", 0.0)
+    spent = facts.summary.time.seconds_of("sampler_warmup")
     sizes = {
         row.bucket[0] for row in facts.rows if row.phase == "decode" and row.bucket
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -24,6 +24,7 @@ from warmup_insights.analysis.misses import (
     WORDS,
     Diagnosis,
     diagnose,
+    highest_needs,
     range_variables,
 )
 from warmup_insights.analysis.plan.planning import rules_version
@@ -295,7 +296,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     needs = [(miss, need) for miss, need in needs if need]
     if not needs or not reads_ranges(facts.summary):
         return
-    highest = _highest(need for _, need in needs)
+    highest = highest_needs(need for _, need in needs)
     requested = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
@@ -321,15 +322,6 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         price=way.price,
         ways=(Way(wider.suggestion, wider.price),) if is_file else (),
     )
-
-
-def _highest(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
-    """For each variable the highest value that any shape needs."""
-    highest: dict[str, int] = {}
-    for need in needs:
-        for name, value in (need or {}).items():
-            highest[name] = max(highest.get(name, 0), value)
-    return highest
 
 
 def _file_way(count: int) -> Way:
@@ -367,7 +359,7 @@ def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
-    needed = _highest(
+    needed = highest_needs(
         beyond_ranges(
             summary, Miss(phase=phase, shape=item.shape, fallback=item.fallback)
         )

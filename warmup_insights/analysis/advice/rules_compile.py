@@ -119,8 +119,7 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
     recorded = [each.compile_s for each in phases if each.compile_s is not None]
     if recorded:
         return sum(recorded)
-    seconds = facts.summary.time.seconds_by_phase()
-    captures = sum(seconds.get(f"{name}_graphs", 0.0) for name in PHASES)
+    captures = facts.summary.time.seconds_of(*(f"{name}_graphs" for name in PHASES))
     return max(0.0, warmup_s - captures)
 
 
@@ -186,7 +185,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain_s=None
         if is_cpu
         else _compile_gain(spent, compiled.parts, is_whole=is_whole),
-        details=(*_other_key_text(key), *_other_settings_text(other)),
+        details=tuple(_reasons(key, other)),
         price="the directory may be copied, but not written by many hosts over NFS",
         phase="compile",
         part_s=part,
@@ -199,28 +198,22 @@ def _is_off(summary: RunSummary) -> bool:
     return given in _TRUE or summary.start.caches.get("torch_compile") == "off"
 
 
-def _other_key_text(key: KeyChange | None) -> tuple[str, ...]:
-    if key is None:
-        return ()
-    return (
-        f"Against a start with the same settings, as far as stated: {key.sentence}",
-    )
-
-
-def _other_settings_text(rows: Sequence[SettingRow]) -> tuple[str, ...]:
-    """Why the key is another one: settings that differ from those of the last start."""
+def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]:
+    """Why the key is another one: by itself, or settings that differ from the last start."""
+    if key is not None:
+        yield f"Against a start with the same settings, as far as stated: {key.sentence}"
     if not rows:
-        return ()
+        return
     shown = "; ".join(
         f"{row.name} {str(row.values[0])[:40]}, now {str(row.values[1])[:40]}"
         for row in rows[:MOST_SETTINGS]
     )
     more = len(rows) - MOST_SETTINGS
     rest = f"; and {more} more" if more > 0 else ""
-    return (
+    yield (
         f"The last start of this model had another key and other settings: {shown}{rest}. "
         "The first start after such a change compiles; which of them are part of the key is "
-        "in cache_key_factors.json of both directories.",
+        "in cache_key_factors.json of both directories."
     )
 
 
@@ -486,7 +479,8 @@ def other_key(facts: RunFacts) -> tuple[KeyChange | None, list[SettingRow]]:
     if latest is None or change is None or not all(change.hashes):
         return None, []
     rows, _ = compare_settings([latest, facts.summary])
-    differing = [row for row in rows if not _is_of_start(row.name)]
+    of_start = ("kind of start", " cache")
+    differing = [row for row in rows if not row.name.endswith(of_start)]
     variables = {factor.variable for factor in change.factors}
     if variables.issuperset(row.name for row in differing):
         return change, []
@@ -518,10 +512,6 @@ def _root(summary: RunSummary) -> str | None:
     where = summary.compile.directory if summary.compile is not None else None
     root, found, _ = (where or "").partition("/torch_compile_cache/")
     return root if found and "redacted" not in root else None
-
-
-def _is_of_start(name: str) -> bool:
-    return name == "kind of start" or name.endswith(" cache")
 
 
 def key_advice(change: KeyChange) -> tuple[str, str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from warmup_insights.analysis.advice.cause import Failed, failure_rule
+from warmup_insights.analysis.advice.cause import Failed, failure_rule, known_error
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
-from warmup_insights.analysis.advice.known_errors import known_error
 from warmup_insights.analysis.advice.known_texts import AS_STATED
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of
@@ -189,9 +188,13 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 
 
 def _first_generation(facts: RunFacts) -> Iterator[Way]:
-    """A Gaudi of the first generation has 32 GB; the engines were made for 2 and 3."""
-    total = facts.figure("total_bytes")
-    if facts.summary.device.kind == "hpu" and total and total < GAUDI_BYTES:
+    """A Gaudi of the first generation has 32 GB; the engines were made for 2 and 3.
+
+    Nothing, where the run states that it is one of these.
+    """
+    total, device = facts.figure("total_bytes"), facts.summary.device
+    is_newer = (device.name or "").lower() in ("gaudi2", "gaudi3")
+    if device.kind == "hpu" and not is_newer and total and total < GAUDI_BYTES:
         yield Way(
             "a Gaudi 2 or 3",
             f"another device: this one has {format_bytes(total)}, as the first generation, "

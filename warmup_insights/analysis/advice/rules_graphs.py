@@ -135,10 +135,9 @@ def _fewer_requests(
     if seqs and (limit >= seqs or max(sizes) > 2 * seqs):
         return  # models have lists of their own (`models/config.py`, gpt-oss up to 1024)
     if has_setting(summary, "max_cudagraph_capture_size") and largest < max(sizes):
-        yield Way(
-            f"--max-num-seqs {limit}",
+        yield Way.that_sets(
             f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
-            {"max_num_seqs": limit},
+            max_num_seqs=limit,
         )
 
 
@@ -337,10 +336,9 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     is_reference = facts.summary.engine.name == "reference"
     if not is_reference and has_setting(facts.summary, "VLLM_BUCKETING_FROM_FILE"):
         return  # a bucket file leaves them out with their buckets: `unused_buckets`
-    phases = facts.summary.time.seconds_by_phase()
     # What passes between two captures and around them is in the phases only.
     names = (*(f"{phase}_graphs" for phase in PHASES), "graph_capture")
-    spent = max(seconds, sum(phases.get(name, 0.0) for name in names))
+    spent = max(seconds, facts.summary.time.seconds_of(*names))
     each = seconds / captured
     saved = each * (captured - used)
     start = facts.start

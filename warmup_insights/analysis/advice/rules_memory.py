@@ -25,7 +25,6 @@ from warmup_insights.analysis.plan.planning import (
     HEADROOM,
     MAX_UTILIZATION,
     MemoryPair,
-    PlanSettings,
     Wanted,
     capture_rule,
     graph_bytes_of_all,
@@ -144,10 +143,7 @@ def _other_shares(facts: RunFacts, now: _Division) -> Iterator[Finding]:
     pair = _pair(facts, now, now.grown, HEADROOM, highest)
     if pair is None:
         return
-    settings = PlanSettings(
-        gpu_memory_utilization=pair.utilization, graph_reserved_mem=pair.reserve
-    )
-    if not fits_with(facts, settings, now.margin):
+    if not fits_with(facts, pair.settings, now.margin):
         return
     share = (pair.num_kv_blocks - now.num_blocks) / now.num_blocks
     took = f"Graphs took {format_bytes(now.graphs)}"

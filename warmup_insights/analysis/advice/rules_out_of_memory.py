@@ -111,10 +111,10 @@ def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield from _larger_share(facts, found)
         return
     space = math.ceil(found.needed / GIB)
-    yield Way(
-        f"VLLM_CPU_KVCACHE_SPACE={space} (GiB; or --kv-cache-memory-bytes)",
+    yield Way.that_sets(
         "memory of the host, on the node that the worker is bound to",
-        {"VLLM_CPU_KVCACHE_SPACE": space},
+        " (GiB; or --kv-cache-memory-bytes)",
+        VLLM_CPU_KVCACHE_SPACE=space,
     )
 
 
@@ -137,11 +137,11 @@ def _shorter(facts: RunFacts, found: Failed, length: float | None) -> Iterator[W
     value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
     item = _item_tokens(facts)
     large = f"; an image or video of up to {item:,} tokens has no room then"
-    yield Way(
-        f"--max-model-len {value} (at most {fits})",
+    yield Way.that_sets(
         f"requests of more than {value:,} tokens are refused"
         + (large if item > value else ""),
-        {"max_model_len": value},
+        f" (at most {fits})",
+        max_model_len=value,
     )
 
 
@@ -160,20 +160,22 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     if facts.summary.device.kind == "hpu":
         name, price = "fp8_inc", f"a calibration; {price}"
     short = found.needed / 2 - found.free
-    half = f"--kv-cache-dtype {name}: {format_bytes(found.needed / 2)} are enough"
+    enough = f": {format_bytes(found.needed / 2)} are enough"
     if short <= 0:
-        yield Way(half, price, {"kv_cache_dtype": name})
+        yield Way.that_sets(price, enough, kv_cache_dtype=name)
         return
     share = share_for(facts, found, short)
     if share is None or share > highest_share(facts, found):
-        suggestion = f"{half} for half of it, {format_bytes(short)} short"
-        yield Way(suggestion, f"not enough by itself; {price}")
+        half = f"--kv-cache-dtype {name}{enough} for half of it"
+        yield Way(
+            f"{half}, {format_bytes(short)} short", f"not enough by itself; {price}"
+        )
         return
-    yield Way(
-        f"--kv-cache-dtype {name} --gpu-memory-utilization {share:g}: "
-        f"{format_bytes(found.needed / 2)} are enough",
+    yield Way.that_sets(
         f"{format_bytes(short)} less margin; {price}",
-        {"kv_cache_dtype": name, "gpu_memory_utilization": share},
+        enough,
+        kv_cache_dtype=name,
+        gpu_memory_utilization=share,
     )
 
 
@@ -186,11 +188,9 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
         return
     share = math.floor(100 * (reserve - (found.needed - found.free) / usable)) / 100
     if share >= LEAST_RESERVE:
-        name = "VLLM_GRAPH_RESERVED_MEM"
-        yield Way(
-            f"{name}={share:g}",
+        yield Way.that_sets(
             "less room for graphs; buckets that get none run slower",
-            {name: share},
+            VLLM_GRAPH_RESERVED_MEM=share,
         )
 
 
@@ -561,10 +561,9 @@ def _room_ways(
     # vLLM `device_allocator/cumem.py` refuses to start with both.
     sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
     if unused and found.needed and unused >= found.needed and not sleeps:
-        yield Way(
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        yield Way.that_sets(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
-            {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+            PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
         )
     if _is_empty_handed(facts, found):
         yield Way(
@@ -666,9 +665,8 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
         None,
     )
     if share is not None:
-        name = "VLLM_GRAPH_RESERVED_MEM"
         lost = _lost(facts, (share - reserve) * usable)
-        yield Way(f"{name}={share:g}", lost, {name: share})
+        yield Way.that_sets(lost, VLLM_GRAPH_RESERVED_MEM=share)
 
 
 def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
@@ -696,10 +694,9 @@ def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterato
     )
     if lower is not None:
         reserve = facts.summary.memory_or_none.graph_reserved_fraction or 0.0
-        yield Way(
-            f"--gpu-memory-utilization {lower:g}",
+        yield Way.that_sets(
             _lost(facts, (share - lower) * total * (1 - reserve)),
-            {"gpu_memory_utilization": lower},
+            gpu_memory_utilization=lower,
         )
 
 
@@ -768,7 +765,9 @@ def _less_cache(
             f"{format_bytes(more)} of KV cache; the utilisation changes nothing beside it",
             changes,
         )
-    base = facts.figure("free_bytes") if _is_share_of_free(facts) else total
+    # On HPU it is a share of what was free after profiling.
+    reserve = facts.summary.memory_or_none.graph_reserved_fraction
+    base = total if reserve is None else facts.figure("free_bytes")
     lower = 0.0
     if share is not None and base:
         lower = math.floor(100 * (share - more / base) + 1e-6) / 100
@@ -780,16 +779,9 @@ def _less_cache(
     cost = (share - lower) * base
     tokens, cache = facts.figure("kv_cache_tokens"), facts.figure("kv_cache_bytes")
     lost = f", about {int(tokens * cost / cache):,} tokens" if tokens and cache else ""
-    return Way(
-        f"--gpu-memory-utilization {lower:g}",
-        f"{format_bytes(cost)} of KV cache{lost}",
-        {"gpu_memory_utilization": lower},
+    return Way.that_sets(
+        f"{format_bytes(cost)} of KV cache{lost}", gpu_memory_utilization=lower
     )
-
-
-def _is_share_of_free(facts: RunFacts) -> bool:
-    """Whether the utilisation is of what was free after profiling, as on HPU."""
-    return facts.summary.memory_or_none.graph_reserved_fraction is not None
 
 
 @failure_rule(

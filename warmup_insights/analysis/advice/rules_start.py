@@ -10,7 +10,6 @@ from warmup_insights.analysis.advice.facts import (
     GAUDI,
     RunFacts,
     Start,
-    phase_s,
     weights_bytes,
     words_of,
 )
@@ -156,9 +155,7 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if seconds < SLOW_IMPORTS_S or start.share(seconds) < SLOW_IMPORTS_SHARE:
         return
     warm = [
-        own
-        for other in facts.same_model
-        if (own := sum(phase_s(other, name) for name in phases))
+        own for other in facts.same_model if (own := other.time.seconds_of(*phases))
     ]
     typical = median(warm) if len(warm) >= 2 else None
     gain = (0.0, seconds - typical) if typical and typical < seconds else None
@@ -363,7 +360,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     seen = [
         own
         for other in facts.same_model
-        if (own := phase_s(other, "profile_run")) and own < seconds
+        if (own := other.time.seconds_of("profile_run")) and own < seconds
     ]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
     room = known.available_bytes if known is not None else None

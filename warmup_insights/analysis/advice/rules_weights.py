@@ -9,7 +9,6 @@ from warmup_insights.analysis.advice.facts import (
     RunFacts,
     Start,
     is_whole,
-    phase_s,
     weights_bytes,
     words_of,
 )
@@ -52,7 +51,7 @@ def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if seconds is None:
         return
     is_kept = any(
-        phase_s(other, "load_weights") and not phase_s(other, "download")
+        other.time.seconds_of("load_weights") and not other.time.seconds_of("download")
         for other in facts.same_model
         if is_whole(other)
     )
@@ -161,7 +160,7 @@ def _reading_gain(
     seen = [
         other_s
         for other in facts.same_model
-        if (other_s := phase_s(other, "load_weights"))
+        if (other_s := other.time.seconds_of("load_weights"))
     ]
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)

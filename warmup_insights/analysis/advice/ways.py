@@ -20,7 +20,6 @@ from warmup_insights.analysis.plan.planning import (
     MIN_MARGIN_SHARE,
     PlanSettings,
 )
-from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
@@ -89,11 +88,10 @@ def share_way(facts: RunFacts, found: Failed | None, short: float) -> Way:
             f"--gpu-memory-utilization alone would have to be {share:g}",
             f"does not help: {highest:g} is the most",
         )
-    return Way(
-        f"--gpu-memory-utilization {share:g}",
+    return Way.that_sets(
         f"{more} less margin; it must be free before the start, and on a device that "
         "shares the host's memory the host loses it",
-        {"gpu_memory_utilization": share},
+        gpu_memory_utilization=share,
     )
 
 
@@ -131,14 +129,10 @@ def fits_with(
     It replays the captures: with more for graphs more of them are captured, so the shortfall
     of one start is not always enough.
     """
-    if facts.planner is None:
-        return True
-    try:
-        plan = facts.planner.plan(settings)
-    except (InputError, SettingError):
-        return False
-    room = MIN_MARGIN_SHARE * plan.free_bytes if margin is None else margin
-    return plan.outcome == "fits" and (plan.free_after_graphs_bytes or 0) >= room
+    if margin is None:
+        margin = MIN_MARGIN_SHARE * (facts.summary.memory_or_none.free_bytes or 0)
+    planner = facts.planner
+    return planner is None or planner.fitting(settings, margin) is not None
 
 
 def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
@@ -173,10 +167,9 @@ def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
     """More devices of one engine, at least twice as many as now."""
     now = num_ranks(facts)
     count = max(smallest, 2 * now)
-    yield Way(
-        f"--tensor-parallel-size {count}",
+    yield Way.that_sets(
         f"{count} devices; each holds 1/{count} of the weights and of the KV cache",
-        {"tensor_parallel_size": count},
+        tensor_parallel_size=count,
     )
 
 
@@ -207,10 +200,10 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     if tokens < 2 * MIN_TOKENS:
         return
     room = f" (now {format_bytes(peak)})" if peak else ""
-    yield Way(
-        f"--max-num-batched-tokens {int(tokens) // 2}: activations{room} shrink with it",
+    yield Way.that_sets(
         price,
-        {"max_num_batched_tokens": int(tokens) // 2},
+        f": activations{room} shrink with it",
+        max_num_batched_tokens=int(tokens) // 2,
     )
 
 
@@ -225,10 +218,10 @@ def fewer_logits(facts: RunFacts, found: Failed, stage: str) -> Iterator[Way]:
     seqs = match[2] if match is not None else facts.summary.setting("max_num_seqs")
     half = int(seqs or 0) // 2
     if half:
-        yield Way(
-            f"--max-num-seqs {half}: the {what} of so many requests are half as large",
+        yield Way.that_sets(
             f"at most {count_of(half, 'request')} at once",
-            {"max_num_seqs": half},
+            f": the {what} of so many requests are half as large",
+            max_num_seqs=half,
         )
     elif seqs is None:
         yield Way(
@@ -259,7 +252,7 @@ def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
     elif phase == "decode":
         # Every strategy ends its decode batches there; not every one reads a range.
         price = f"at most {count_of(value, 'request')} at once"
-        yield Way(f"--max-num-seqs {value}", price, {"max_num_seqs": value})
+        yield Way.that_sets(price, max_num_seqs=value)
     else:
         name = "VLLM_PROMPT_BS_BUCKET_MAX"
         price = f"more than {count_of(value, 'prompt')} at once compile when they come"

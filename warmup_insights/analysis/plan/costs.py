@@ -98,6 +98,14 @@ class LinearCost:
         """Whether no figure was given that can be used."""
         return not self._measured and not self._shared
 
+    @property
+    def even_share(self) -> float | None:
+        """The cost of one of equal buckets, where sums alone are known and none was left
+        to hold the fit against; else None."""
+        if self._measured or not self._shared or self.error is not None:
+            return None
+        return sum(self._shared.values()) / len(self._shared)
+
     def estimate(self, bucket: Bucket) -> Estimate:
         """The cost of a bucket; never negative."""
         if bucket in self._measured:
@@ -378,11 +386,21 @@ def phase_costs(evidence: Evidence, phase: str) -> PhaseCosts:
     """The costs of the buckets of one phase."""
     features = FEATURES[phase]
     timed = (_constant, *features)
-    rows = evidence.of(phase)
+    rows, is_log = evidence.of(phase), evidence.summary.is_log
+    step_s = LOG_TIME_STEP_S if is_log else 0.0
+    own = [(r.bucket, cost) for r, cost in evidence.captures() if r.phase == phase]
+    captures = _seconds_of(own, step_s)
+    if is_log:
+        # Where it is cut, of stretches of them.
+        captures += _between(evidence, phase, lambda cost: cost.time, 1.0, step_s)
     return PhaseCosts(
         _cost(graph_memory(evidence, phase), features),
-        _cost(_capture_seconds(evidence, phase), timed, keeps_sum=True),
-        _cost(_run_seconds(evidence, rows), timed, keeps_sum=True),
+        _cost(captures, timed, keeps_sum=True),
+        _cost(
+            _seconds_of(((r.bucket, r.run) for r in rows), step_s),
+            timed,
+            keeps_sum=True,
+        ),
         captures_in_runs=any(row.capture is not None for row in rows)
         and not any(row.capture is not None and row.run is not None for row in rows),
     )
@@ -438,18 +456,16 @@ def _summed_shapes(evidence: Evidence, phase: str) -> frozenset[Bucket]:
     return frozenset(evidence.graph_shapes(phase))
 
 
-def _run_seconds(evidence: Evidence, rows: Sequence[BucketRow]) -> list[Observation]:
-    """Durations of runs without a capture."""
-    step_s = LOG_TIME_STEP_S if evidence.summary.is_log else 0.0
+def _seconds_of(
+    steps: Iterable[tuple[Bucket, StepCost | None]], step_s: float
+) -> list[Observation]:
+    """Durations of single runs or captures."""
     return [
         Observation(
-            frozenset({row.bucket}),
-            row.run.duration_s,
-            step_s,
-            _is_typical(row.run, step_s),
+            frozenset({bucket}), cost.duration_s, step_s, _is_typical(cost, step_s)
         )
-        for row in rows
-        if row.run is not None and row.run.duration_s is not None
+        for bucket, cost in steps
+        if cost is not None and cost.duration_s is not None
     ]
 
 
@@ -465,21 +481,6 @@ def _is_typical(cost: StepCost, step_s: float) -> bool:
         and SPIKE_FACTOR * (took + step_s) < usual
     )
     return not cost.is_spike and not is_dip
-
-
-def _capture_seconds(evidence: Evidence, phase: str) -> list[Observation]:
-    """Durations of single captures, and where a log is cut, of stretches of them."""
-    step_s = LOG_TIME_STEP_S if evidence.summary.is_log else 0.0
-    found = [
-        Observation(
-            frozenset({row.bucket}), cost.duration_s, step_s, _is_typical(cost, step_s)
-        )
-        for row, cost in evidence.captures()
-        if row.phase == phase and cost.duration_s is not None
-    ]
-    if evidence.summary.is_log:
-        found += _between(evidence, phase, lambda cost: cost.time, 1.0, step_s)
-    return found
 
 
 def _between(

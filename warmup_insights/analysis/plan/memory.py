@@ -15,6 +15,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import bytes_step, contradictory
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.rules.capture import num_tokens
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.rules.model_shape import PRESETS
 
@@ -187,7 +188,7 @@ class Workspace:
                 continue
             level += grown
             if blocks:
-                own = self._per_token * _tokens(row.bucket)
+                own = self._per_token * num_tokens(row.bucket)
                 slopes.append((level - own) / blocks)
         return max(slopes) or _gather_bytes(evidence.summary)
 
@@ -210,7 +211,8 @@ class Workspace:
     ) -> int:
         """Above the run's own profiling, by the model."""
         needs = [
-            self._per_token * _tokens(bucket) + self._per_block * _rows(phase, bucket)
+            self._per_token * num_tokens(bucket)
+            + self._per_block * _rows(phase, bucket)
             for phase, bucket in buckets
         ]
         most = max(needs, default=0.0) - self._profile
@@ -249,10 +251,6 @@ def observed_growth(summary: RunSummary) -> int | None:
     if memory.free_after_kv_cache_bytes is None:
         return None
     return memory.free_after_kv_cache_bytes - memory.graph_budget.free_bytes
-
-
-def _tokens(bucket: Bucket) -> int:
-    return bucket[0] * bucket[1]
 
 
 def _rows(phase: str, bucket: Bucket) -> int:

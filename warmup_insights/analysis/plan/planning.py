@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import msgspec
+from packaging.version import Version
 
 from warmup_insights.analysis.plan.costs import (
     Evidence,
@@ -39,10 +43,14 @@ from warmup_insights.analysis.plan.memory import (
     first_known,
     refuse_contradictions,
 )
-from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.environment import (
+    read_boolean,
+    settings_from_mapping,
+)
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import warmed_shapes
 from warmup_insights.bucketing.versions import (
+    MAIN,
     rules_name,
     version_name,
     version_of_run,
@@ -58,6 +66,12 @@ from warmup_insights.units import format_bytes
 
 _LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
 _VARIABLES = ("VLLM_", "PT_HPU_")
+_MERGED = (
+    "With merged prefill the warm-up runs prompt buckets as others of the list; there may "
+    "be fewer prompt graphs than planned."
+)
+_SHAPES_SINCE = Version("0.21.0")
+"""The first vllm-gaudi whose warm-up runs buckets as `warmed_shapes` has it."""
 
 Lists = dict[str, list[Bucket]]
 Shapes = dict[tuple[str, Bucket], Bucket]
@@ -155,11 +169,19 @@ def planned_buckets(
     new, new_shapes = _regenerate(summary, num_blocks, change, version)
     if new is None:
         raise SettingError("These variables leave no bucket; try a wider range")
-    note = f"Buckets are those of the rules of {rules_name(version)}."
+    rules = [f"Buckets are those of the rules of {rules_name(version)}."]
+    if _merges_prefill(summary, change):
+        rules.append(_MERGED)
     is_by_rules = bool(seen) and all(
         shapes.get(key) == shape for key, shape in seen.items()
     )
-    return PlannedBuckets(new, (note,), new_shapes if is_by_rules else seen)
+    return PlannedBuckets(new, tuple(rules), new_shapes if is_by_rules else seen)
+
+
+def _merges_prefill(summary: RunSummary, change: PlanSettings) -> bool:
+    name = "VLLM_MERGED_PREFILL"
+    value = change.environment.get(name, summary.config.get(name))
+    return value is not None and read_boolean(_text(value))
 
 
 def _version(summary: RunSummary, engine_version: str | None) -> str:
@@ -201,6 +223,33 @@ def _regenerate(
     }
     lists = {phase: buckets for phase, buckets in lists.items() if buckets}
     return lists, warmed_shapes(settings, lists)
+
+
+def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[BucketRow]:
+    """The rows, those of a log with the shape that each bucket ran as by the rules.
+
+    A log of vllm-gaudi names buckets alone. Rows are left as they are where the rules of
+    its version are not known to give the shapes, or do not give the lists of the run.
+    """
+    if not summary.is_log or summary.engine.name != "vllm-gaudi":
+        return rows
+    version = rules_version(summary)
+    if version == MAIN or Version(version) < _SHAPES_SINCE:
+        return rows
+    blocks = summary.memory_or_none.num_kv_blocks
+    try:
+        known, shapes = _regenerate(summary, blocks, PlanSettings(), version)
+    except (SettingError, InputError):
+        return rows
+    own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
+    if known != {phase: buckets for phase, buckets in own.items() if buckets}:
+        return rows
+    return [
+        msgspec.structs.replace(row, executed=shapes[row.phase, row.bucket])
+        if row.executed is None and (row.phase, row.bucket) in shapes
+        else row
+        for row in rows
+    ]
 
 
 def bucketing_inputs(
@@ -301,14 +350,15 @@ class Planner:
 
     def __init__(self, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
         self.summary = summary
-        self._evidence = evidence = Evidence(summary, rows)
+        self._evidence = evidence = Evidence(summary, rows_as_run(summary, rows))
         self.rule = capture_rule(summary)
         self.costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
         self._workspace = Workspace(evidence)
         self._check_evidence()
         self._own_graphs: tuple[PlannedGraph, ...] = ()
-        own = self._own_plan()
-        if own is not None:
+        own: Plan | None = None  # the replay of the run's own settings
+        with suppress(InputError, SettingError):
+            own = self._plan(PlanSettings())
             self._own_graphs = own.order
         self._self_check = self._check_self(own)
 
@@ -320,6 +370,16 @@ class Planner:
             SettingError: a setting cannot be used.
         """
         return replace(self._plan(settings), self_check=self._self_check)
+
+    def fitting(self, settings: PlanSettings, margin_bytes: float) -> Plan | None:
+        """The plan, with more KV blocks perhaps more buckets; None where it is not
+        possible or less stays free."""
+        try:
+            plan = self.plan(settings)
+        except (InputError, SettingError):
+            return None
+        free = plan.free_after_graphs_bytes or 0
+        return plan if plan.outcome == "fits" and free >= margin_bytes else None
 
     def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
@@ -356,7 +416,10 @@ class Planner:
                 settings.graph_reserved_mem, run.graph_reserved_fraction
             ),
             "VLLM_GRAPH_PROMPT_RATIO": first_known(
-                settings.graph_prompt_ratio, _prompt_ratio(self.summary)
+                settings.graph_prompt_ratio,
+                run.graph_budget and run.graph_budget.prompt_ratio,
+                self.summary.setting("VLLM_GRAPH_PROMPT_RATIO"),
+                DEFAULT_PROMPT_RATIO,
             ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
@@ -464,7 +527,11 @@ class Planner:
             ),
             sources=dict(Counter(graph.source for graph in graphs.order)),
             self_check=None,
-            notes=(*buckets.notes, *self._notes(chosen, buckets, memory)),
+            notes=(
+                *buckets.notes,
+                *self._notes(chosen, buckets, memory),
+                *self._even_notes(graphs),
+            ),
         )
 
     def _rounding(self, used: int) -> float:
@@ -519,6 +586,23 @@ class Planner:
             notes.append("The run was simulated: its costs were never measured.")
         return notes
 
+    def _even_notes(self, graphs: GraphReplay) -> Iterator[str]:
+        """What graphs would take if each took as much as another, where one sum alone is
+        known: it does not show how the memory of a graph grows with its shape."""
+        for phase in PHASES:
+            cost = self.costs[phase].graph_bytes
+            even = None if cost is None else cost.even_share
+            own = [graph for graph in graphs.order if graph.phase == phase]
+            others = [graph for graph in own if graph.source != "shared"]
+            if even is None or not others:
+                continue
+            planned = sum(graph.memory_bytes for graph in own)
+            yield (
+                f"Memory of {len(others)} {phase} graphs is estimated from one sum, by their "
+                f"shapes; if each took as much as another, all would take "
+                f"{format_bytes(even * len(own))}, not {format_bytes(planned)}."
+            )
+
     def _check_evidence(self) -> None:
         summary = self.summary
         refuse_contradictions(summary, _NEEDED)
@@ -533,13 +617,6 @@ class Planner:
                     f"This run does not state what its {phase} graphs took; plan from a "
                     "run that captured at least one"
                 )
-
-    def _own_plan(self) -> Plan | None:
-        """The replay of the run's own settings."""
-        try:
-            return self._plan(PlanSettings())
-        except (InputError, SettingError):
-            return None
 
     def _check_self(self, own: Plan | None) -> bool | None:
         """Whether the replay of the run's own settings captures what the run did."""
@@ -573,15 +650,6 @@ def capture_rule(summary: RunSummary) -> str:
 
 def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
     return [(phase, bucket) for phase, buckets in lists.items() for bucket in buckets]
-
-
-def _prompt_ratio(summary: RunSummary) -> float:
-    budget = summary.memory_or_none.graph_budget
-    stated = budget.prompt_ratio if budget is not None else None
-    ratio: float = first_known(
-        stated, summary.setting("VLLM_GRAPH_PROMPT_RATIO"), DEFAULT_PROMPT_RATIO
-    )
-    return ratio
 
 
 RESERVE_STEP = 0.01
@@ -684,7 +752,10 @@ def _with_headroom(
     utilisation, and at the highest one."""
     graphs = warmup_bytes(planner.summary) or now.graph_used_bytes
     share = float(now.settings["gpu_memory_utilization"])
-    own = _if_it_fits(planner, share, reserve_for(graphs, now.usable_bytes), 0)
+    reserve = reserve_for(graphs, now.usable_bytes)
+    own = planner.fitting(
+        PlanSettings(gpu_memory_utilization=share, graph_reserved_mem=reserve), 0
+    )
     highest = MAX_UTILIZATION
     while highest > 0:
         pair = memory_pair(
@@ -693,7 +764,7 @@ def _with_headroom(
         )  # fmt: skip
         if pair is None:
             break
-        both = _if_it_fits(planner, pair.utilization, pair.reserve, margin_bytes)
+        both = planner.fitting(pair.settings, margin_bytes)
         if both is not None:
             return own, both
         highest = pair.utilization - SHARE_STEP
@@ -705,21 +776,6 @@ def warmup_bytes(summary: RunSummary) -> float | None:
     graphs = graph_memory_bytes(summary)
     grown = summary.memory_or_none.warmup_allocated_bytes
     return max((size for size in (graphs, grown) if size is not None), default=None)
-
-
-def _if_it_fits(
-    planner: Planner, utilization: float, reserve: float, margin_bytes: int
-) -> Plan | None:
-    """The plan, with more KV blocks perhaps more buckets; None where less stays free."""
-    settings = PlanSettings(
-        gpu_memory_utilization=utilization, graph_reserved_mem=reserve
-    )
-    try:
-        plan = planner.plan(settings)
-    except (InputError, SettingError):
-        return None
-    free = plan.free_after_graphs_bytes or 0
-    return plan if plan.outcome == "fits" and free >= margin_bytes else None
 
 
 def utilization_for(plan: Plan, margin_bytes: int) -> float:
@@ -744,14 +800,11 @@ def smallest_reserve(
         if plan.outcome == "no_kv_cache":
             return None
         free = plan.free_after_graphs_bytes or 0
-        if captures(plan, wanted) and free >= max(margin_bytes, _unused(plan)):
+        # The margin of the utilisation, which graphs may not touch under either rule.
+        unused = plan.margin_bytes if plan.rule == "uncapped" else 0
+        if captures(plan, wanted) and free >= max(margin_bytes, unused):
             return plan
     return None
-
-
-def _unused(plan: Plan) -> int:
-    """The margin of the utilisation, which graphs may not touch under either rule."""
-    return plan.margin_bytes if plan.rule == "uncapped" else 0
 
 
 def captures(plan: Plan, wanted: Wanted | None) -> bool:
@@ -803,6 +856,13 @@ class MemoryPair:
     lowest_kv_blocks: int
     """The least that the rounding of the log allows."""
     left_bytes: float
+
+    @property
+    def settings(self) -> PlanSettings:
+        """Both, as what to plan for."""
+        return PlanSettings(
+            gpu_memory_utilization=self.utilization, graph_reserved_mem=self.reserve
+        )
 
 
 def reserve_for(

@@ -12,15 +12,14 @@ from typing import Any
 
 import msgspec
 
-from warmup_insights.analysis.summary import serving, stages
+from warmup_insights.analysis.summary import compilation, serving, stages
 from warmup_insights.analysis.summary.buckets import Buckets
-from warmup_insights.analysis.summary.compilation import Compilation, Recipes
+from warmup_insights.analysis.summary.compilation import OF_BUILD, Recipes
 from warmup_insights.analysis.summary.identity import Identity, ProgressFold
 from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.analysis.summary.memory import Memory
 from warmup_insights.analysis.summary.ranks import KeptEvents, copied, leading
 from warmup_insights.analysis.summary.serving import ServingFold
-from warmup_insights.analysis.summary.stages import Notes
 from warmup_insights.analysis.summary.timeline import Timeline
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -36,31 +35,37 @@ from warmup_insights.model.events import (
     LazyCapture,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
     PodSeen,
     SamplerConfig,
     SamplerStep,
     SamplerWarmup,
+    ServerReady,
     WarmupFinished,
     WarmupStep,
 )
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
     FOLD,
+    AutotuneFacts,
     BucketRow,
     DeviceName,
     EngineName,
+    NoteFacts,
     PodFacts,
     RunSummary,
     SourceName,
+    UsageFacts,
 )
 
 # Kinds that only a process with a device prints: each number on them is a rank.
 _RANK_EVENTS = (WarmupStep, MemoryMeasured, CaptureSummary, GraphsCaptured, CaptureProgress,
                 SamplerWarmup, DefragWarmup, GraphMemoryEstimated)  # fmt: skip
 _KEPT = (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, GraphCaptured,
-         GraphMemoryEstimated, GraphsCaptured, LazyCapture, MemoryBudgetSet, PodSeen,
+         GraphMemoryEstimated, GraphsCaptured, LazyCapture, MemoryBudgetSet, Note, PodSeen,
          SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)  # fmt: skip
 """What `stages` and the summary itself are made of as it is."""
+MAX_NOTES = 100
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,9 @@ class RunFold:
         self._memory = Memory()
         self._buckets = Buckets()
         self._serving = ServingFold()
-        self._compilation = Compilation()
+        self._built = KeptEvents(OF_BUILD, until=ServerReady)
         self._recipes = Recipes()
-        self._notes = Notes()
+        self._notes: dict[tuple[str, str], int] = {}
         self._kept = KeptEvents(_KEPT)
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
@@ -111,10 +116,18 @@ class RunFold:
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
         for section in (
             self._serving, self._buckets, self._identity, self._memory,
-            self._compilation, self._recipes, self._notes, self._kept,
+            self._built, self._recipes, self._kept,
         ):  # fmt: skip
             if kind in section.routes:
                 yield section.routes[kind]
+        if kind is Note:
+            yield self._noted
+
+    def _noted(self, event: Note) -> None:
+        """Count a note: how often each of the distinct ones came."""
+        key = (event.topic, event.text)
+        if key in self._notes or len(self._notes) < MAX_NOTES:
+            self._notes[key] = self._notes.get(key, 0) + event.count
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events; None when the first of several has."""
@@ -140,10 +153,11 @@ class RunFold:
             graphs=graphs,
         )
         others = self._buckets.other_phases()
+        shapes = [own["shape"] for own in kept.values("profile_run", "shape")]
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
         status = who.status(is_recorded=is_recorded)
-        compiled = self._compilation.result()
+        compiled = compilation.compiled(self._built)
         summary = RunSummary(
             run_id=run.run_id,
             label=run.label,
@@ -162,7 +176,8 @@ class RunFold:
             config=config,
             status=status,
             failure=who.failure(progress),
-            start=self._compilation.start(
+            start=compilation.start(
+                self._built,
                 compiled,
                 config,
                 who.device_kind,
@@ -180,15 +195,18 @@ class RunFold:
             graphs=graphs,
             misses=misses,
             benchmarks=stages.benchmarks(kept),
-            notes=self._notes.result(),
-            gc=stages.garbage_collection(self._buckets.gc, kept, self._notes),
+            notes=[
+                NoteFacts(topic=topic, text=text, count=count)
+                for (topic, text), count in self._notes.items()
+            ],
+            gc=stages.garbage_collection(self._buckets.gc, kept),
             compile=compiled,
-            recipes=self._recipes.result(),
-            checkpoint=self._notes.checkpoint(),
-            autotune=self._notes.autotune,
-            usage=self._notes.usage,
+            recipes=leading(self._recipes.by_rank),
+            checkpoint=stages.checkpoint(kept),
+            autotune=next(iter(kept.stated("autotune", AutotuneFacts)), None),
+            usage=next(reversed(kept.stated("usage", UsageFacts)), None),
             pod=pod,
-            profile_shape=self._notes.profile_shape,
+            profile_shape=tuple(shapes[-1]) if shapes else None,
             defaults=who.defaults(),
             serving=self._serving.result(
                 self._timeline.ready_at, who.serving_end, who.ended_at

@@ -133,8 +133,10 @@ class Identity:
                 self._stopped(event, event.failure)
             case Failure() if self._is_serving:
                 self._stopped(event, event.failure)
-            case Failure():
-                self._failure = _better(self._failure, event)
+            case Failure() if self._failure is None or (
+                self._failure.failure == "error" and event.failure != "error"
+            ):
+                self._failure = event
             case RunFinished():
                 self._finished = event.status
 
@@ -219,18 +221,17 @@ class Identity:
         )
 
 
-def _better(old: Failure | None, new: Failure) -> Failure:
-    if old is None or (old.failure == "error" and new.failure != "error"):
-        return new
-    return old
-
-
 def _figures(event: Event) -> FailureFigures:
     """The figures in the text of a failure; all unknown for an ordered end."""
     names = FailureFigures.__struct_fields__
     return FailureFigures(**{name: getattr(event, name, None) for name in names})
 
 
+_BEFORE_IMPORTS = (
+    "starting", "import", "configure", "start engine", "start workers", "init worker",
+    "distributed init", "download",
+)  # fmt: skip
+"""Stages in which a process may import what it runs; one that does so later is a child."""
 _STAGES: dict[type[Event], str] = {
     **PHASE_OF,
     WarmupFinished: "warmed up",
@@ -285,7 +286,9 @@ class ProgressFold:
             self._finished = event.time or self._last
             self._is_ready = isinstance(event, ServerReady)
         if isinstance(event, PhaseMarked):
-            self._named(event, event.name, event.done, event.total)
+            is_child = event.name == "import" and self._stage not in _BEFORE_IMPORTS
+            if not is_child:
+                self._named(event, event.name, event.done, event.total)
         elif isinstance(event, CaptureProgress):
             self._named(event, "graph_capture", event.captured, event.total)
         elif isinstance(event, KVCacheAllocated) and self._finished is not None:

@@ -82,20 +82,12 @@ def memory_fits_the_device(run: _Run) -> Iterator[Contradiction]:
         names.append("graph_reserved_bytes")
     sizes = {name: getattr(memory, name) for name in names}
     known = {name: size for name, size in sizes.items() if size}
-    if sum(known.values()) <= total * (1 + SHARE):
-        return
-    yield Contradiction(
-        law="the parts of the memory budget fit into what is divided",
-        figures=[whole, *known],
-        evidence=[
-            f"{_words(whole)}: {format_bytes(total)}{run.line(f'memory.{whole}')}",
-            *(
-                f"{name.removesuffix('_bytes').replace('_', ' ')}: {format_bytes(size)}"
-                f"{run.line(f'memory.{name}')}"
-                for name, size in known.items()
-            ),
-        ],
-    )
+    if sum(known.values()) > total * (1 + SHARE):
+        yield _broken(
+            run, "the parts of the memory budget fit into what is divided",
+            *((f"memory.{name}", format_bytes(size))
+              for name, size in ((whole, total), *known.items())),
+        )  # fmt: skip
 
 
 def memory_levels_fall(run: _Run) -> Iterator[Contradiction]:
@@ -110,7 +102,7 @@ def memory_levels_fall(run: _Run) -> Iterator[Contradiction]:
         first, second = getattr(memory, small), getattr(memory, large)
         if first is None or second is None or first <= second * (1 + SHARE):
             continue
-        yield _two(
+        yield _broken(
             run, f"{_words(small)} is not more than {_words(large)}",
             (f"memory.{small}", format_bytes(first)),
             (f"memory.{large}", format_bytes(second)),
@@ -125,7 +117,7 @@ def cache_keeps_its_budget(run: _Run) -> Iterator[Contradiction]:
         return
     step = resolution(run.summary, budget, "bytes")
     if taken > budget + 2 * (memory.block_bytes or 0) + step + SHARE * budget:
-        yield _two(
+        yield _broken(
             run, "the KV cache is not larger than its budget and one padding block",
             ("memory.kv_cache_allocated_bytes", format_bytes(taken)),
             ("memory.kv_cache_bytes", format_bytes(budget)),
@@ -208,7 +200,7 @@ def stated_times_fit_the_clock(run: _Run) -> Iterator[Contradiction]:
         ("warmup_s", times.warmup_s), ("engine_init_s", times.engine_init_s),
     ):  # fmt: skip
         if value is not None and run.exceeds_s(value, wall + 1.0):
-            yield _two(
+            yield _broken(
                 run, f"{_words(name)} is not longer than the start-up",
                 (f"time.{name}", format_duration(value)),
                 ("time.wall_s", format_duration(wall)),
@@ -290,16 +282,14 @@ LAWS: tuple[Law, ...] = (
 """Every law, in the order in which contradictions are shown."""
 
 
-def _two(
-    run: _Run, law: str, first: tuple[str, str], second: tuple[str, str]
-) -> Contradiction:
-    """A contradiction of two figures: section and name, and the text of each."""
-    sides = [(path, path.partition(".")[2], text) for path, text in (first, second)]
+def _broken(run: _Run, law: str, *sides: tuple[str, str]) -> Contradiction:
+    """A contradiction of figures: section and name, and the text of each."""
+    named = [(path, path.partition(".")[2], text) for path, text in sides]
     return Contradiction(
         law=law,
-        figures=[name for _, name, _ in sides],
+        figures=[name for _, name, _ in named],
         evidence=[
-            f"{_words(name)}: {text}{run.line(path)}" for path, name, text in sides
+            f"{_words(name)}: {text}{run.line(path)}" for path, name, text in named
         ],
     )
 

@@ -319,9 +319,10 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.end(PHASE_OF[type(event)], time, event.duration_s)
         case CompileFinished() if event.duration_s is not None:
             own.end("compile", time, event.duration_s)
-        case MemoryBudgetSet() if _is_measured(event) and (
-            own.doing == "profile_run" or "profile_run" not in own.ended
-        ):
+        # Without these it follows from settings alone, not from the profile run.
+        case MemoryBudgetSet() if (
+            event.kv_cache_bytes is not None or event.activation_bytes is not None
+        ) and (own.doing == "profile_run" or "profile_run" not in own.ended):
             own.end("profile_run", time, None)
         case KVCacheAllocated() if not own.is_initialized:
             own.end(PHASE_OF[KVCacheAllocated], time, None)
@@ -333,12 +334,6 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.begin(SERVER_START, time)
         case ConfigRecorded() | WarmupFinished():
             own.touch(time)
-
-
-def take_bar(own: RankTime, event: PhaseMarked, time: float) -> None:
-    """A bar over a stage, as far as it was drawn when the lines were over."""
-    began = time - (event.duration_s or 0.0)
-    own.spans.append(Span(event.name, began, time, MEASURED))
 
 
 def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
@@ -378,11 +373,6 @@ def _stage(own: RankTime, event: MemoryMeasured, time: float) -> None:
         own.touch(time)
         return
     own.end(name, time, event.duration_s)
-
-
-def _is_measured(event: MemoryBudgetSet) -> bool:
-    """Whether the budget follows from the profile run, not from settings alone."""
-    return event.kv_cache_bytes is not None or event.activation_bytes is not None
 
 
 def _step_name(event: WarmupStep | GraphCaptured) -> str:

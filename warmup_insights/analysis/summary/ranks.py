@@ -7,13 +7,16 @@ counts of buckets are those of the rank with the fewest (`buckets.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from warmup_insights.model.events import Event
+import msgspec
+
+from warmup_insights.model.events import Event, Note
 from warmup_insights.model.summary import Part
 
 E = TypeVar("E", bound=Event)
+P = TypeVar("P", bound=Part)
 T = TypeVar("T")
 
 Routes = dict[type[Event], Callable[[Any], None]]
@@ -39,31 +42,57 @@ def leading(by_rank: Mapping[int, T]) -> T | None:
     return by_rank[min(by_rank)] if by_rank else None
 
 
+def of_lowest(rows: Sequence[E]) -> list[E]:
+    """Those of the lowest rank that has any."""
+    lowest = min(map(rank_of, rows), default=RANKLESS)
+    return [row for row in rows if rank_of(row) == lowest]
+
+
 class KeptEvents:
     """Events of the kinds of which there are few, as they are: what the sections are made
-    of that are functions of them."""
+    of that are functions of them. None is kept after one of the kind `until`."""
 
-    def __init__(self, kinds: Iterable[type[Event]]) -> None:
+    def __init__(
+        self, kinds: Iterable[type[Event]], until: type[Event] | None = None
+    ) -> None:
         self.routes: Routes = dict.fromkeys(kinds, self.add)
-        self._by_kind: dict[type[Event], dict[int, list[Any]]] = {}
+        if until is not None:
+            self.routes[until] = self._end
+        self._rows: dict[type[Event], list[Any]] = {}
+        self._counts: dict[tuple[type[Event], int], int] = {}
+        self._is_over = False
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
-        by_rank = self._by_kind.setdefault(type(event), {})
-        rows = by_rank.setdefault(rank_of(event), [])
-        if len(rows) < MAX_ROWS:
-            rows.append(event)
+        key = type(event), rank_of(event)
+        count = self._counts.get(key, 0)
+        if count < MAX_ROWS and not self._is_over:
+            self._counts[key] = count + 1
+            self._rows.setdefault(key[0], []).append(event)
+
+    def _end(self, _: Event) -> None:
+        self._is_over = True
+
+    def all(self, kind: type[E]) -> list[E]:
+        """The events of a kind of all ranks, in order."""
+        return self._rows.get(kind, [])
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of a kind, in order, of the lowest rank that has any."""
-        return leading(self._by_kind.get(kind, {})) or []
+        return of_lowest(self.all(kind))
 
     def last(self, kind: type[Event], field: str) -> Any:
         """A field as the lowest rank that states it has it in its last event of a kind."""
-        by_rank = self._by_kind.get(kind, {})
-        stated = (
-            getattr(event, field)
-            for rank in sorted(by_rank)
-            for event in reversed(by_rank[rank])
-        )
-        return next((value for value in stated if value is not None), None)
+        rows = sorted(self.all(kind), key=rank_of, reverse=True)
+        known = [v for event in rows if (v := getattr(event, field)) is not None]
+        return known[-1] if known else None
+
+    def values(self, topic: str, *fields: str) -> list[dict[str, Any]]:
+        """The figures of all notes of a topic, in order, that have these fields."""
+        found = (note.values for note in self.all(Note) if note.topic == topic)
+        return [own for own in found if own.keys() >= set(fields)]
+
+    def stated(self, topic: str, kind: type[P]) -> list[P]:
+        """The notes of a topic that have all fields of a section, as such sections."""
+        found = self.values(topic, *kind.__struct_fields__)
+        return [msgspec.convert(values, kind) for values in found]

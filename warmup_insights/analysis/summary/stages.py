@@ -1,4 +1,4 @@
-"""Sampler, defragmenter, CUDA graphs, garbage collection, benchmarks and notes of a run."""
+"""Sampler, defragmenter, CUDA graphs, garbage collection, benchmarks, checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import msgspec
 
 from warmup_insights.analysis.summary.ranks import (
     KeptEvents,
-    Routes,
     copied,
     leading,
-    rank_of,
+    of_lowest,
 )
 from warmup_insights.model.events import (
     BenchmarkResult,
@@ -35,7 +34,6 @@ from warmup_insights.model.events import (
 from warmup_insights.model.figures import number
 from warmup_insights.model.summary import (
     PHASES,
-    AutotuneFacts,
     CaptureBar,
     CaptureFacts,
     CheckpointFacts,
@@ -45,14 +43,11 @@ from warmup_insights.model.summary import (
     GcFacts,
     GraphFacts,
     LazyCaptureFacts,
-    NoteFacts,
     SamplerConfigFacts,
     SamplerFacts,
     SamplerStepFacts,
-    UsageFacts,
 )
 
-MAX_NOTES = 100
 _ORDER = {"completed": 3, "skipped": 2, "started": 1}
 
 
@@ -148,7 +143,7 @@ def graphs(kept: KeptEvents) -> GraphFacts | None:
 
 
 def garbage_collection(
-    steps: Mapping[int, tuple[float, float]], kept: KeptEvents, notes: Notes
+    steps: Mapping[int, tuple[float, float]], kept: KeptEvents
 ) -> GcFacts | None:
     """The share of the garbage collector in the bucket steps, and whether it was frozen;
     None when nothing is known of it.
@@ -157,15 +152,16 @@ def garbage_collection(
     """
     seconds, steps_s = leading(steps) or (None, None)
     warmup_s = kept.last(WarmupFinished, "gc_s")
-    if seconds is None and warmup_s is None and not notes.is_frozen:
+    frozen = [number(values.get("duration_s")) for values in kept.values("gc_freeze")]
+    if seconds is None and warmup_s is None and not frozen:
         return None
     return GcFacts(
         seconds=seconds,
         share=min(1.0, seconds / steps_s) if seconds is not None and steps_s else None,
         steps_s=steps_s,
         warmup_s=warmup_s,
-        frozen=notes.is_frozen,
-        freeze_s=notes.freeze_s,
+        frozen=bool(frozen),
+        freeze_s=next((took for took in frozen if took is not None), None),
     )
 
 
@@ -175,66 +171,18 @@ def benchmarks(kept: KeptEvents) -> list[dict[str, Any]]:
     return list({msgspec.json.encode(result): result for result in results}.values())
 
 
-class Notes:
-    """Collects notes, and the values of those that the summary has fields for: the
-    checkpoint, tuned kernels, the shape of the profiling run, use of the cache, what is
-    frozen for the garbage collector."""
+def checkpoint(kept: KeptEvents) -> CheckpointFacts | None:
+    """The checkpoints that the leading rank states; memory as before the first.
 
-    def __init__(self) -> None:
-        self.routes: Routes = {Note: self.add}
-        self._counts: dict[tuple[str, str], int] = {}
-        self._checkpoints: dict[int, list[dict[str, Any]]] = {}
-        self.autotune: AutotuneFacts | None = None
-        self.usage: UsageFacts | None = None
-        self.profile_shape: Bucket | None = None
-        self.is_frozen = False
-        self.freeze_s: float | None = None
-
-    def add(self, event: Note) -> None:
-        """Take a note, in the order of the run."""
-        if len(self._counts) < MAX_NOTES:
-            key = (event.topic, event.text)
-            self._counts[key] = self._counts.get(key, 0) + event.count
-        values = event.values
-        if event.topic == "checkpoint" and isinstance(values.get("size_bytes"), int):
-            self._checkpoints.setdefault(rank_of(event), []).append(values)
-        elif event.topic == "autotune" and "path" in values:
-            self.autotune = self.autotune or AutotuneFacts(
-                new=int(values["new"]),
-                previous=int(values["previous"]),
-                path=str(values["path"]),
-            )
-        elif event.topic == "usage" and "usage_percent" in values:
-            self.usage = UsageFacts(
-                num_lines=int(values["num_lines"]),
-                usage_percent=float(values["usage_percent"]),
-                running=int(values["running"]),
-                waiting=int(values["waiting"]),
-            )
-        elif event.topic == "profile_run" and values.get("shape"):
-            self.profile_shape = tuple(values["shape"])
-        elif event.topic == "gc_freeze":
-            self.is_frozen = True
-            if self.freeze_s is None:
-                self.freeze_s = number(values.get("duration_s"))
-
-    def result(self) -> list[NoteFacts]:
-        """Distinct notes, and how often each came."""
-        return [
-            NoteFacts(topic=topic, text=text, count=count)
-            for (topic, text), count in self._counts.items()
-        ]
-
-    def checkpoint(self) -> CheckpointFacts | None:
-        """The checkpoints that the leading rank states; memory as before the first.
-
-        One of the same size again is the same files: a draft model that is part of them.
-        """
-        read = leading(self._checkpoints)
-        if not read:
-            return None
-        return CheckpointFacts(
-            size_bytes=sum({values["size_bytes"] for values in read}),
-            available_bytes=read[0].get("available_bytes"),
-            filesystem=read[0].get("filesystem"),
-        )
+    One of the same size again is the same files: a draft model that is part of them.
+    """
+    notes = [note for note in kept.all(Note) if note.topic == "checkpoint"]
+    sized = [note for note in notes if isinstance(note.values.get("size_bytes"), int)]
+    read = [note.values for note in of_lowest(sized)]
+    if not read:
+        return None
+    return CheckpointFacts(
+        size_bytes=sum({values["size_bytes"] for values in read}),
+        available_bytes=read[0].get("available_bytes"),
+        filesystem=read[0].get("filesystem"),
+    )

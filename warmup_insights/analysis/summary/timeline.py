@@ -20,7 +20,6 @@ from warmup_insights.analysis.summary.rank_time import (
     RankTime,
     Span,
     partition,
-    take_bar,
     take_failure,
     take_mark,
     take_step,
@@ -256,7 +255,9 @@ class Timeline:
         elif isinstance(event, Failure):
             take_failure(own, event, time)
         elif isinstance(event, PhaseMarked) and event.total is not None:
-            take_bar(own, event, time)
+            # A bar over a stage, as far as it was drawn when the lines were over.
+            began = time - (event.duration_s or 0.0)
+            own.spans.append(Span(event.name, began, time, MEASURED))
         else:
             own.write(event.line, time)
             take_mark(own, event, time)
