@@ -149,6 +149,8 @@ FOCUS = """() => {
           is_shown];
 }"""
 OUTLINED = "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+# A control that was drawn anew lost the focus; its successor is reached in the next round.
+OUTLINED_OR_LOST = f"document.activeElement === document.body || {OUTLINED}"
 LEFT = """() => [...document.querySelectorAll('a[href], button, input, textarea')]
   .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.disabled && e.tabIndex >= 0 && !e.dataset.reached)
   .filter(e => !e.closest('.js-plotly-plot, [role="radiogroup"], [role="tablist"], [role="toolbar"]'))
@@ -164,10 +166,9 @@ def test_every_control_is_reached_by_keyboard_and_shows_it(demo_server, visit, p
         focus = page.evaluate(FOCUS)
         known = 0 if focus is not None else known + 1
         if focus is not None and not focus[1]:
-            page.wait_for_timeout(300)  # it may have been drawn anew just now
-            if not page.evaluate(OUTLINED):
+            settle(page)
+            if not page.evaluate(OUTLINED_OR_LOST):
                 unseen.append(focus[0])
-        # What was drawn anew meanwhile is reached in the next round.
         if known > 12 and page.evaluate(LEFT) == []:
             break
     assert unseen == []
