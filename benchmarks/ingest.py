@@ -35,6 +35,7 @@ from parsers.engine.dispatch import (  # noqa: E402
     lines_at,
     make_selector,
     regex_selector,
+    text_of,
 )
 from parsers.files import LARGE_BYTES, dispatcher  # noqa: E402
 
@@ -155,10 +156,11 @@ def select_lines(path: Path, selector: Selector) -> int:
 
     number = found = 0
     for block in blocks_of(path):
-        lines = list(lines_at(block, selector(block)))
-        place, _, behind = lines[-1] if lines else (-1, "", 0)
+        place, behind = -1, 0
+        for place, begin, behind in lines_at(block, selector(block)):
+            text_of(block, begin, behind)
+            found += 1
         number += place + 1 + count_lines(block, behind)
-        found += len(lines)
     return found
 
 

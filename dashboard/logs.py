@@ -42,8 +42,8 @@ MAX_FILES = 100
 def upload_field() -> list[Any]:
     """The field that logs are dropped onto; the logs, or none when there are too many."""
     files = st.file_uploader(
-        "Drop start-up logs of vLLM here: text, .gz, .zst, notebook, JSON, .zip or .tar; one "
-        "or several",
+        "Drop start-up logs of vLLM here: text, .gz, .zst, notebook, JSON, CSV, .zip or "
+        ".tar; one or several",
         accept_multiple_files=True,
     )
     if len(files) > MAX_FILES:

@@ -17,6 +17,7 @@ from parsers.engine.dispatch import (
     lines_at,
     make_selector,
     regex_selector,
+    text_of,
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
@@ -300,30 +301,26 @@ def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     if parser.reads_all:
         return _feed_all(parser, block, number)
     index, behind = -1, 0
-    for index, text, behind in _candidates(parser, block):
+    for index, begin, behind in _candidates(parser, block):
         line = number + index + 1
-        parser.feed(text, line)
+        parser.feed(text_of(block, begin, behind), line)
         if parser.reads_all:
             # A new start-up began: from here on ordinary lines matter again.
             return _feed_all(parser, block[behind:], line)
     return number + index + 1 + count_lines(block, behind)
 
 
-def _candidates(parser: LineParser, block: bytes) -> Iterator[tuple[int, str, int]]:
+def _candidates(parser: LineParser, block: bytes) -> Iterator[tuple[int, int, int]]:
     """The lines of a block that matter to a ready server, as `lines_at` gives them, less
     the statistics that the parser counts: those between two others at once."""
     select, select_statistics = _selectors()
     index, behind = -1, 0
     for line in chain(lines_at(block, select(block)), [None]):
-        if line is None:
-            end = len(block)
-        else:
-            end = block.rfind(b"\n", behind, line[2] - 1) + 1 or behind
-        piece = block[behind:end]
-        if piece and not parser.counts(piece):
-            for place, text, after in lines_at(piece, select_statistics(piece)):
-                if not parser.counts(text.encode()):
-                    yield index + 1 + place, text, behind + after
+        begin = len(block) if line is None else line[1]
+        if behind < begin and not parser.counts(piece := block[behind:begin]):
+            for place, start, after in lines_at(piece, select_statistics(piece)):
+                if not parser.counts(piece[start:after]):
+                    yield index + 1 + place, behind + start, behind + after
         if line is not None:
             index, _, behind = line
             yield line

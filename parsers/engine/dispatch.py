@@ -214,19 +214,22 @@ def _hyperscan_selector(literals: Sequence[str], hyperscan: Any) -> Selector:
     return ends
 
 
-def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+def lines_at(block: bytes, ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
     """The lines of a block in which something ends, in order: the number of each, from 0,
-    its text, and where the line behind it begins."""
+    where it begins, and where the line behind it begins."""
     number, behind = -1, 0
     for end in ends:
         if end <= behind:
             continue  # of a line that was given
         begin = block.rfind(b"\n", behind, end) + 1 or behind
         number += 1 if begin == behind else _count_breaks(block, behind, begin) + 1
-        stop = block.find(b"\n", end)
-        stop = len(block) if stop < 0 else stop
-        yield number, block[begin:stop].decode("utf-8", "replace"), stop + 1
-        behind = stop + 1
+        behind = block.find(b"\n", end) + 1 or len(block) + 1
+        yield number, begin, behind
+
+
+def text_of(block: bytes, begin: int, behind: int) -> str:
+    """The line of a block between these places."""
+    return block[begin : behind - 1].decode("utf-8", "replace")
 
 
 def count_lines(block: bytes, begin: int = 0) -> int:

@@ -21,11 +21,12 @@ from warmup_insights.model.events import (
 
 
 def _defrag_ran(match: re.Match[str]) -> Made:
+    before, after, used, swapped, padded = match.groups()
     return DefragRan(
-        max_id_before=int(match["before"]), max_id_after=int(match["after"]),
-        num_used=int(match["used"]) if match["used"] else None,
-        swapped=int(match["swapped"]) if match["swapped"] else None,
-        padded=int(match["padded"]) if match["padded"] else None,
+        max_id_before=int(before), max_id_after=int(after),
+        num_used=int(used) if used else None,
+        swapped=int(swapped) if swapped else None,
+        padded=int(padded) if padded else None,
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ def _phase_and_mode(word: str) -> tuple[str, str | None]:
     return phase_of(word), "graph" if is_graph else None
 
 
+@lru_cache(maxsize=4096)
 def _free(text: str | None) -> int | None:
     """Free memory of a step line; None when the line was cut in the middle of it."""
     if text is None or not text.strip().endswith("B"):

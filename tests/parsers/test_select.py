@@ -17,6 +17,7 @@ from parsers.engine.dispatch import (
     lines_at,
     make_selector,
     regex_selector,
+    text_of,
 )
 from parsers.files import dispatcher
 from tests.helpers import ROOT
@@ -33,7 +34,10 @@ def naive(block: bytes, literals: list[str]) -> list[tuple[int, str]]:
 
 
 def found(block: bytes, selector: Selector) -> list[tuple[int, str]]:
-    return [(number, text) for number, text, _ in lines_at(block, selector(block))]
+    return [
+        (number, text_of(block, begin, behind))
+        for number, begin, behind in lines_at(block, selector(block))
+    ]
 
 
 @given(words, st.text("abcx\n\xff\ud7ff", max_size=60), st.integers(0, 3))
@@ -59,8 +63,8 @@ def test_lines_are_counted_and_cut(text):
     begins = [sum(map(len, lines[:index])) for index in range(len(lines) + 1)]
     assert [count_lines(block, at) for at in begins] == [*range(len(lines), -1, -1)]
     ends = [index + 1 for index, char in enumerate(text) if char == "a"]
-    for number, line, behind in lines_at(block, ends):
-        assert lines[number].rstrip("\n") == line
+    for number, begin, behind in lines_at(block, ends):
+        assert lines[number].rstrip("\n") == text_of(block, begin, behind)
         assert block[behind:] == text[begins[number + 1] :].encode()
 
 
