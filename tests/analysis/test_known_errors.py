@@ -151,6 +151,24 @@ TEXTS = [
      "torch.Size([18432])", "model_unsupported", "as new as the checkpoint", {}),
     ("pydantic_core.ValidationError: 1 validation error for VllmConfig", "setting_refused",
      "the setting of VllmConfig", {}),
+    ("vllm serve: error: argument --compilation-config/-cc: 1 validation error for "
+     "CompilationConfig; mode; Input should be 0, 1, 2 or 3 [type=enum, input_value=9]",
+     "setting_refused", "for mode of CompilationConfig; the message: Input should be 0, 1, 2 or 3",
+     {}),
+    ("vllm serve: error: argument --compilation-config/-cc: 1 validation error for "
+     "CompilationConfig; foo; Unexpected keyword argument [type=unexpected_keyword_argument]",
+     "setting_refused", "no foo in CompilationConfig", {}),
+    ("ValueError: Either model_file or model_proto must be specified.", "model_unsupported",
+     "tokenizer.json", {}),
+    ("ValueError: Invalid repository ID or local directory specified: '/models/x'.",
+     "model_access", "config.json (params.json of a Mistral model) and the weights in /models/x",
+     {}),
+    ("HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "
+     "'/models/x'. Use `repo_type` argument if needed.", "model_access", "weights in /models/x",
+     {}),
+    ("ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not found "
+     "(required by /x/vllm/_C.abi3.so)", "packages_mismatch",
+     "whose libstdc++ has GLIBCXX_3.4.32", {}),
     ("AssertionError", "failure_unexplained", "read the traceback", {}),
     ("RuntimeError: PassManager::run failed", "build_failed", "another attention backend", {}),
     ("torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed", "build_failed",

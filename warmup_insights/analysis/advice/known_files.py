@@ -184,6 +184,12 @@ ROWS: tuple[KnownError, ...] = (
          "The LoRA adapter is not there",
          (Way("{1} as the hub has it, or mounted into the container: the folder holds "
               "adapter_config.json", "none"),)),
+        (r"(?:Repo id must be in the form 'repo_name' or 'namespace/repo_name':|"
+         r"Invalid repository ID or local directory specified:|Can't load the configuration of) "
+         r"'(\.{0,2}/[^']{1,300})'",
+         "The folder of the model is not there, or has no configuration",
+         (Way("config.json (params.json of a Mistral model) and the weights in {1}, as the "
+              "process sees it: check the path and the mount", "none"),)),
         (r"RepositoryNotFound|RevisionNotFound|404 Client Error|(?<!Local)EntryNotFound|HFValidationError|"
          r"Repo id must|Invalid repository ID|not a valid model identifier|"
          r"is not a local folder|Can't load the (?:configuration|model|config)\b",
@@ -249,7 +255,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
-         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken",
+         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken|"
+         r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
          (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
               "tokenizer_config.json) in the folder of the model, where they are missing",
@@ -354,7 +361,13 @@ ROWS: tuple[KnownError, ...] = (
         (r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
          "A package was made for another release of vLLM or transformers",
          (_SAME_RELEASE,)),
-        (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|GLIBC(?:XX)?_|version `\w{1,20}_[\d.]{1,12}' not found|"
+        (r"/(lib[\w+]{1,20})\.so[.\d]{0,8}: version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found",
+         "The system is older than a package was built for",
+         (Way("an image or a distribution whose {1} has {2} (`strings` lists what one has)",
+              "another image"),
+          Way("a package that was built for this system: another wheel of it, or one built here",
+              "another environment"))),
+        (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",

@@ -382,6 +382,14 @@ ROWS: tuple[KnownError, ...] = (
         (r"provide the model as a positional argument",
          "The name of the model is not where this version reads it",
          (Way("`vllm serve NAME ...`, the name first and no --model", "none"),)),
+        (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}([\w.]{1,120})[;\s]{1,9}"
+         r"(?i:unexpected keyword argument|extra inputs are not permitted)",
+         "This version does not know a setting",
+         (Way("no {2} in {1}, or what this version calls it", "what it does"),)),
+        (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}([\w.]{1,120})[;\s]{1,9}"
+         r"(Input should be [^\[]{1,200}?)(?: \[|$)",
+         "The engine refuses a value",
+         (Way("another value for {2} of {1}; the message: {3}", "none"),)),
         (r"validation errors? for (\w{0,40}Config)",
          "The engine refused its configuration",
          (Way("the lines below this one name the setting of {1} and what it must be",
@@ -409,6 +417,7 @@ LAST: tuple[KnownError, ...] = rows(
     (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
      r"(?:must|should|has to|needs to) be\b",
      "The engine refuses a value",
-     (Way("{1} as the message asks for it", "none"),)),
+     (Way("{1}, an option or a value in the files of the model, as the message asks for it",
+          "none"),)),
 )  # fmt: skip
 """Wide texts, which count where no other row has matched."""
