@@ -169,6 +169,10 @@ TEXTS = [
     ("ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not found "
      "(required by /x/vllm/_C.abi3.so)", "packages_mismatch",
      "whose libstdc++ has GLIBCXX_3.4.32", {}),
+    ("ValueError: No common block size for 7 (CPU_ATTN: [MultipleOf(32)]). ",
+     "setting_refused", "one of their list: CPU_ATTN: [MultipleOf(32)]", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/loras/a/adapter_config.json'",
+     "model_access", "/loras/a as the hub has it", {}),
     ("AssertionError", "failure_unexplained", "read the traceback", {}),
     ("RuntimeError: PassManager::run failed", "build_failed", "another attention backend", {}),
     ("torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed", "build_failed",

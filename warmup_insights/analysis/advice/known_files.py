@@ -110,6 +110,10 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_access",
+        (r"No adapter found for (\S{1,200})|'(\S{1,200})/adapter_config\.json'",
+         "The LoRA adapter is not there",
+         (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
+              "adapter_config.json", "none"),)),
         (r"No such file or directory: '\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
          "A file of the model is missing", (_COMPLETE,)),
     ),
@@ -180,10 +184,6 @@ ROWS: tuple[KnownError, ...] = (
          r"is restricted|awaiting a review",
          "The model is behind a licence or a login",
          (_HF_TOKEN, _LOCAL_COPY)),
-        (r"No adapter found for (\S{1,200})",
-         "The LoRA adapter is not there",
-         (Way("{1} as the hub has it, or mounted into the container: the folder holds "
-              "adapter_config.json", "none"),)),
         (r"(?:Repo id must be in the form 'repo_name' or 'namespace/repo_name':|"
          r"Invalid repository ID or local directory specified:|Can't load the configuration of) "
          r"'(\.{0,2}/[^']{1,300})'",

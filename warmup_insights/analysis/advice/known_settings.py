@@ -293,6 +293,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the variables VLLM_..._BUCKET_... of {1} unset, or ranges that hold a block and "
               "do not begin above max_model_len or max_num_batched_tokens",
               "other buckets"),)),
+        (r"No common block size for (\d{1,6})(?: \((.{1,300})\))?",
+         "No attention backend takes blocks of this size",
+         (Way("no --block-size, for one that all backends take, or one of their list: {2}",
+              "none"),)),
         (r"Invalid bucketing strategy: (\S{0,40})",
          "This bucketing strategy does not exist",
          (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad", "none"),)),
