@@ -149,6 +149,7 @@ class _Cause:
     is_wrapper: bool
     is_consequence: bool
     is_bare: bool
+    is_of_start: bool
     behind_heading: bool
 
 
@@ -181,7 +182,22 @@ class Failures:
         """Whether an error was printed that may be the cause."""
         return bool(self._causes)
 
-    def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether the start-up is: it ended, or an error that no one caught led through a
+        function that runs only in one."""
+        return self.has_ended or any(
+            cause.is_bare and cause.is_of_start for cause in self._causes
+        )
+
+    def take(
+        self,
+        made: FailureLine,
+        origin: Origin,
+        phase: str | None,
+        *,
+        is_of_start: bool = False,
+    ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:
             return
@@ -199,6 +215,7 @@ class Failures:
             is_wrapper=_WRAPPER.search(made.message) is not None,
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
+            is_of_start=is_of_start,
             behind_heading=self._is_announced or self._heading is not None,
         )  # fmt: skip
         if made.message.startswith(_OF_A_WORKER):

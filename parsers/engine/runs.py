@@ -253,7 +253,7 @@ class OpenRun:
         was stopped or got ready: it is of the next one, or of another program."""
         failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings
-        is_over = failures.is_ready or failures.has_ended or is_end
+        is_over = failures.is_ready or failures.is_over or is_end
         return is_over and imports_unnamed(matched.rule, matched.record)
 
     def note_front(self, rule: LineRule, record: Record) -> None:

@@ -16,6 +16,7 @@ from tests.helpers import (
 from warmup_insights.model.events import (
     BucketMiss,
     MemoryMeasured,
+    PhaseMarked,
     RunStarted,
     ShutdownRequested,
     WarmupStep,
@@ -475,3 +476,30 @@ def test_a_child_of_a_named_process_that_imports_vllm_is_no_other_program():
         "-19.5 GiB\n"
     )
     assert len(read(text)[0]) == 1
+
+
+@pytest.mark.parametrize("platform", [True, False])
+def test_a_program_that_failed_in_its_start_is_over_when_another_imports_vllm(platform):
+    """Scripts in a loop: nothing but an error that no one catches ends the first."""
+    imported = "INFO 04-30 19:{} [importing.py:68] Triton not installed or not compatible; certain GPU-related functions will not be available.\n"
+    if platform:
+        imported = "INFO 04-30 19:{} [__init__.py:216] Automatically detected platform cuda.\n"
+    began = (
+        "INFO 04-30 19:{0} [utils.py:233] non-default args: {{'model': 'org/{1}'}}\n"
+        "INFO 04-30 19:{0} [model.py:1692] Using max model len 8192\n"
+    )
+    error = (
+        "Traceback (most recent call last):\n"
+        '  File "/env/bin/bench", line 6, in <module>\n'
+        '  File "/src/vllm/v1/engine/llm_engine.py", line 170, in from_engine_args\n'
+        "    return cls(\n"
+        "ValueError: the budget is too small\n"
+    )
+    first = imported.format("31:45") + began.format("31:50", "a") + error
+    second = imported.format("32:14") + began.format("32:20", "b")
+    runs, _ = read(first + second)
+    summaries = [summary_of(found) for _, found in sorted(runs.items())]
+    assert [s["status"] for s in summaries] == ["failed", "unknown"]
+    assert summaries[0]["failure"]["message"] == "ValueError: the budget is too small"
+    assert summaries[0]["time"]["wall_s"] == 5
+    assert of(PhaseMarked, runs[1])[0].name == "import"
