@@ -41,7 +41,7 @@ _WRAPPER = re.compile(
     r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
-    r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
+    r"Worker failed with error |Error raised in subprocess:|failed in the TorchScript interpreter|RayTaskError\("
 )
 _OF_ENGINE = re.compile(
     r"EngineCore|Engine core|EngineDead|WorkerProc|Engine process|vllm"
@@ -91,6 +91,8 @@ _LAUNCHER = re.compile(
     r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
 )
 """What a program raises whose child failed."""
+_OF_A_CHILD = "RuntimeError: Error raised in subprocess:"
+"""Above what the child printed (`model_executor/models/registry.py _run_in_subprocess`)."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
@@ -209,6 +211,8 @@ class Failures:
         if made.is_detail and made.kind is None:
             self._build_error = self._build_error or made
             return
+        if made.message.startswith(_OF_A_CHILD):
+            self._causes = [_of_child(cause) for cause in self._causes]
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
@@ -357,6 +361,13 @@ class Failures:
             if cause.is_consequence and cause.behind_heading and not cause.is_bare
             and ends and cause.origin.line < ends[0].origin.line
         ]  # fmt: skip
+
+
+def _of_child(cause: _Cause) -> _Cause:
+    """The same; what a program raised whose child failed follows from what that printed."""
+    if not _LAUNCHER.match(cause.message):
+        return cause
+    return dataclasses.replace(cause, is_consequence=True)
 
 
 def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:

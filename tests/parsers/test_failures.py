@@ -877,3 +877,29 @@ def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
     assert failure.message == "Abort was called at 84 line in file"
     (failure,) = of(Failure, events(START + text))
     assert failure.message == "Abort was called at 84 line in file"
+
+
+def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
+    line = "ERROR 07-16 10:00:02 [registry.py:361] "
+    text = "".join(
+        f"{line}{message}\n"
+        for message in (
+            "Error in inspecting model architecture 'LlamaForCausalLM'",
+            "Traceback (most recent call last):",
+            "subprocess.CalledProcessError: Command '['/env/bin/python', '-m', 'vllm."
+            "model_executor.models.registry']' returned non-zero exit status 1.",
+            "The above exception was the direct cause of the following exception:",
+            "RuntimeError: Error raised in subprocess:",
+            "Traceback (most recent call last):",
+            "ImportError: libmissing.so.1: cannot open shared object file",
+        )
+    )
+    refused = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, Model architectures ['LlamaForCausalLM'] failed to be inspected. "
+        "Please check the logs for more details. [type=value_error]\n"
+    )
+    start = "INFO 07-16 10:00:00 [api_server.py:1289] vLLM API server version 0.9.1\n"
+    for log in (start + text, start + text + refused):
+        (failure,) = of(Failure, events(log))
+        assert failure.message.startswith("ImportError: libmissing.so.1")
