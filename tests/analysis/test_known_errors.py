@@ -53,6 +53,8 @@ TEXTS = [
     ("ValueError: invalid literal for int() with base 10: 'abc'", "setting_refused",
      "'abc'", {}),
     ("Abort was called at 84 line in file", "device_unreachable", "intel-compute-runtime", {}),
+    ("RuntimeError: level_zero backend failed with error: 40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
+     "device_unreachable", "intel-compute-runtime", {}),
     ("RuntimeError: start (0) + length (512) exceeds dimension size (256).", "model_access",
      "config.json and weights", {}),
     ("json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1",
