@@ -290,6 +290,7 @@ class Failures:
         cause = self._best()
         if cause is None or (self._is_vague(cause) and not self._is_certain()):
             return stopped
+        origin = self._dated(cause)
         message = cause.message
         if self._build_error is not None and _BUILD.search(message):
             message = f"{self._build_error.message} ({message})"
@@ -301,12 +302,23 @@ class Failures:
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
-            return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
+            return [*stopped, stamped(ServingFailure(**fields), origin)]
         stated = self._stages_of(cause)
         return [
             *stopped,
-            stamped(Failure(phase=next(stated, None), **fields), cause.origin),
+            stamped(Failure(phase=next(stated, None), **fields), origin),
         ]
+
+    def _dated(self, cause: _Cause) -> Origin:
+        """Where a cause was printed; one without a time has that of the line below it in
+        which the engine states that it failed."""
+        heading, origin = self._heading, cause.origin
+        if origin.time is not None or heading is None:
+            return origin
+        is_below = heading.origin.line > origin.line
+        return Origin(
+            heading.origin.time if is_below else None, origin.rank, origin.line
+        )
 
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:

@@ -8,6 +8,7 @@ from tests.helpers import events, of, read
 from warmup_insights.model.events import (
     Failure,
     Note,
+    RunStarted,
     ServingFailure,
     ShutdownRequested,
 )
@@ -877,6 +878,15 @@ def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
     assert failure.message == "Abort was called at 84 line in file"
     (failure,) = of(Failure, events(START + text))
     assert failure.message == "Abort was called at 84 line in file"
+
+
+def test_an_error_without_a_time_has_that_of_the_line_that_states_what_failed():
+    aborted = "Abort was called at 84 line in file:\n../../neo/shared/source/stream.h\n"
+    died = CORE.format(45, "Worker proc VllmWorker-1 died unexpectedly, shutting down.")
+    found = events(START + READY + aborted + died + "\n")
+    (failure,) = of(ServingFailure, found)
+    (start,) = of(RunStarted, found)
+    assert failure.time == start.time + 45
 
 
 def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
