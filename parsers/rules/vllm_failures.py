@@ -258,7 +258,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_frame",
         tuple(f", in {name}" for name in _FRAMES),
-        r'\s{0,20}File "[^"]{1,150}/vllm[^"]{1,150}", line \d{1,7}, in '
+        r'\s{0,20}File "[^"]{1,150}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
         rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
         build=_frame,
         samples=(

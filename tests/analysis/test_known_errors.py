@@ -99,12 +99,12 @@ TEXTS = [
      "/dev/davinci_manager", {}),
     ("RuntimeError: copy_d2d:../torch_npu/csrc/aten/ops/Copy.cpp:89 NPU function error: call "
      "aclnnInplaceCopy failed, error code is 507015", "device_unreachable",
-     "ASCEND_LAUNCH_BLOCKING=1", {}),
+     "torch_npu and vllm-ascend of one", {}),
     ("RuntimeError: The Inner error is reported as above. The process exits for this inner "
      "error, and the current working operator name is aclnnRmsNorm.", "device_unreachable",
-     "ASCEND_LAUNCH_BLOCKING=1", {}),
+     "torch_npu and vllm-ascend of one", {}),
     ("RuntimeError: aclrtSynchronizeStream(stream) failed.", "device_unreachable",
-     "ASCEND_LAUNCH_BLOCKING=1", {}),
+     "torch_npu and vllm-ascend of one", {}),
     ("RuntimeError: [ERROR] 2026-07-25-16:54:01 (PID:7, Device:1, RankID:-1) ERR02200 DIST call "
      "hccl api failed", "ranks_not_connected", "npu-smi info", {}),
     ("importlib.metadata.PackageNotFoundError: No package metadata was found for vllm",

@@ -913,3 +913,19 @@ def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
     for log in (start + text, start + text + refused):
         (failure,) = of(Failure, events(log))
         assert failure.message.startswith("ImportError: libmissing.so.1")
+
+
+def test_a_function_of_tpu_inference_shows_the_stage_that_failed():
+    text = "\n".join(
+        (
+            CORE.format(4, "EngineCore failed to start."),
+            CORE.format(
+                4,
+                '  File "/x/tpu-inference/tpu_inference/runner/tpu_runner.py", line 9, in '
+                "initialize_kv_cache",
+            ),
+            CORE.format(4, "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0100: x"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.phase == "kv_cache"

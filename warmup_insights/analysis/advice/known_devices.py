@@ -191,11 +191,11 @@ ROWS: tuple[KnownError, ...] = (
           EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
          "A call of the Ascend device failed, not its memory's size",
-         (Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
+         (Way("CANN, torch_npu and vllm-ascend of one release", "another image"),
+          Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it"),
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
               "device reports of its kernel", "none"),
-          Way("CANN, torch_npu and vllm-ascend of one release", "another image"),
           EAGER)),
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
