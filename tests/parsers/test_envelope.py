@@ -189,6 +189,30 @@ def test_a_list_of_cloud_logging_is_read_from_its_oldest_entry():
         assert failure.time == 1780717309.385811
 
 
+@pytest.mark.parametrize(
+    ("key", "stamp"),
+    [
+        ("log", "time"),
+        ("line", "timestamp"),
+        ("textPayload", "timestamp"),
+        ("Log", "TimeStamp"),
+        ("LogMessage", "TimeGenerated"),
+        ("LogEntry", "TimeGenerated"),
+    ],
+)
+def test_json_of_a_log_shipper_holds_the_line_of_the_engine(key, stamp):
+    """Docker, Loki (`logcli --output=jsonl`), Cloud Logging, Azure's tools and tables."""
+    line = "(EngineCore pid=9) INFO 06-06 03:41:23 [x.py:112] Loading weights took 1.5 seconds"
+    record = {stamp: "2026-06-06T03:41:24.5Z", key: line, "labels": {"pod": "vllm-0"}}
+    (found,) = peel(json.dumps(record))
+    assert (found.message, found.process, found.pid) == (
+        "Loading weights took 1.5 seconds", "EngineCore", 9,
+    )  # fmt: skip
+    assert found.outer is not None
+    (other,) = peel(json.dumps({"message": "m", "line": 12, "timestamp": "t"}))
+    assert (other.message, other.stamp) == ("m", "t")
+
+
 def test_the_loggers_of_nim_state_level_time_and_module():
     (record,) = peel(
         "INFO 2025-12-08 00:00:39.768 on.py:62] Application startup complete."
