@@ -189,6 +189,18 @@ def test_a_list_of_cloud_logging_is_read_from_its_oldest_entry():
         assert failure.time == 1780717309.385811
 
 
+def test_a_list_of_loki_that_grafana_saved_is_read():
+    line = "(EngineCore pid=9) INFO 06-06 03:41:{} [x.py:1] Model loading took {} GiB and 1.0 seconds"
+    entries = [
+        {"line": line.format(second, size), "timestamp": f"17807172{second}000000000",
+         "date": "2026-06-06T03:41:24Z", "fields": {"pod": "vllm-0"}}
+        for second, size in ((49, "2.0"), (48, "3.0"))
+    ]  # fmt: skip
+    for data in (json.dumps(entries, indent=2), json.dumps(entries)):
+        found = of(MemoryMeasured, events(data))
+        assert [e.delta_bytes // 2**30 for e in found] == [3, 2]
+
+
 @pytest.mark.parametrize(
     ("key", "stamp"),
     [
