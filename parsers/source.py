@@ -285,7 +285,7 @@ def looks_like_cloud_log(block: bytes) -> bool:
     head = block[:200_000]
     is_list = block.lstrip()[:1] == b"["
     is_cloud = b'"logName"' in head and b'Payload"' in head
-    return is_list and (is_cloud or b'"line":' in head and b'"timestamp":' in head)
+    return is_list and (is_cloud or (b'"line":' in head and b'"timestamp":' in head))
 
 
 def cloud_log_text(data: bytes) -> str | None:

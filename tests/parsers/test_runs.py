@@ -483,7 +483,9 @@ def test_a_program_that_failed_in_its_start_is_over_when_another_imports_vllm(pl
     """Scripts in a loop: nothing but an error that no one catches ends the first."""
     imported = "INFO 04-30 19:{} [importing.py:68] Triton not installed or not compatible; certain GPU-related functions will not be available.\n"
     if platform:
-        imported = "INFO 04-30 19:{} [__init__.py:216] Automatically detected platform cuda.\n"
+        imported = (
+            "INFO 04-30 19:{} [__init__.py:216] Automatically detected platform cuda.\n"
+        )
     began = (
         "INFO 04-30 19:{0} [utils.py:233] non-default args: {{'model': 'org/{1}'}}\n"
         "INFO 04-30 19:{0} [model.py:1692] Using max model len 8192\n"

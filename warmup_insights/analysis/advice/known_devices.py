@@ -191,7 +191,7 @@ ROWS: tuple[KnownError, ...] = (
           EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
          "A call of the Ascend device failed, not its memory's size",
-         (Way("CANN, torch_npu and vllm-ascend of one release", "another image"),
+         (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it"),
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
