@@ -505,3 +505,21 @@ def test_a_program_that_failed_in_its_start_is_over_when_another_imports_vllm(pl
     assert summaries[0]["failure"]["message"] == "ValueError: the budget is too small"
     assert summaries[0]["time"]["wall_s"] == 5
     assert of(PhaseMarked, runs[1])[0].name == "import"
+
+
+def test_each_start_of_a_server_that_is_restarted_keeps_its_cause():
+    """A container is started again and again: all print what ends them, and no engine."""
+    start = (
+        "INFO 04-30 19:3{0}:45 [__init__.py:216] Automatically detected platform cuda.\n"
+        "(APIServer pid=1) INFO 04-30 19:3{0}:50 [api_server.py:1839] vLLM API server "
+        "version 0.11.0\n"
+        "(APIServer pid=1) INFO 04-30 19:3{0}:51 [utils.py:233] non-default args: {{}}\n"
+        "(APIServer pid=1) Traceback (most recent call last):\n"
+        '(APIServer pid=1)   File "/x/vllm/entrypoints/openai/api_server.py", line 1, in '
+        "setup_server\n"
+        "(APIServer pid=1) OSError: [Errno 98] Address already in use\n"
+    )
+    runs, _ = read("".join(start.format(n) for n in range(3)))
+    summaries = [summary_of(found) for _, found in sorted(runs.items())]
+    assert [s["status"] for s in summaries] == ["failed"] * 3
+    assert [s["time"]["wall_s"] for s in summaries] == [6, 6, 6]
