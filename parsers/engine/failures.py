@@ -189,8 +189,7 @@ class Failures:
         """Whether the start-up is: it ended, or an error that no one caught led through a
         function that runs only in one, or is vLLM's own for a start that failed."""
         return self.has_ended or any(
-            cause.is_bare
-            and (cause.is_of_start or _START_FAILED.search(cause.message))
+            cause.is_bare and (cause.is_of_start or _START_FAILED.search(cause.message))
             for cause in self._causes
         )
 

@@ -523,3 +523,29 @@ def test_each_start_of_a_server_that_is_restarted_keeps_its_cause():
     summaries = [summary_of(found) for _, found in sorted(runs.items())]
     assert [s["status"] for s in summaries] == ["failed"] * 3
     assert [s["time"]["wall_s"] for s in summaries] == [6, 6, 6]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_start_that_was_killed_does_not_last_until_the_next_one(named):
+    """The kernel ends a process without a line; the container is started again."""
+    server, core = ("(APIServer pid=1) ", "(EngineCore pid=77) ") if named else ("", "")
+    imported = (
+        "INFO 04-30 19:{0}{1} [__init__.py:216] Automatically detected platform cuda.\n"
+    )
+    start = (
+        f"{imported.format('{0}', '0:45')}"
+        f"{server}INFO 04-30 19:{{0}}0:50 [utils.py:233] non-default args: {{{{'model': 'a/b'}}}}\n"
+        f"{server}INFO 04-30 19:{{0}}0:55 [model.py:1692] Using max model len 8192\n"
+        f"{imported.format('{0}', '1:00')}"
+        f"{core}INFO 04-30 19:{{0}}1:05 [core.py:77] Initializing a V1 LLM engine (v0.11.0) "
+        "with config: model='a/b', device_config=cuda\n"
+        f"{core}INFO 04-30 19:{{0}}1:08 [gpu_model_runner.py:1] Starting to load model a/b...\n"
+    )
+    noise = (
+        "WARNING 04-30 19:{0}0:46 [interface.py:222] Failed to import from vllm._C: x\n"
+    )
+    first = start.format(0)
+    second = start.format(1).replace("\n", "\n" + noise.format(1), 1)
+    runs, _ = read(first + second)
+    walls = [summary_of(found)["time"]["wall_s"] for _, found in sorted(runs.items())]
+    assert walls == [23, 23]
