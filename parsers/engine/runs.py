@@ -112,6 +112,11 @@ class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
 
+    has_several = False
+    """The server has other processes that may still import vLLM."""
+    is_left_behind = False
+    """A process of another program or start printed the last line."""
+
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
         """Which start-up of the source, from 0."""
@@ -138,10 +143,6 @@ class OpenRun:
         self.has_measured = False
         """Weights are loaded, or the memory is divided."""
         self.has_weights = self.has_cache = self.is_loading = False
-        self.has_several = False
-        """The server has other processes that may still import vLLM."""
-        self.is_left_behind = False
-        """A process of another program or start printed the last line."""
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
