@@ -280,10 +280,12 @@ def _text(output: object) -> str:
 
 
 def looks_like_cloud_log(block: bytes) -> bool:
-    """Whether a file that begins with this block is a list of Cloud Logging entries."""
+    """Whether a file that begins with this block is a list of entries of Cloud Logging or of
+    Loki, as Grafana saves it."""
     head = block[:200_000]
     is_list = block.lstrip()[:1] == b"["
-    return is_list and b'"logName"' in head and b'Payload"' in head
+    is_cloud = b'"logName"' in head and b'Payload"' in head
+    return is_list and (is_cloud or (b'"line":' in head and b'"timestamp":' in head))
 
 
 def cloud_log_text(data: bytes) -> str | None:

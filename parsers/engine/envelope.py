@@ -380,6 +380,14 @@ def _finish(record: Record) -> None:
             record.level = match["level"]
 
 
+_MESSAGES = ("message", "msg", "log", "MESSAGE", "event", "text")
+_SHIPPED = (
+    ("log", "time"), ("textPayload", "timestamp"), ("line", "timestamp"),
+    ("Log", "TimeStamp"), ("LogMessage", "TimeGenerated"), ("LogEntry", "TimeGenerated"),
+)  # fmt: skip
+"""Where log shippers keep a line and its time: Docker, Cloud Logging, Loki, Azure."""
+
+
 def _json_record(text: str, base: Record) -> Record | None:
     """The record in a JSON line, whatever the names of its keys."""
     if len(text) > 1_000_000:
@@ -393,14 +401,12 @@ def _json_record(text: str, base: Record) -> Record | None:
     payload = fields.get("jsonPayload")
     if isinstance(payload, dict):
         fields = {**fields, **payload}
-    message = _first(
-        fields, "message", "msg", "log", "MESSAGE", "event", "text", "textPayload"
-    )
+    message = _first(fields, *_MESSAGES, *(key for key, _ in _SHIPPED))
     if message is None:
         return None
     record = replace(base, message=message.rstrip("\r\n"), is_json=True)
-    for key, stamp in (("log", "time"), ("textPayload", "timestamp")):
-        if key in fields and isinstance(fields.get(stamp), str):
+    for key, stamp in _SHIPPED:
+        if fields.get(key) == message and isinstance(fields.get(stamp), str):
             record.outer = full_stamp(str(fields[stamp]))
             return record
     record.level = _first(fields, "levelname", "level", "severity")

@@ -35,6 +35,9 @@ _RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu", "NPU": "ascend"}
 (`CUDACachingAllocator.cpp`); the words are those of the build."""
 _OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
 """In errors of the Gaudi bridge (`synapse_helpers`, `habana_helpers/logging.h`)."""
+_OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA ")
+"""Calls of the Ascend runtime and of its operators, in errors of torch_npu
+(`core/npu/NPUException.h`)."""
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
@@ -112,6 +115,16 @@ scheduler.py`, vllm-ascend `platform.py`."""
 _TELLING = (NOT_THERE, *_WORDS)
 
 
+def _device_of_error(message: str) -> str | None:
+    """The device whose library alone raises an error."""
+    if _OF_BRIDGE.search(message):
+        return "hpu"
+    if _OF_TORCH_NPU.search(message):
+        return "ascend"
+    raised = _OF_TORCH.search(message)
+    return _RAISED[raised[1]] if raised else None
+
+
 class Evidence:
     """What the lines of one run state about its engine and its device."""
 
@@ -164,10 +177,7 @@ class Evidence:
             self._is_vllm = True
         for item in made:
             if isinstance(item, FailureLine):
-                raised = _OF_TORCH.search(item.message)
-                kind = _RAISED[raised[1]] if raised else None
-                kind = "hpu" if _OF_BRIDGE.search(item.message) else kind
-                self._add_device(kind, OWN)
+                self._add_device(_device_of_error(item.message), OWN)
             elif isinstance(item, BarUpdate):
                 self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
             elif isinstance(item, ConfigRecorded):
@@ -313,6 +323,14 @@ def _core_number(name: str) -> str:
     return found[1] if found is not None else ""
 
 
+def _is_count(ranks: set[int]) -> bool:
+    """Whether the highest rank that was seen shows how many there are: several are there,
+    and none is missing or their number is a power of two, as that of groups mostly is."""
+    highest = max(ranks, default=-1)
+    is_power = highest & (highest + 1) == 0
+    return len(ranks) > highest or (len(ranks) > 1 and is_power)
+
+
 class RankTable:
     """Ranks of the processes of one run."""
 
@@ -400,7 +418,8 @@ class RankTable:
         are: the world that its processes state is then smaller than the groups.
 
         None when there is no sign of more than one, 0 when there are several and the log
-        states nowhere how many: only the first ranks of groups print lines.
+        states nowhere how many: only the first ranks of groups print lines, or only one
+        that failed.
         """
         stated = set(self._by_pid.values())
         stated |= self._seen - set(self._unnumbered.values())
@@ -411,6 +430,8 @@ class RankTable:
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product)
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
+        if not (self._world_size or self._sizes or _is_count(stated)):
+            return 0
         is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen

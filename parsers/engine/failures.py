@@ -41,7 +41,7 @@ _WRAPPER = re.compile(
     r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
-    r"Worker failed with error |failed in the TorchScript interpreter|RayTaskError\("
+    r"Worker failed with error |Error raised in subprocess:|failed in the TorchScript interpreter|RayTaskError\("
 )
 _OF_ENGINE = re.compile(
     r"EngineCore|Engine core|EngineDead|WorkerProc|Engine process|vllm"
@@ -91,6 +91,8 @@ _LAUNCHER = re.compile(
     r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
 )
 """What a program raises whose child failed."""
+_OF_A_CHILD = "RuntimeError: Error raised in subprocess:"
+"""Above what the child printed (`model_executor/models/registry.py _run_in_subprocess`)."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
 MAX_CAUSES = 64
@@ -149,6 +151,7 @@ class _Cause:
     is_wrapper: bool
     is_consequence: bool
     is_bare: bool
+    is_of_start: bool
     behind_heading: bool
 
 
@@ -181,7 +184,23 @@ class Failures:
         """Whether an error was printed that may be the cause."""
         return bool(self._causes)
 
-    def take(self, made: FailureLine, origin: Origin, phase: str | None) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether the start-up is: it ended, or an error that no one caught led through a
+        function that runs only in one, or is vLLM's own for a start that failed."""
+        return self.has_ended or any(
+            cause.is_bare and (cause.is_of_start or _START_FAILED.search(cause.message))
+            for cause in self._causes
+        )
+
+    def take(
+        self,
+        made: FailureLine,
+        origin: Origin,
+        phase: str | None,
+        *,
+        is_of_start: bool = False,
+    ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         if self._is_stopped or len(self._causes) >= MAX_CAUSES:
             return
@@ -193,12 +212,15 @@ class Failures:
         if made.is_detail and made.kind is None:
             self._build_error = self._build_error or made
             return
+        if made.message.startswith(_OF_A_CHILD):
+            self._causes = [_of_child(cause) for cause in self._causes]
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
             is_wrapper=_WRAPPER.search(made.message) is not None,
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
+            is_of_start=is_of_start,
             behind_heading=self._is_announced or self._heading is not None,
         )  # fmt: skip
         if made.message.startswith(_OF_A_WORKER):
@@ -269,6 +291,7 @@ class Failures:
         cause = self._best()
         if cause is None or (self._is_vague(cause) and not self._is_certain()):
             return stopped
+        origin = self._dated(cause)
         message = cause.message
         if self._build_error is not None and _BUILD.search(message):
             message = f"{self._build_error.message} ({message})"
@@ -280,12 +303,23 @@ class Failures:
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
-            return [*stopped, stamped(ServingFailure(**fields), cause.origin)]
+            return [*stopped, stamped(ServingFailure(**fields), origin)]
         stated = self._stages_of(cause)
         return [
             *stopped,
-            stamped(Failure(phase=next(stated, None), **fields), cause.origin),
+            stamped(Failure(phase=next(stated, None), **fields), origin),
         ]
+
+    def _dated(self, cause: _Cause) -> Origin:
+        """Where a cause was printed; one without a time has that of the line below it in
+        which the engine states that it failed."""
+        heading, origin = self._heading, cause.origin
+        if origin.time is not None or heading is None:
+            return origin
+        is_below = heading.origin.line > origin.line
+        return Origin(
+            heading.origin.time if is_below else None, origin.rank, origin.line
+        )
 
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:
@@ -340,6 +374,13 @@ class Failures:
             if cause.is_consequence and cause.behind_heading and not cause.is_bare
             and ends and cause.origin.line < ends[0].origin.line
         ]  # fmt: skip
+
+
+def _of_child(cause: _Cause) -> _Cause:
+    """The same; what a program raised whose child failed follows from what that printed."""
+    if not _LAUNCHER.match(cause.message):
+        return cause
+    return dataclasses.replace(cause, is_consequence=True)
 
 
 def _before_quoted(own: list[_Cause], ends: list[_Cause]) -> list[_Cause]:

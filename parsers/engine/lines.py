@@ -351,7 +351,8 @@ class LineParser:
 
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open
-        if run is None or run.tracker.failures.has_ended:
+        is_beside = run is not None and run.is_left_behind and record.process is None
+        if run is None or is_beside or run.tracker.failures.is_over:
             if record.level not in ("ERROR", "CRITICAL"):
                 self._now.before.add_line(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import structs
 
@@ -101,9 +102,20 @@ def _version(made: Iterable[Made]) -> str | None:
     return next((version for version in versions if version is not None), None)
 
 
+def _has_several(settings: dict[str, Any]) -> bool:
+    """Whether the settings are those of several engines or API servers."""
+    counts = (settings.get("data_parallel_size"), settings.get("api_server_count"))
+    return any(isinstance(count, int) and count > 1 for count in counts)
+
+
 class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
+
+    has_several = False
+    """The server has other processes that may still import vLLM."""
+    is_left_behind = False
+    """A process of another program or start printed the last line."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -130,7 +142,7 @@ class OpenRun:
         """The engine core has printed its configuration."""
         self.has_measured = False
         """Weights are loaded, or the memory is divided."""
-        self.has_weights = self.has_cache = False
+        self.has_weights = self.has_cache = self.is_loading = False
         self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
@@ -250,11 +262,16 @@ class OpenRun:
 
     def is_beyond(self, matched: Matched) -> bool:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
-        was stopped or got ready: it is of the next one, or of another program."""
+        was stopped or got ready, or loads its model, which all its workers do together: it
+        is of the next one, or of another program."""
+        if not imports_unnamed(matched.rule, matched.record):
+            return False
         failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings
-        is_over = failures.is_ready or failures.has_ended or is_end
-        return is_over and imports_unnamed(matched.rule, matched.record)
+        has_all = self.is_loading and bool(self._openings) and not self.has_several
+        is_beyond = failures.is_ready or failures.is_over or is_end or has_all
+        self.is_left_behind = is_beyond
+        return is_beyond
 
     def note_front(self, rule: LineRule, record: Record) -> None:
         """Keep which process has the settings of an engine that it starts next.
@@ -359,6 +376,7 @@ class OpenRun:
     ) -> tuple[Event, ...]:
         """Count a line; the stretch of time before it, if nothing was printed in it, and
         the start of the engine's process, if it shows that."""
+        self.is_left_behind = False
         self.lines += 1
         if time is not None:
             self.timed_line = line
@@ -431,12 +449,14 @@ class OpenRun:
             self.has_measured = True
             self.has_cache |= isinstance(event, KVCacheAllocated)
         elif isinstance(event, PhaseMarked):
+            self.is_loading |= event.name in ("load_model", "load_weights")
             self.has_weights |= (event.name, event.edge) == ("load_weights", "end")
         elif isinstance(event, ServerReady):
             self.is_ready = self.has_buckets = True
             self.ready_line = self.ready_line or event.line
         elif isinstance(event, ConfigRecorded):
             self.ranks.set_sizes(event.settings)
+            self.has_several |= _has_several(event.settings)
             self.model = event.model or self.model
         elif isinstance(event, BucketMiss) and not self.has_buckets:
             # The profile run of the engine itself, with a shape of its own.

@@ -12,6 +12,7 @@ import msgspec
 from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
+    AT_WORK,
     IN_REQUEST,
     ArtifactFrame,
     BarUpdate,
@@ -236,8 +237,9 @@ class RunTracker:
                 )
                 if state.frame and (state.frame, phase) != ("profile_run", "compile"):
                     phase = state.frame  # the profiling run compiles, which is logged
+                is_of_start = state.frame not in (None, AT_WORK)
                 state.frame = None
-                self.failures.take(made, origin, phase)
+                self.failures.take(made, origin, phase, is_of_start=is_of_start)
                 return end_step(state, origin, is_finished=False)
             case ModelNamed():
                 if not self._has_model:

@@ -29,13 +29,14 @@ _FRAMES = {
     "init_worker_distributed_environment": "distributed_init",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "",
+    "setup_server": "", "create_server_socket": "",
     **dict.fromkeys(
         ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
          "start_worker_execution_loop"), AT_WORK,
     ),
 }  # fmt: skip
 """Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
-those of executors and engines that run only in a start and in several stages; AT_WORK
+those of servers, executors and engines that run only in a start and in several stages; AT_WORK
 for the loops of an engine that was made (`v1/engine/core.py`, `engine/
 async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
 a program that calls it (`entrypoints/llm.py`)."""
@@ -258,7 +259,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_frame",
         tuple(f", in {name}" for name in _FRAMES),
-        r'\s{0,20}File "[^"]{1,150}/vllm[^"]{1,150}", line \d{1,7}, in '
+        r'\s{0,20}File "[^"]{1,150}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
         rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
         build=_frame,
         samples=(

@@ -45,10 +45,11 @@ def _arguments(match: re.Match[str]) -> list[Made]:
     model = settings.get("model") or settings.get("model_tag")
     device = settings.get("device")
     # ROCm is `cuda` here as well.
-    is_own = device in DEVICES and device != "cuda"
+    kind = _device_kind(device)
     recorded = ConfigRecorded(
-        settings=settings, model=_model(model), device_kind=device if is_own else None
-    )
+        settings=settings, model=_model(model),
+        device_kind=None if kind == "cuda" else kind,
+    )  # fmt: skip
     return [
         recorded,
         PhaseMarked(name="configure", edge="start"),
@@ -64,7 +65,7 @@ def _engine(match: re.Match[str]) -> list[Made]:
         settings=settings,
         version=match["version"],
         model=_model(model),
-        device_kind=device if device in DEVICES else None,
+        device_kind=_device_kind(device),
     )
     return [recorded, PhaseMarked(name="start_engine", edge="start")]
 
@@ -86,6 +87,7 @@ def _platform(match: re.Match[str]) -> list[Made]:
     A device that vLLM has no platform for has the name of its plugin.
     """
     name = match["built_in"] or _PLUGINS.get(match["plugin"], match["plugin"])
+    name = _device_kind(name) or name
     # What the plugins and the platforms of the source tree are, on HPU.
     own = "vllm-gaudi" if match["plugin"] else "vllm-fork"
     found = ConfigRecorded(device_kind=name, engine=own if name == "hpu" else None)
@@ -118,7 +120,17 @@ def _setting(key: str, kind: type[int] | type[str] | type[bool]) -> object:
     return build
 
 
-DEVICES = ("hpu", "cuda", "rocm", "xpu", "cpu", "tpu", "neuron", "npu")
+_DEVICES = {
+    **{name: name for name in ("hpu", "cuda", "rocm", "xpu", "cpu", "tpu", "neuron")},
+    "npu": "ascend",
+}
+"""What `device_config` and platforms are called, to the name here: plugins for the Ascend
+call theirs what torch_npu does."""
+
+
+def _device_kind(value: object) -> str | None:
+    """The device of that name; None for another text, or none."""
+    return _DEVICES.get(value) if isinstance(value, str) else None
 
 
 def _model(value: object) -> str | None:

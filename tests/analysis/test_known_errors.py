@@ -53,6 +53,8 @@ TEXTS = [
     ("ValueError: invalid literal for int() with base 10: 'abc'", "setting_refused",
      "'abc'", {}),
     ("Abort was called at 84 line in file", "device_unreachable", "intel-compute-runtime", {}),
+    ("RuntimeError: level_zero backend failed with error: 40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
+     "device_unreachable", "intel-compute-runtime", {}),
     ("RuntimeError: start (0) + length (512) exceeds dimension size (256).", "model_access",
      "config.json and weights", {}),
     ("json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1",
@@ -95,6 +97,16 @@ TEXTS = [
     ("RuntimeError: Initialize:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:245 NPU "
      "function error: aclrtSetDevice, error code is 507033", "device_unreachable",
      "/dev/davinci_manager", {}),
+    ("RuntimeError: copy_d2d:../torch_npu/csrc/aten/ops/Copy.cpp:89 NPU function error: call "
+     "aclnnInplaceCopy failed, error code is 507015", "device_unreachable",
+     "torch_npu and vllm-ascend of one", {}),
+    ("RuntimeError: The Inner error is reported as above. The process exits for this inner "
+     "error, and the current working operator name is aclnnRmsNorm.", "device_unreachable",
+     "torch_npu and vllm-ascend of one", {}),
+    ("RuntimeError: aclrtSynchronizeStream(stream) failed.", "device_unreachable",
+     "torch_npu and vllm-ascend of one", {}),
+    ("RuntimeError: [ERROR] 2026-07-25-16:54:01 (PID:7, Device:1, RankID:-1) ERR02200 DIST call "
+     "hccl api failed", "ranks_not_connected", "npu-smi info", {}),
     ("importlib.metadata.PackageNotFoundError: No package metadata was found for vllm",
      "packages_mismatch", "wheel of the release", {}),
     ("vllm serve: error: argument --dtype: invalid choice: 'x' (choose from 'auto')",

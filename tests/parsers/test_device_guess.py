@@ -54,3 +54,21 @@ def test_an_error_of_the_bridge_shows_a_gaudi():
     head = "(EngineCore pid=2) ERROR 07-07 12:54:21 [core.py:9] "
     text = f"{head}EngineCore failed to start.\n{head}RuntimeError: synStatus=8 [x]\n"
     assert folded(events(text)).summary.device.kind == "hpu"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "The Inner error is reported as above. The process exits for this inner error, and "
+        "the current working operator name is aclnnAdd.",
+        "aclrtSynchronizeStream(stream) failed.",
+        "Current device only support aclnn operator, and current operator cat do not "
+        "support internal format",
+        "x.cpp:89 NPU function error: call aclnnInplaceCopy failed, error code is 507015",
+    ],
+)
+def test_an_error_of_torch_npu_shows_an_ascend(error):
+    head = "(Worker_TP2 pid=2) ERROR 07-07 12:54:21 [multiproc_executor.py:9] "
+    bar = "Capturing CUDA graphs (mixed prefill-decode, FULL):   0%|  | 0/18 [00:00<?, ?it/s]\n"
+    text = f"{bar}{head}WorkerProc hit an exception.\n{head}RuntimeError: {error}\n"
+    assert device_of(text) == ("ascend", False)

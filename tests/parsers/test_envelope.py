@@ -189,6 +189,42 @@ def test_a_list_of_cloud_logging_is_read_from_its_oldest_entry():
         assert failure.time == 1780717309.385811
 
 
+def test_a_list_of_loki_that_grafana_saved_is_read():
+    line = "(EngineCore pid=9) INFO 06-06 03:41:{} [x.py:1] Model loading took {} GiB and 1.0 seconds"
+    entries = [
+        {"line": line.format(second, size), "timestamp": f"17807172{second}000000000",
+         "date": "2026-06-06T03:41:24Z", "fields": {"pod": "vllm-0"}}
+        for second, size in ((49, "2.0"), (48, "3.0"))
+    ]  # fmt: skip
+    for data in (json.dumps(entries, indent=2), json.dumps(entries)):
+        found = of(MemoryMeasured, events(data))
+        assert [e.delta_bytes // 2**30 for e in found] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("key", "stamp"),
+    [
+        ("log", "time"),
+        ("line", "timestamp"),
+        ("textPayload", "timestamp"),
+        ("Log", "TimeStamp"),
+        ("LogMessage", "TimeGenerated"),
+        ("LogEntry", "TimeGenerated"),
+    ],
+)
+def test_json_of_a_log_shipper_holds_the_line_of_the_engine(key, stamp):
+    """Docker, Loki (`logcli --output=jsonl`), Cloud Logging, Azure's tools and tables."""
+    line = "(EngineCore pid=9) INFO 06-06 03:41:23 [x.py:112] Loading weights took 1.5 seconds"
+    record = {stamp: "2026-06-06T03:41:24.5Z", key: line, "labels": {"pod": "vllm-0"}}
+    (found,) = peel(json.dumps(record))
+    assert (found.message, found.process, found.pid) == (
+        "Loading weights took 1.5 seconds", "EngineCore", 9,
+    )  # fmt: skip
+    assert found.outer is not None
+    (other,) = peel(json.dumps({"message": "m", "line": 12, "timestamp": "t"}))
+    assert (other.message, other.stamp) == ("m", "t")
+
+
 def test_the_loggers_of_nim_state_level_time_and_module():
     (record,) = peel(
         "INFO 2025-12-08 00:00:39.768 on.py:62] Application startup complete."

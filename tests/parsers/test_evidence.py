@@ -23,6 +23,12 @@ def test_the_engines_own_configuration_names_the_device(device):
     assert identity(CONFIG.format("0.26.0", device)) == ("vllm", device)
 
 
+def test_the_npu_of_a_configuration_is_an_ascend():
+    assert identity(CONFIG.format("0.9.1", "npu")) == ("vllm", "ascend")
+    text = "INFO 07-16 10:00:00 [__init__.py:239] Platform plugin npu is activated\n"
+    assert identity(text + CONFIG.format("0.9.1", "npu")) == ("vllm", "ascend")
+
+
 def test_a_module_of_rocm_is_stronger_than_device_config_cuda():
     text = CONFIG.format("0.17.0", "cuda") + (
         "INFO 07-16 10:00:02 [rocm.py:463] Using Triton Attention backend.\n"

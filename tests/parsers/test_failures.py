@@ -8,6 +8,7 @@ from tests.helpers import events, of, read
 from warmup_insights.model.events import (
     Failure,
     Note,
+    RunStarted,
     ServingFailure,
     ShutdownRequested,
 )
@@ -877,3 +878,54 @@ def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
     assert failure.message == "Abort was called at 84 line in file"
     (failure,) = of(Failure, events(START + text))
     assert failure.message == "Abort was called at 84 line in file"
+
+
+def test_an_error_without_a_time_has_that_of_the_line_that_states_what_failed():
+    aborted = "Abort was called at 84 line in file:\n../../neo/shared/source/stream.h\n"
+    died = CORE.format(45, "Worker proc VllmWorker-1 died unexpectedly, shutting down.")
+    found = events(START + READY + aborted + died + "\n")
+    (failure,) = of(ServingFailure, found)
+    (start,) = of(RunStarted, found)
+    assert failure.time == start.time + 45
+
+
+def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
+    line = "ERROR 07-16 10:00:02 [registry.py:361] "
+    text = "".join(
+        f"{line}{message}\n"
+        for message in (
+            "Error in inspecting model architecture 'LlamaForCausalLM'",
+            "Traceback (most recent call last):",
+            "subprocess.CalledProcessError: Command '['/env/bin/python', '-m', 'vllm."
+            "model_executor.models.registry']' returned non-zero exit status 1.",
+            "The above exception was the direct cause of the following exception:",
+            "RuntimeError: Error raised in subprocess:",
+            "Traceback (most recent call last):",
+            "ImportError: libmissing.so.1: cannot open shared object file",
+        )
+    )
+    refused = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, Model architectures ['LlamaForCausalLM'] failed to be inspected. "
+        "Please check the logs for more details. [type=value_error]\n"
+    )
+    start = "INFO 07-16 10:00:00 [api_server.py:1289] vLLM API server version 0.9.1\n"
+    for log in (start + text, start + text + refused):
+        (failure,) = of(Failure, events(log))
+        assert failure.message.startswith("ImportError: libmissing.so.1")
+
+
+def test_a_function_of_tpu_inference_shows_the_stage_that_failed():
+    text = "\n".join(
+        (
+            CORE.format(4, "EngineCore failed to start."),
+            CORE.format(
+                4,
+                '  File "/x/tpu-inference/tpu_inference/runner/tpu_runner.py", line 9, in '
+                "initialize_kv_cache",
+            ),
+            CORE.format(4, "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0100: x"),
+        )
+    )
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.phase == "kv_cache"

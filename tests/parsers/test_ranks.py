@@ -111,7 +111,7 @@ def test_the_folder_of_the_compile_cache_names_the_rank_of_a_ray_worker():
     )
     (event,) = of(MemoryMeasured, events(text + loaded("RayWorkerWrapper pid=693")))
     assert event.rank == 3
-    assert num_ranks(text) == 4
+    assert num_ranks(text) == 0
 
 
 def test_a_capture_bar_without_a_name_is_the_first_ranks():
@@ -137,8 +137,20 @@ def test_names_of_processes_that_were_not_renamed_yet_are_read():
 def test_the_first_of_several_ranks_is_no_count():
     assert num_ranks(loaded("Worker_TP0 pid=150")) == 0
     assert folded(events(loaded("Worker_TP0 pid=150"))).summary.ranks is None
-    assert num_ranks(loaded("Worker_TP3 pid=153")) == 4
     assert num_ranks(loaded("VllmWorkerProcess pid=7")) == 0
+
+
+def test_ranks_that_are_not_all_there_are_no_count():
+    """A worker that failed prints; of those behind it nothing shows how many there are."""
+    assert num_ranks(loaded("Worker_TP2 pid=153")) == 0
+    text = loaded("Worker_TP0 pid=150") + loaded("Worker_TP2 pid=152")
+    assert num_ranks(text) == 0
+    assert num_ranks(text + loaded("Worker_TP3 pid=153")) == 4
+    config = (
+        "(EngineCore pid=1) INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine "
+        "(v0.24.0) with config: model='m', tensor_parallel_size=8\n"
+    )
+    assert num_ranks(config + text) == 8
 
 
 def test_engine_cores_of_older_releases_have_their_number_without_letters():

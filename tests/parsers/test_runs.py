@@ -16,6 +16,7 @@ from tests.helpers import (
 from warmup_insights.model.events import (
     BucketMiss,
     MemoryMeasured,
+    PhaseMarked,
     RunStarted,
     ShutdownRequested,
     WarmupStep,
@@ -475,3 +476,76 @@ def test_a_child_of_a_named_process_that_imports_vllm_is_no_other_program():
         "-19.5 GiB\n"
     )
     assert len(read(text)[0]) == 1
+
+
+@pytest.mark.parametrize("platform", [True, False])
+def test_a_program_that_failed_in_its_start_is_over_when_another_imports_vllm(platform):
+    """Scripts in a loop: nothing but an error that no one catches ends the first."""
+    imported = "INFO 04-30 19:{} [importing.py:68] Triton not installed or not compatible; certain GPU-related functions will not be available.\n"
+    if platform:
+        imported = (
+            "INFO 04-30 19:{} [__init__.py:216] Automatically detected platform cuda.\n"
+        )
+    began = (
+        "INFO 04-30 19:{0} [utils.py:233] non-default args: {{'model': 'org/{1}'}}\n"
+        "INFO 04-30 19:{0} [model.py:1692] Using max model len 8192\n"
+    )
+    error = (
+        "Traceback (most recent call last):\n"
+        '  File "/env/bin/bench", line 6, in <module>\n'
+        '  File "/src/vllm/v1/engine/llm_engine.py", line 170, in from_engine_args\n'
+        "    return cls(\n"
+        "ValueError: the budget is too small\n"
+    )
+    first = imported.format("31:45") + began.format("31:50", "a") + error
+    second = imported.format("32:14") + began.format("32:20", "b")
+    runs, _ = read(first + second)
+    summaries = [summary_of(found) for _, found in sorted(runs.items())]
+    assert [s["status"] for s in summaries] == ["failed", "unknown"]
+    assert summaries[0]["failure"]["message"] == "ValueError: the budget is too small"
+    assert summaries[0]["time"]["wall_s"] == 5
+    assert of(PhaseMarked, runs[1])[0].name == "import"
+
+
+def test_each_start_of_a_server_that_is_restarted_keeps_its_cause():
+    """A container is started again and again: all print what ends them, and no engine."""
+    start = (
+        "INFO 04-30 19:3{0}:45 [__init__.py:216] Automatically detected platform cuda.\n"
+        "(APIServer pid=1) INFO 04-30 19:3{0}:50 [api_server.py:1839] vLLM API server "
+        "version 0.11.0\n"
+        "(APIServer pid=1) INFO 04-30 19:3{0}:51 [utils.py:233] non-default args: {{}}\n"
+        "(APIServer pid=1) Traceback (most recent call last):\n"
+        '(APIServer pid=1)   File "/x/vllm/entrypoints/openai/api_server.py", line 1, in '
+        "setup_server\n"
+        "(APIServer pid=1) OSError: [Errno 98] Address already in use\n"
+    )
+    runs, _ = read("".join(start.format(n) for n in range(3)))
+    summaries = [summary_of(found) for _, found in sorted(runs.items())]
+    assert [s["status"] for s in summaries] == ["failed"] * 3
+    assert [s["time"]["wall_s"] for s in summaries] == [6, 6, 6]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_start_that_was_killed_does_not_last_until_the_next_one(named):
+    """The kernel ends a process without a line; the container is started again."""
+    server, core = ("(APIServer pid=1) ", "(EngineCore pid=77) ") if named else ("", "")
+    imported = (
+        "INFO 04-30 19:{0}{1} [__init__.py:216] Automatically detected platform cuda.\n"
+    )
+    start = (
+        f"{imported.format('{0}', '0:45')}"
+        f"{server}INFO 04-30 19:{{0}}0:50 [utils.py:233] non-default args: {{{{'model': 'a/b'}}}}\n"
+        f"{server}INFO 04-30 19:{{0}}0:55 [model.py:1692] Using max model len 8192\n"
+        f"{imported.format('{0}', '1:00')}"
+        f"{core}INFO 04-30 19:{{0}}1:05 [core.py:77] Initializing a V1 LLM engine (v0.11.0) "
+        "with config: model='a/b', device_config=cuda\n"
+        f"{core}INFO 04-30 19:{{0}}1:08 [gpu_model_runner.py:1] Starting to load model a/b...\n"
+    )
+    noise = (
+        "WARNING 04-30 19:{0}0:46 [interface.py:222] Failed to import from vllm._C: x\n"
+    )
+    first = start.format(0)
+    second = start.format(1).replace("\n", "\n" + noise.format(1), 1)
+    runs, _ = read(first + second)
+    walls = [summary_of(found)["time"]["wall_s"] for _, found in sorted(runs.items())]
+    assert walls == [23, 23]

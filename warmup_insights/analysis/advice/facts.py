@@ -166,6 +166,14 @@ class RunFacts:
         """The parts of the start-up; None unless the run holds all of it."""
         return start_of(self.summary)
 
+    @property
+    def served_s(self) -> float | None:
+        """From ready to the end that has a time; the last event may be long before it."""
+        serving = self.summary.serving
+        if serving is None or serving.ended_at is None:
+            return None
+        return serving.duration_s
+
     def figure(self, name: str) -> float | None:
         """A figure of the table; None where its evidence contradicts itself."""
         return BY_NAME[name].trusted(self.summary)

@@ -189,7 +189,20 @@ ROWS: tuple[KnownError, ...] = (
          (Way("dmesg on the host (xe, i915): a reset of the device is named there; without one "
               "a newer driver (intel-compute-runtime) in the image", "another image"),
           EAGER)),
-        (r"uncorrectable ECC|UR_RESULT_ERROR_DEVICE_LOST|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
+        (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
+         "A call of the Ascend device failed, not its memory's size",
+         (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
+          Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
+              "line of the error is not the call's without it"),
+          Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
+              "device reports of its kernel", "none"),
+          EAGER)),
+        (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
+         "The Intel device was lost, or its driver has no resources left",
+         (Way("dmesg on the host (xe, i915): a reset of the device is named there; without one "
+              "a newer driver (intel-compute-runtime) in the image", "another image"),
+          Way("end the process that holds the device (xpu-smi ps), then start again", "none"))),
+        (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "

@@ -71,7 +71,8 @@ ROWS: tuple[KnownError, ...] = (
               "the log does not hold it unless all ranks are in it"),)),
         (r"(?:[Hh]abana|PT_BRIDGE|PT_HPU|[Ss]ynapse|\bhpu\b).{0,300}?(?:HCCL|[Hh]ccl|\bhcl)",
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
-        (r"torch_npu|(?:HCCL|hccl) function error|\bE[IJRZ]\d{4,5}\b|ERR0\d{4}|Hccl[A-Z]",
+        (r"(?:HCCL|hccl) function error|\bE[IJ]\d{4,5}\b|ERR02\d{3}|Hccl[A-Z]|"
+         r"torch_npu.{0,300}?(?:HCCL|hccl)",
          "The library between the Ascend devices failed",
          (Way("`npu-smi info` and `hccn_tool -i N -link -g` of each device: links up, health OK, "
               "no process of an earlier start", "none"),

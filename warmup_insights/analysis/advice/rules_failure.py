@@ -39,10 +39,7 @@ def shown_message(found: Failed) -> str:
 def numbers_at(facts: RunFacts, found: Failed) -> dict[str, Value]:
     """Where it failed and after how long, as far as it is known."""
     numbers: dict[str, Value] = {} if found.line is None else {"line": found.line}
-    serving = facts.summary.serving
-    seconds = facts.figure("wall_s")
-    if found.is_serving:
-        seconds = serving.duration_s if serving is not None else None
+    seconds = facts.served_s if found.is_serving else facts.figure("wall_s")
     if seconds is not None:
         numbers["served_s" if found.is_serving else "wall_s"] = seconds
     return numbers

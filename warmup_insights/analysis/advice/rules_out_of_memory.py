@@ -738,8 +738,7 @@ def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 
 
 def _served(facts: RunFacts) -> str:
-    serving = facts.summary.serving
-    seconds = serving.duration_s if serving is not None else None
+    seconds = facts.served_s
     return " while serving" if seconds is None else f" {seconds:.0f} s after ready"
 
 
