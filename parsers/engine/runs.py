@@ -16,6 +16,7 @@ from parsers.engine.evidence import (
     ENGINE_CONFIG,
     IMPORTING,
     PLATFORM,
+    WORKERS,
     Evidence,
     Imports,
     RankTable,
@@ -228,8 +229,10 @@ class OpenRun:
             return self.is_restarted(record)
         time, last = matched.time, self.last_time
         later = 0.0 if time is None or last is None else time - last
+        # Processes that were being started while the engine was stopped go on to print.
+        is_child = (record.process or "").startswith(("EngineCore", *WORKERS))
         if self.tracker.failures.has_ended and (
-            any(isinstance(item, ConfigRecorded) for item in made)
+            (not is_child and any(isinstance(item, ConfigRecorded) for item in made))
             or (later > EARLIER_S and imports_unnamed(rule, record))
         ):
             return True

@@ -260,7 +260,11 @@ class RunTracker:
                 return self._step(state, _shape_step(state, made), origin)
             case FrameSeen():
                 self.failures.was_at_work |= is_at_work(made)
-                state.frame = made.phase if made.phase != IN_REQUEST else None
+                if made.phase == IN_REQUEST:
+                    state.frame = None
+                elif made.phase or state.frame is None:
+                    # A module can be imported at any stage, which a frame above it names.
+                    state.frame = made.phase
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():

@@ -30,6 +30,7 @@ _FRAMES = {
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "",
     "setup_server": "", "create_server_socket": "",
+    "validate_parsed_serve_args": "", "configure_logging_from_args": "",
     **dict.fromkeys(
         ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
          "start_worker_execution_loop"), AT_WORK,
@@ -267,6 +268,23 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 'ERROR 07-16 19:47:26 [core.py:866]   File "/x/vllm/v1/worker/gpu_worker.py"'
                 ", line 215, in load_model",
                 {"phase": "load_model"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_import",
+        ", in <module>",
+        # Of an installed vLLM, or one in its source folder.
+        r'\s{0,20}File "[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}", line \d{1,7}, '
+        r"in <module>\s*$",
+        FrameSeen,
+        fixed={"phase": ""},
+        samples=(
+            Sample(
+                '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
+                "<module>",
+                {"phase": ""},
             ),
         ),
         startup_only=True,

@@ -383,6 +383,30 @@ def test_a_traceback_of_another_program_is_no_start():
     assert read(FRAME + "some line\n" * 300 + MEMORY)[0] == {}
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("cli_args.py", "validate_parsed_serve_args"), ("__init__.py", "<module>")],
+)
+def test_a_start_that_fails_before_its_first_line_is_all_traceback(file, name):
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/usr/bin/vllm", line 8, in <module>\n'
+        "    sys.exit(main())\n"
+        f'  File "/usr/lib/python3.12/site-packages/vllm/{{file}}", line 1, in {name}\n'
+        "ImportError: libcudart.so.12: cannot open shared object file\n"
+    )
+    (failure,) = of(Failure, events(text.format(file=file)))
+    assert failure.message.startswith("ImportError: libcudart.so.12")
+    assert failure.phase is None
+    assert read(text.format(file=f"x/{file}").replace("/vllm/", "/mine/"))[0] == {}
+
+
+def test_a_module_that_a_stage_imports_leaves_the_failure_in_it():
+    module = FRAME.replace("load_model", "<module>").replace("/x/", "/x-packages/")
+    (failure,) = of(Failure, events(START + FRAME + module + MEMORY))
+    assert failure.phase == "load_model"
+
+
 def test_vllms_own_words_for_a_start_that_failed_are_enough():
     text = (
         "ValueError: The model's max seq len is larger\n"

@@ -549,3 +549,21 @@ def test_a_start_that_was_killed_does_not_last_until_the_next_one(named):
     runs, _ = read(first + second)
     walls = [summary_of(found)["time"]["wall_s"] for _, found in sorted(runs.items())]
     assert walls == [23, 23]
+
+
+def test_a_worker_that_starts_while_the_engine_is_stopped_begins_no_other_start():
+    text = (
+        "(APIServer pid=1) INFO 11-23 21:59:07 [utils.py:233] non-default args: {}\n"
+        "(EngineCore_DP0 pid=2) INFO 11-23 21:59:52 [core.py:133] Initializing a V1 LLM "
+        "engine (v0.32.0) with config: model='a/b', device_config=cpu\n"
+        "(EngineCore_DP0 pid=2) INFO 11-23 22:00:31 [core.py:1454] [shutdown] EngineCore: "
+        "trigger received signal=SIGTERM\n"
+        "(VllmWorker-0 pid=3) WARNING 11-23 22:00:33 [vllm.py:725] Model Runner V2 requires "
+        "Triton; using the V1 model runner instead.\n"
+        "(Worker pid=3) INFO 11-23 22:00:33 [cpu_model_runner.py:68] Starting to load model "
+        "a/b...\n"
+        "(EngineCore_DP1 pid=4) WARNING 11-23 22:01:05 [vllm.py:725] Model Runner V2 requires "
+        "Triton; using the V1 model runner instead.\n"
+    )
+    runs, _ = read(text)
+    assert len(runs) == 1
