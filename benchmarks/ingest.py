@@ -156,11 +156,12 @@ def select_lines(path: Path, selector: Selector) -> int:
 
     number = found = 0
     for block in blocks_of(path):
-        place, behind = -1, 0
-        for place, begin, behind in lines_at(block, selector(block)):
+        lines = list(lines_at(block, selector(block)))
+        for _, begin, behind in lines:
             text_of(block, begin, behind)
-            found += 1
+        place, _, behind = lines[-1] if lines else (-1, 0, 0)
         number += place + 1 + count_lines(block, behind)
+        found += len(lines)
     return found
 
 
