@@ -202,7 +202,9 @@ class Failures:
         is_of_start: bool = False,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
-        if self._is_stopped or len(self._causes) >= MAX_CAUSES:
+        # A server that fails in its own set-up stops its engine, and prints why after that.
+        is_after = self._is_stopped and (self.is_ready or not is_of_start)
+        if is_after or len(self._causes) >= MAX_CAUSES:
             return
         if made.kind and made.is_detail and self._ends_in_colon():
             last = self._causes.pop()

@@ -31,12 +31,13 @@ _FRAMES = {
     "from_cli_args": "", "create_engine_config": "",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
+    "build_app": "server_start", "init_app_state": "server_start",
     **dict.fromkeys(
         ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
          "start_worker_execution_loop"), AT_WORK,
     ),
 }  # fmt: skip
-"""Functions of vLLM's workers (`v1/worker/`, `worker/`) to the stage they are; empty for
+"""Functions of vLLM's workers (`v1/worker/`, `worker/`) and server to the stage they are; empty for
 those of servers, executors and engines that run only in a start and in several stages; AT_WORK
 for the loops of an engine that was made (`v1/engine/core.py`, `engine/
 async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of

@@ -185,6 +185,8 @@ TEXTS = [
      "setting_refused", "one of their list: CPU_ATTN: [MultipleOf(32)]", {}),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/loras/a/adapter_config.json'",
      "model_access", "/loras/a as the hub has it", {}),
+    ("OverflowError: bind(): port must be 0-65535.", "setting_refused", "--port of 1", {}),
+    ("ValueError: Unknown level: 'FOO'", "setting_refused", "VLLM_LOGGING_LEVEL=DEBUG", {}),
     ("AssertionError", "failure_unexplained", "read the traceback", {}),
     ("RuntimeError: PassManager::run failed", "build_failed", "another attention backend", {}),
     ("torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed", "build_failed",

@@ -401,6 +401,15 @@ def test_a_start_that_fails_before_its_first_line_is_all_traceback(file, name):
     assert read(text.format(file=f"x/{file}").replace("/vllm/", "/mine/"))[0] == {}
 
 
+def test_a_server_that_fails_in_its_set_up_stops_its_engine_first():
+    frame = FRAME.replace("[rank0]: ", "").replace("load_model", "init_app_state")
+    text = START + STOP + frame + "ValueError: No adapter found for /x\n"
+    (failure,) = of(Failure, events(text))
+    assert failure.message == "ValueError: No adapter found for /x"
+    assert failure.phase == "server_start"
+    assert of(Failure, events(START + READY + STOP + frame + "ValueError: x\n")) == []
+
+
 def test_a_module_that_a_stage_imports_leaves_the_failure_in_it():
     module = FRAME.replace("load_model", "<module>").replace("/x/", "/x-packages/")
     (failure,) = of(Failure, events(START + FRAME + module + MEMORY))
