@@ -113,9 +113,8 @@ class Run:
     def _repr_html_(self) -> str:
         """Name, status and every known figure, for notebooks."""
         summary = self.summary
-        name = summary.label or summary.source.name or self.id
         made_up = " · synthetic" if summary.synthetic else ""
-        head = f"{html.escape(name)} · {html.escape(summary.status)}{made_up}"
+        head = f"{html.escape(summary.title)} · {html.escape(summary.status)}{made_up}"
         rows = "".join(
             f"<tr><td>{html.escape(figure.title)}</td>"
             f"<td>{html.escape(figure.text(summary))}</td></tr>"

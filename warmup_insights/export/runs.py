@@ -169,8 +169,7 @@ def _plain(value: Any) -> Any:
 
 def run_markdown(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
     """The figures of a run for a person, in Markdown."""
-    name = summary.label or summary.source.name or "run"
-    head = f"## {escape_markdown(name)} ({summary.run_id})\n\n"
+    head = f"## {escape_markdown(summary.title)} ({summary.run_id})\n\n"
     head += escape_markdown(" ".join(start_sentences(summary))) + "\n"
     tables = [
         _facts(summary),

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.run import run_name
 from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
@@ -1007,6 +1008,11 @@ class RunSummary(Part, frozen=True, kw_only=True):
             except (TypeError, ValueError):
                 continue
         return None
+
+    @property
+    def title(self) -> str:
+        """What tells the run from others, which often have its model."""
+        return run_name(self.label, None, self.source.name, self.run_id)
 
     def phase(self, name: str) -> PhaseBuckets:
         """The section of a phase; all unknown when there is none."""

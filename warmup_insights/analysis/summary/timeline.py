@@ -364,9 +364,7 @@ class Timeline:
                 phases=[
                     _phase(span, start)
                     for span in partition(
-                        own.spans_until(min(end, self._ended_elsewhere(own))),
-                        start,
-                        end,
+                        own.spans_until(self._until(own, end)), start, end
                     )
                 ],
             )
@@ -376,9 +374,7 @@ class Timeline:
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
         for rank, own in self.by_rank.items():
-            until = min(end, self._ended_elsewhere(own))
-            if own.doing == SERVER_START and self.ready_at is None:
-                until = own.since or end  # an engine without a server
+            until = self._until(own, end)
             if rank == main:
                 yield from map(self._behind_profiling, own.spans_until(until))
             else:
@@ -395,20 +391,22 @@ class Timeline:
         began = max((at for at in measured if at <= span.end), default=-math.inf)
         return Span(span.name, max(span.start, began), span.end, span.strength)
 
-    def _ended_elsewhere(self, own: RankTime) -> float:
-        """When other ranks were done with what this one never ends.
+    def _until(self, own: RankTime, end: float) -> float:
+        """When a rank was done with what it never ends.
 
         Ray prints one of several equal lines, so a phase can begin in the lines of one
-        rank and end in those of another.
+        rank and end in those of another. An engine without a server starts none.
         """
         if own.doing is None or own.since is None:
-            return math.inf
+            return end
+        if own.doing == SERVER_START and self.ready_at is None:
+            return own.since
         ends = [
             other.ended[own.doing]
             for other in self.by_rank.values()
             if other is not own and other.ended.get(own.doing, -math.inf) >= own.since
         ]
-        return max(ends, default=math.inf)
+        return min(end, max(ends, default=end))
 
     def _unexplained(self, phases: list[Span], start: float, end: float) -> list[Gap]:
         """Gaps between two lines that no phase explains, the longest first."""
