@@ -18,7 +18,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 14
+FOLD = 15
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -1011,7 +1011,7 @@ class RunSummary(Part, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What tells the run from others, which often have its model."""
+        """What a person calls the run where others have the same model."""
         return run_name(self.label, None, self.source.name, self.run_id)
 
     def phase(self, name: str) -> PhaseBuckets:
