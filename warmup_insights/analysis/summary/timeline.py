@@ -7,6 +7,7 @@ lowest rank and of the processes without one, and slower ranks explain what is l
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
 
@@ -276,8 +277,11 @@ class Timeline:
         start = self.started_at
         end = self._end()
         if self._undated is not None and end is not None and self.by_rank:
-            take_failure(self.by_rank[min(self.by_rank)], self._undated, end)
-            self._undated = None
+            # So far it is the end; more lines may come.
+            so_far = copy.deepcopy(self)
+            take_failure(so_far.by_rank[min(self.by_rank)], self._undated, end)
+            so_far._undated = None
+            return so_far.result()
         goes_back = any(own.goes_back for own in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
