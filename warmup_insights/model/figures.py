@@ -163,6 +163,11 @@ def number(value: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def first_known(*values: Any) -> Any:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
 def _part_bytes(name: str) -> Read:
     """A part of the memory budget; 0 where the parts are known and it is none."""
 

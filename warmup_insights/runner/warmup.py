@@ -117,9 +117,18 @@ class Warmup:
         """Sampler, defragmenter, every bucket, then the graphs."""
         started, before = self.emitter.now(), self.engine.device.memory()
         if not self.settings.enforce_eager:
-            self._warm_up_sampler()
+            self.place.move("sampler_warmup")
+            sizes = [bucket[0] for bucket in self.buckets.of("decode")]
+            warm_up_sampler(self.engine, sizes, self.emitter)
         if self.settings.defrag:
-            self._warm_up_defragmenter()
+            self.place.move("defrag_warmup")
+            warm_up_defragmenter(
+                self.engine,
+                self.layout,
+                self.emitter,
+                with_graphs=self.settings.defrag_with_graphs
+                and not self.settings.enforce_eager,
+            )
         self._warm_up_buckets("prompt")
         self._warm_up_buckets("decode")
         if self.settings.uses_graphs:
@@ -133,16 +142,6 @@ class Warmup:
                 time=ended,
             )
         )
-
-    def _warm_up_sampler(self) -> None:
-        self.place.move("sampler_warmup")
-        sizes = [bucket[0] for bucket in self.buckets.of("decode")]
-        warm_up_sampler(self.engine, sizes, self.emitter)
-
-    def _warm_up_defragmenter(self) -> None:
-        self.place.move("defrag_warmup")
-        graphs = self.settings.defrag_with_graphs and not self.settings.enforce_eager
-        warm_up_defragmenter(self.engine, self.layout, self.emitter, with_graphs=graphs)
 
     def _warm_up_buckets(self, phase: Phase) -> None:
         """Run every bucket once, the largest first."""
