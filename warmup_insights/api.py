@@ -41,7 +41,7 @@ from warmup_insights.model.events import (
     WarmupStep,
     kind_of,
 )
-from warmup_insights.model.figures import all_figures
+from warmup_insights.model.figures import all_figures, known_figures
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.recorder import Recorder
@@ -118,8 +118,7 @@ class Run:
         rows = "".join(
             f"<tr><td>{html.escape(figure.title)}</td>"
             f"<td>{html.escape(figure.text(summary))}</td></tr>"
-            for figure in all_figures([summary])
-            if figure.read(summary) is not None
+            for figure in known_figures(summary)
         )
         return f"<b>{head}</b><table>{rows}</table>"
 

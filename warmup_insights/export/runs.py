@@ -23,7 +23,12 @@ from warmup_insights.export.tables import (
     make_table,
     markdown_table,
 )
-from warmup_insights.model.figures import all_figures, part_text, phase_figures
+from warmup_insights.model.figures import (
+    all_figures,
+    known_figures,
+    part_text,
+    phase_figures,
+)
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -214,11 +219,7 @@ def _memory(summary: RunSummary) -> TextTable:
 
 
 def _figures(summary: RunSummary) -> TextTable:
-    rows = [
-        (figure.title, figure.text(summary))
-        for figure in all_figures([summary])
-        if figure.read(summary) is not None
-    ]
+    rows = [(one.title, one.text(summary)) for one in known_figures(summary)]
     return make_table("Figures", ("figure", "value"), rows, right=(1,))
 
 

@@ -519,6 +519,11 @@ def all_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
     return [*FIGURES, *serving_figures(summaries)]
 
 
+def known_figures(summary: RunSummary) -> list[Figure]:
+    """Those that a run has."""
+    return [one for one in all_figures([summary]) if one.read(summary) is not None]
+
+
 def format_figure(value: float | None, unit: Unit, step: float = 0.0) -> str:
     """A value for people, `?` for None; sizes and counts have no digit below `step`."""
     if value is None:
