@@ -41,7 +41,7 @@ from warmup_insights.model.events import (
     WarmupStep,
     kind_of,
 )
-from warmup_insights.model.figures import all_figures
+from warmup_insights.model.figures import all_figures, known_figures
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.recorder import Recorder
@@ -113,14 +113,12 @@ class Run:
     def _repr_html_(self) -> str:
         """Name, status and every known figure, for notebooks."""
         summary = self.summary
-        name = summary.label or summary.source.name or self.id
         made_up = " · synthetic" if summary.synthetic else ""
-        head = f"{html.escape(name)} · {html.escape(summary.status)}{made_up}"
+        head = f"{html.escape(summary.title)} · {html.escape(summary.status)}{made_up}"
         rows = "".join(
             f"<tr><td>{html.escape(figure.title)}</td>"
             f"<td>{html.escape(figure.text(summary))}</td></tr>"
-            for figure in all_figures([summary])
-            if figure.read(summary) is not None
+            for figure in known_figures(summary)
         )
         return f"<b>{head}</b><table>{rows}</table>"
 

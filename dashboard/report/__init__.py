@@ -43,7 +43,7 @@ _HEADLINE = (
 def report_html(runs: Sequence[RunWithLines]) -> str:
     """The report on one run, or the comparison of several, as HTML."""
     summaries = [run.folded.summary for run in runs]
-    title = " against ".join(run_title(summary) for summary in summaries)
+    title = " against ".join(visible(summary.title) for summary in summaries)
     sections = run_sections(runs[0]) if len(runs) == 1 else compared_sections(runs)
     folder = files(__package__)
     environment = jinja2.Environment(
@@ -68,11 +68,6 @@ def _source_hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def run_title(summary: RunSummary) -> str:
-    """The name of a run: its label, else its source."""
-    return visible(summary.label or summary.source.name or summary.run_id)
-
-
 def _head(summary: RunSummary) -> dict[str, object]:
     """Name, badges, facts and headline figures of a run."""
     headline = [
@@ -86,7 +81,7 @@ def _head(summary: RunSummary) -> dict[str, object]:
         alerts = [*answer, *alerts]
         answer = []
     return {
-        "title": run_title(summary), "status": summary.status,
+        "title": visible(summary.title), "status": summary.status,
         "made_up": shown.provenance(summary), "badges": shown.badges(summary),
         "facts": " · ".join(map(visible, shown.facts(summary))),
         "headline": headline, "answer": [visible(text) for text in answer], "alerts": [visible(text) for text in alerts],

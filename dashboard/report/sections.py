@@ -59,7 +59,7 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.figures import all_figures, text_of
+from warmup_insights.model.figures import known_figures, text_of
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -293,12 +293,10 @@ def _figures(run: RunWithLines) -> Section:
     summary, section = run.folded.summary, Section("Every figure")
     numbers = {key.rpartition(".")[2]: line for key, line in summary.lines.items()}
     rows = []
-    for figure in all_figures([summary]):
-        if figure.read(summary) is not None:
-            line = numbers.get(figure.name)
-            text = visible(run.lines.get(line or 0, ""))
-            value = figure.text(summary)
-            rows.append((figure.title, value, str(line or ""), text))
+    for figure in known_figures(summary):
+        line = numbers.get(figure.name)
+        text = visible(run.lines.get(line or 0, ""))
+        rows.append((figure.title, figure.text(summary), str(line or ""), text))
     header = ("figure", "value", "line", "text of the line")
     section.table("Figures and their evidence", header, rows)
     return section

@@ -101,7 +101,7 @@ def config_frame(config: dict[str, Any]) -> pd.DataFrame:
 
 
 def summary_json(summary: RunSummary) -> str:
-    """The summary as `show_config RUN --json` prints it."""
+    """The summary as `show RUN --json` prints it."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
 
 

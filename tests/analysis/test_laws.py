@@ -6,7 +6,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.helpers import folded
@@ -148,6 +148,14 @@ def test_a_summary_is_json_that_comes_back(found):
 
 
 @given(RUNS, st.integers(0, 25))
+@example(
+    [
+        GraphSkipped(phase="prompt", bucket=(1, 128, 0), reason="budget", time=0.0),
+        Failure(failure="error", message="a line without a time"),
+        ServerReady(time=1.0),
+    ],
+    2,
+)
 def test_a_summary_of_a_beginning_changes_nothing_later(found, cut):
     from warmup_insights.analysis.summary import RunFold
     from warmup_insights.model.run import RunRecord

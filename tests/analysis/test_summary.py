@@ -339,9 +339,11 @@ def test_a_line_that_is_printed_again_is_no_second_model():
 def test_rows_take_time_in_proportion_to_buckets(monkeypatch):
     """What is looked up once for a phase is not looked up for each of its buckets."""
     calls = []
-    original = bucket_fates._skipped_all
+    original = bucket_fates._captured_buckets
     monkeypatch.setattr(
-        bucket_fates, "_skipped_all", lambda facts: calls.append(1) or original(facts)
+        bucket_fates,
+        "_captured_buckets",
+        lambda facts: calls.append(1) or original(facts),
     )
     steps = [
         WarmupStep(

@@ -64,6 +64,20 @@ def test_an_engine_without_a_server_ends_before_the_process_of_the_next():
     assert "server_start" not in totals(time)
 
 
+def test_no_rank_of_an_engine_without_a_server_starts_one():
+    time = time_of(
+        PhaseMarked(name="load_model", edge="start", time=0.0, rank=0),
+        PhaseMarked(name="load_model", edge="start", time=0.0, rank=1),
+        PhaseMarked(name="load_model", edge="end", time=20.0, rank=1),
+        PhaseMarked(name="load_model", edge="end", time=20.0, rank=0),
+        EngineInitialized(duration_s=22.0, time=22.0, rank=0),
+        WarmupStep(phase="decode", mode="eager", duration_s=1.0, time=60.0, rank=1),
+    )
+    assert "server_start" not in totals(time)
+    for rank in time["ranks"]:
+        assert "server_start" not in {phase["name"] for phase in rank["phases"]}
+
+
 def test_inner_span_wins_over_the_outer_one():
     time = time_of(
         PhaseMarked(name="load_model", edge="start", time=0.0),

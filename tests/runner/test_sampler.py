@@ -15,8 +15,8 @@ from warmup_insights.model.events import (
     SamplerWarmup,
 )
 from warmup_insights.runner.engine import Emitter, SamplingParams
-from warmup_insights.runner.sampler import sampler_batch_sizes, warm_up_sampler
 from warmup_insights.runner.sampling import Sampler, SamplingTensors, restrict
+from warmup_insights.runner.warmup import sampler_batch_sizes, warm_up_sampler
 
 SEED_CONFIGS = [
     (0.0, 1.0, 0), (1.0, 1.0, 0), (0.7, 0.9, 50),

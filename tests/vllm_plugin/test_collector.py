@@ -9,9 +9,10 @@ import pytest
 
 from warmup_insights.model.events import PhaseMarked, RecipeCompiled, WarmupStep
 from warmup_insights.recorder import Recorder
-from warmup_insights.vllm_plugin.collector import CollectorClock, Freeze
+from warmup_insights.vllm_plugin.hpu.warmup import Freeze
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
+from warmup_insights.vllm_plugin.state import CollectorClock
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 
 from tests.vllm_plugin.listening import fields, of_kind, session_with_list, watch_class
 from warmup_insights.testing import folded
-from warmup_insights.vllm_plugin import cpu, engine_core
-from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
+from warmup_insights.vllm_plugin import cpu, cuda, engine_core
 
 GIB = 2**30
 MODE = SimpleNamespace(name="DYNAMO_TRACE_ONCE")
@@ -59,7 +58,7 @@ def make_worker(path, *, is_set=True, mode=MODE, loads=False):
     watch_class(
         session,
         Runner,
-        profile_run=cuda_worker.profile_run,
+        profile_run=cuda.profile_run,
         warming_up_model=cpu.warm_up,
     )
     watch_class(

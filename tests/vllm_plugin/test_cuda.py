@@ -21,10 +21,8 @@ from tests.vllm_plugin.listening import (
 )
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.testing import folded
-from warmup_insights.vllm_plugin import device, engine_core
+from warmup_insights.vllm_plugin import cuda, device, engine_core
 from warmup_insights.vllm_plugin.calls import Call, Outcome
-from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
-from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
 
 MIB = 2**20
 
@@ -96,10 +94,10 @@ def watch_runner_v1(session, memory):
     watch_class(
         session,
         runner,
-        capture_model=cuda_graphs.capture_model,
-        _dummy_run=cuda_graphs.dummy_run,
-        profile_cudagraph_memory=cuda_worker.estimate_graphs,
-        profile_run=cuda_worker.profile_run,
+        capture_model=cuda.capture_model,
+        _dummy_run=cuda.dummy_run,
+        profile_cudagraph_memory=cuda.estimate_graphs,
+        profile_run=cuda.profile_run,
     )
     return runner()
 
@@ -204,11 +202,9 @@ def describe(num_tokens, uniform):
 
 def capture_v2(session, memory, **options):
     functions, manager, runner = make_manager_v2(memory, **options)
-    watch_class(session, manager, capture=cuda_graphs.capture_all)
-    watch_class(session, runner, capture_model=cuda_graphs.capture_model)
-    watch_class(
-        session, functions, prepare_inputs_to_capture=cuda_graphs.prepare_inputs
-    )
+    watch_class(session, manager, capture=cuda.capture_all)
+    watch_class(session, runner, capture_model=cuda.capture_model)
+    watch_class(session, functions, prepare_inputs_to_capture=cuda.prepare_inputs)
     runner().capture_model()
 
 
@@ -246,7 +242,7 @@ def test_before_0_21_single_graphs_of_runner_v2_are_not_told(
 ):
     """Graphs of equal size would look like the two calls for one."""
     session, events = listened
-    monkeypatch.setattr(cuda_graphs, "installed_version", lambda _: Version("0.19.0"))
+    monkeypatch.setattr(cuda, "installed_version", lambda _: Version("0.19.0"))
     capture_v2(session, memory, calls_per_full=1)
     assert of_kind(events, "graph_captured") == []
     (total,) = of_kind(events, "graphs_captured")
@@ -263,7 +259,7 @@ def test_graphs_that_are_captured_unseen_are_not_none(listened, memory):
         def capture_model(self):
             return self.num_bytes
 
-    watch_class(session, Runner, capture_model=cuda_graphs.capture_model)
+    watch_class(session, Runner, capture_model=cuda.capture_model)
     Runner(5 * MIB).capture_model()
     Runner(0).capture_model()
     counts = [total.count for total in of_kind(events, "graphs_captured")]
@@ -304,11 +300,11 @@ def test_the_worker_from_start_to_warm(listened, memory):
         session,
         Worker,
         __init__=engine_core.worker_init,
-        init_device=cuda_worker.worker_device,
-        load_model=cuda_worker.load_model,
-        determine_available_memory=cuda_worker.determine_memory,
-        initialize_from_config=cuda_worker.initialize_cache,
-        compile_or_warm_up_model=cuda_worker.warm_up,
+        init_device=cuda.worker_device,
+        load_model=cuda.load_model,
+        determine_available_memory=cuda.determine_memory,
+        initialize_from_config=cuda.initialize_cache,
+        compile_or_warm_up_model=cuda.warm_up,
     )
     config = config_of(world_size=4, data_parallel_rank=1)
     gpu = Worker(config, 2, 2, "tcp://x")

@@ -15,9 +15,9 @@ from tests.vllm_plugin.running import environment, run_standin
 from warmup_insights.drainer import open_store
 from warmup_insights.model.events import Note
 from warmup_insights.storage.store import EventStore
-from warmup_insights.vllm_plugin import detached
+from warmup_insights.vllm_plugin import session
 from warmup_insights.vllm_plugin.session import store_recorder
-from warmup_insights.vllm_plugin.settings import DRAINER, Settings
+from warmup_insights.vllm_plugin.settings import DRAINER, Settings, drainer_of
 
 PROGRAM = """
 import os, signal, sys
@@ -75,7 +75,7 @@ def test_events_are_stored_while_the_program_runs(tmp_path):
 
 def test_the_process_is_no_descendant(tmp_path):
     """vLLM kills every descendant of a process that fails."""
-    detached.ensure_drainer(str(tmp_path / "runs.db"), "r")
+    session.ensure_drainer(str(tmp_path / "runs.db"), "r")
     children = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())],
         capture_output=True, text=True, check=False,
@@ -84,12 +84,12 @@ def test_the_process_is_no_descendant(tmp_path):
 
 
 def test_a_run_has_one_such_process_on_a_machine(monkeypatch):
-    monkeypatch.setattr(detached.sys, "executable", "")
-    monkeypatch.setenv(DRAINER, detached.drainer_of("r"))
-    detached.ensure_drainer("a.db", "r")
-    assert os.environ[DRAINER] == detached.drainer_of("r")
-    detached.ensure_drainer("a.db", "another run")
-    assert os.environ[DRAINER] == detached.drainer_of("another run")
+    monkeypatch.setattr(session.sys, "executable", "")
+    monkeypatch.setenv(DRAINER, drainer_of("r"))
+    session.ensure_drainer("a.db", "r")
+    assert os.environ[DRAINER] == drainer_of("r")
+    session.ensure_drainer("a.db", "another run")
+    assert os.environ[DRAINER] == drainer_of("another run")
 
 
 def test_events_of_a_killed_process_are_stored(tmp_path):

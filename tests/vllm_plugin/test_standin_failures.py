@@ -140,7 +140,7 @@ def test_a_database_that_cannot_be_written_becomes_a_file(tmp_path):
 @pytest.mark.parametrize("place", ["no drainer", "no interpreter"])
 def test_without_a_drainer_events_wait_in_a_file(place, tmp_path):
     broken = {
-        "no drainer": {f"{PLUGIN}.detached:_START": "raise SystemExit"},
+        "no drainer": {f"{PLUGIN}.session:_START": "raise SystemExit"},
         "no interpreter": {"sys:executable": ""},
     }
     ran = run_standin("v0_26", tmp_path, STANDIN_SET=json.dumps(broken[place]))

@@ -34,6 +34,7 @@ from warmup_insights.model.figures import (
     phase_figures,
     resolution,
 )
+from warmup_insights.model.run import run_name
 from warmup_insights.model.summary import (
     PHASES,
     SCHEMA,
@@ -460,8 +461,8 @@ class RunHead:
 
     @property
     def title(self) -> str:
-        """The label, else the source, else the id."""
-        return self.label or self.source or self.run_id
+        """As in `RunSummary`."""
+        return run_name(self.label, None, self.source, self.run_id)
 
 
 @dataclass(frozen=True)

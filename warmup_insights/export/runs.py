@@ -23,7 +23,12 @@ from warmup_insights.export.tables import (
     make_table,
     markdown_table,
 )
-from warmup_insights.model.figures import all_figures, part_text, phase_figures
+from warmup_insights.model.figures import (
+    all_figures,
+    known_figures,
+    part_text,
+    phase_figures,
+)
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -169,8 +174,7 @@ def _plain(value: Any) -> Any:
 
 def run_markdown(summary: RunSummary, rows: Sequence[BucketRow]) -> str:
     """The figures of a run for a person, in Markdown."""
-    name = summary.label or summary.source.name or "run"
-    head = f"## {escape_markdown(name)} ({summary.run_id})\n\n"
+    head = f"## {escape_markdown(summary.title)} ({summary.run_id})\n\n"
     head += escape_markdown(" ".join(start_sentences(summary))) + "\n"
     tables = [
         _facts(summary),
@@ -215,11 +219,7 @@ def _memory(summary: RunSummary) -> TextTable:
 
 
 def _figures(summary: RunSummary) -> TextTable:
-    rows = [
-        (figure.title, figure.text(summary))
-        for figure in all_figures([summary])
-        if figure.read(summary) is not None
-    ]
+    rows = [(one.title, one.text(summary)) for one in known_figures(summary)]
     return make_table("Figures", ("figure", "value"), rows, right=(1,))
 
 

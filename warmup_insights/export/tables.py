@@ -136,7 +136,13 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    bars = _bars(table)
+    # The columns that hold bars, and nothing else.
+    bars = {
+        i
+        for i in range(len(table.header))
+        if any(row[i] for row in table.rows)
+        and not any(row[i].strip(BAR) for row in table.rows)
+    }
     widths = _widths(table, width, bars)
     if widths is None:
         return _blocks(table, width)
@@ -166,7 +172,10 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
 def plain_width(table: TextTable) -> int:
     """Columns that a table needs where no terminal limits them, so that each row is on one
     line unless a cell is long."""
-    widths = [min(max(map(_cell_len, cells)), _LONG) for cells in _columns(table)]
+    from rich.cells import cell_len
+
+    columns = zip(table.header, *table.rows, strict=False)
+    widths = [min(max(map(cell_len, cells)), _LONG) for cells in columns]
     return max(PLAIN_WIDTH, sum(widths) + _GAP * (len(widths) - 1))
 
 
@@ -180,19 +189,20 @@ _LEAST = 16
 """A word of so many columns is not broken."""
 
 
-def _columns(table: TextTable) -> list[tuple[str, ...]]:
-    return list(zip(table.header, *table.rows, strict=False))
-
-
 def _widths(table: TextTable, width: int, bars: set[int]) -> list[int] | None:
     """The widths of the columns, the widest shortened first and bars before texts; None
     where a word or a number would be broken."""
-    columns = _columns(table)
-    widths = [max(map(_cell_len, cells)) for cells in columns]
-    least = [
-        min(widths[i], _LEAST_BAR if i in bars else _least(cells, i in table.right))
-        for i, cells in enumerate(columns)
-    ]  # fmt: skip
+    from rich.cells import cell_len
+
+    widths, least = [], []
+    for index, (head, *cells) in enumerate(
+        zip(table.header, *table.rows, strict=False)
+    ):
+        words = cells if index in table.right else " ".join(cells).split()
+        longest = max(map(cell_len, [*head.split(), *words]), default=0)
+        widths.append(max(map(cell_len, [head, *cells])))
+        limit = _LEAST_BAR if index in bars else min(longest, _LEAST)
+        least.append(min(widths[-1], limit))
     over = sum(widths) + _GAP * (len(widths) - 1) - width
     while over > 0:
         free = [i for i, least_width in enumerate(least) if widths[i] > least_width]
@@ -204,31 +214,9 @@ def _widths(table: TextTable, width: int, bars: set[int]) -> list[int] | None:
     return widths
 
 
-def _least(cells: Sequence[str], is_number: bool) -> int:
-    head, *texts = cells
-    parts = [*head.split(), *(texts if is_number else " ".join(texts).split())]
-    return min(max(map(_cell_len, parts), default=0), _LEAST)
-
-
-def _bars(table: TextTable) -> set[int]:
-    """The columns that hold bars."""
-    return {
-        i
-        for i in range(len(table.header))
-        if any(row[i] for row in table.rows)
-        and not any(row[i].strip(BAR) for row in table.rows)
-    }
-
-
 def _fitting(bar: str, width: int, table: TextTable, column: int) -> str:
     longest = max(len(row[column]) for row in table.rows)
     return BAR * max(bool(bar), round(len(bar) * min(1.0, width / longest)))
-
-
-def _cell_len(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def _blocks(table: TextTable, width: int) -> RenderableType:

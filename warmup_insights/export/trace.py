@@ -89,7 +89,7 @@ def _share_tracks(found: Sequence[Slice]) -> None:
 
 
 def _names(summary: RunSummary, found: Sequence[Slice]) -> Iterator[Slice]:
-    title = plain(summary.label or summary.source.name or summary.run_id)
+    title = plain(summary.title)
     if summary.synthetic:
         title += " (synthetic)"
     processes = {0: title}

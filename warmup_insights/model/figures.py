@@ -163,6 +163,11 @@ def number(value: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def first_known(*values: Any) -> Any:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
 def _part_bytes(name: str) -> Read:
     """A part of the memory budget; 0 where the parts are known and it is none."""
 
@@ -512,6 +517,11 @@ def _result(summary: RunSummary, index: int) -> dict[str, Any]:
 def all_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
     """The table, then what the benchmarks of these runs give."""
     return [*FIGURES, *serving_figures(summaries)]
+
+
+def known_figures(summary: RunSummary) -> list[Figure]:
+    """Those that a run has."""
+    return [one for one in all_figures([summary]) if one.read(summary) is not None]
 
 
 def format_figure(value: float | None, unit: Unit, step: float = 0.0) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.run import run_name
 from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 14
+FOLD = 15
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -1007,6 +1008,11 @@ class RunSummary(Part, frozen=True, kw_only=True):
             except (TypeError, ValueError):
                 continue
         return None
+
+    @property
+    def title(self) -> str:
+        """What a person calls the run where others have the same model."""
+        return run_name(self.label, None, self.source.name, self.run_id)
 
     def phase(self, name: str) -> PhaseBuckets:
         """The section of a phase; all unknown when there is none."""

@@ -68,11 +68,6 @@ def full_bucket(bucket: Bucket, phase: str, block_size: int) -> tuple[int, int, 
     return batch_size, 1, batch_size * -(-seq_len // block_size)
 
 
-def context_blocks_of(row: Row, layout: CacheLayout) -> int:
-    """Blocks that hold the computed tokens of a prompt row."""
-    return layout.blocks_for(row.num_computed)
-
-
 def pad_batch(
     rows: Sequence[Row],
     phase: str,
@@ -125,7 +120,7 @@ def _slot(row: Row, position: int, layout: CacheLayout) -> int:
 def _pad_context(
     batch: PaddedBatch, row: Row | None, num_blocks: int, layout: CacheLayout
 ) -> None:
-    used = context_blocks_of(row, layout) if row else 0
+    used = layout.blocks_for(row.num_computed) if row else 0
     blocks = list(row.block_ids[:used]) if row else []
     batch.context_blocks.append(blocks + [layout.padding_block] * (num_blocks - used))
     batch.context_lens.append(row.num_computed if row else 0)

@@ -50,7 +50,7 @@ class Server:
         self.scheduler = Scheduler(
             warmup.layout,
             max_num_seqs=self.settings.max_num_seqs,
-            max_prefill_seqs=max(bucket[0] for bucket in self._prompt_buckets()),
+            max_prefill_seqs=max((b[0] for b in self.buckets.of("prompt")), default=1),
             max_num_batched_tokens=self.settings.max_num_batched_tokens,
             can_split=self.settings.bucket_dimensions == 3,
         )
@@ -168,9 +168,6 @@ class Server:
                 time=began,
             )
         )
-
-    def _prompt_buckets(self) -> list[Bucket]:
-        return self.buckets.of("prompt") or [(1, self.settings.max_model_len, 0)]
 
 
 def _keep(sequence: RunningRequest, started: float, served: Served) -> None:

@@ -20,7 +20,6 @@ from warmup_insights.runner.batch import (
 from warmup_insights.runner.costs import peak_bytes
 from warmup_insights.runner.engine import SamplingParams
 from warmup_insights.runner.model import Decoder, KVCache, StepInputs
-from warmup_insights.runner.sampler import pad_params
 from warmup_insights.runner.sampling import Sampler
 from warmup_insights.runner.weights import build_model
 
@@ -173,7 +172,8 @@ class TorchEngine:
     ) -> list[int]:
         """The next token of each row."""
         logits = self.logits(phase, bucket, rows)
-        params = pad_params(sampling, logits.shape[0])
+        # Rows of padding are greedy.
+        params = [*sampling, *[SamplingParams()] * (logits.shape[0] - len(sampling))]
         with torch.inference_mode():
             tokens = self._sampler.sample(logits, params, batch_changed=batch_changed)
         return [int(token) for token in tokens[: len(rows)].tolist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from warmup_insights.bucketing.base import Phase
@@ -14,6 +14,9 @@ from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,
     Note,
+    SamplerConfig,
+    SamplerStep,
+    SamplerWarmup,
     ServerReady,
     WarmupFinished,
     WarmupStep,
@@ -26,9 +29,8 @@ from warmup_insights.runner.buckets import (
     largest_prompt,
 )
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
-from warmup_insights.runner.engine import Emitter, Engine
+from warmup_insights.runner.engine import Emitter, Engine, SamplingParams
 from warmup_insights.runner.graphs import GraphCapture, Place
-from warmup_insights.runner.sampler import warm_up_sampler
 from warmup_insights.runner.settings import RunSettings
 
 
@@ -115,9 +117,18 @@ class Warmup:
         """Sampler, defragmenter, every bucket, then the graphs."""
         started, before = self.emitter.now(), self.engine.device.memory()
         if not self.settings.enforce_eager:
-            self._warm_up_sampler()
+            self.place.move("sampler_warmup")
+            sizes = [bucket[0] for bucket in self.buckets.of("decode")]
+            warm_up_sampler(self.engine, sizes, self.emitter)
         if self.settings.defrag:
-            self._warm_up_defragmenter()
+            self.place.move("defrag_warmup")
+            warm_up_defragmenter(
+                self.engine,
+                self.layout,
+                self.emitter,
+                with_graphs=self.settings.defrag_with_graphs
+                and not self.settings.enforce_eager,
+            )
         self._warm_up_buckets("prompt")
         self._warm_up_buckets("decode")
         if self.settings.uses_graphs:
@@ -131,16 +142,6 @@ class Warmup:
                 time=ended,
             )
         )
-
-    def _warm_up_sampler(self) -> None:
-        self.place.move("sampler_warmup")
-        sizes = [bucket[0] for bucket in self.buckets.of("decode")]
-        warm_up_sampler(self.engine, sizes, self.emitter)
-
-    def _warm_up_defragmenter(self) -> None:
-        self.place.move("defrag_warmup")
-        graphs = self.settings.defrag_with_graphs and not self.settings.enforce_eager
-        warm_up_defragmenter(self.engine, self.layout, self.emitter, with_graphs=graphs)
 
     def _warm_up_buckets(self, phase: Phase) -> None:
         """Run every bucket once, the largest first."""
@@ -278,3 +279,69 @@ def profile_bucket(settings: RunSettings) -> Bucket:
         return largest_prompt(settings)
     query_len = min(settings.max_model_len, settings.max_num_batched_tokens)
     return max(1, settings.max_num_batched_tokens // query_len), query_len, 0
+
+
+# Source: `warmup_sampler` of vllm-gaudi (`hpu_model_runner.py`): six settings, first
+# with a changed batch, then with the same one.
+WARMUP_PARAMS = (
+    SamplingParams(0.0, 1.0, 0),
+    SamplingParams(1.0, 1.0, 0),
+    SamplingParams(0.7, 0.9, 50),
+    SamplingParams(0.3, 0.95, 20),
+    SamplingParams(1.2, 0.8, 100),
+    SamplingParams(0.8, 0.85, 0),
+)
+WARMUP_CONFIGS = tuple(
+    (params, changed) for changed in (True, False) for params in WARMUP_PARAMS
+)
+
+
+def sampler_batch_sizes(decode_batch_sizes: Iterable[int]) -> list[int]:
+    """0 and 1, then the other batch sizes of the decode buckets, rising."""
+    return [0, 1, *sorted(set(decode_batch_sizes) - {0, 1})]
+
+
+def warm_up_sampler(
+    engine: Engine, decode_batch_sizes: Iterable[int], emitter: Emitter
+) -> None:
+    """Sample with every configuration at every batch size, each step an event."""
+    with emitter.phase("sampler_warmup"):
+        started = emitter.now()
+        sizes = sampler_batch_sizes(decode_batch_sizes)
+        emitter.emit(SamplerWarmup(status="started", batch_sizes=sizes))
+        for params, changed in WARMUP_CONFIGS:
+            emitter.emit(_config_event(params, changed))
+        for size in sizes:
+            for params, changed in WARMUP_CONFIGS:
+                emitter.emit(_sampler_step(engine, size, params, changed))
+        took = emitter.now() - started
+        emitter.emit(
+            SamplerWarmup(status="completed", batch_sizes=sizes, duration_s=took)
+        )
+
+
+def _config_event(params: SamplingParams, changed: bool) -> SamplerConfig:
+    return SamplerConfig(
+        temperature=params.temperature,
+        top_p=params.top_p,
+        top_k=params.top_k,
+        batch_changed=changed,
+    )
+
+
+def _sampler_step(
+    engine: Engine, size: int, params: SamplingParams, changed: bool
+) -> SamplerStep:
+    device = engine.device
+    began = device.now()
+    engine.warm_sampler(size, params, batch_changed=changed)
+    device.synchronize()
+    return SamplerStep(
+        batch_size=size,
+        temperature=params.temperature,
+        top_p=params.top_p,
+        top_k=params.top_k,
+        batch_changed=changed,
+        duration_s=device.now() - began,
+        time=began,
+    )

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from warmup_insights.errors import InputError
 from warmup_insights.vllm_plugin import facts, settings
-from warmup_insights.vllm_plugin.detached import drainer_of
 
 PLUGIN_NAME = "warmup_insights"
 PLUGINS_VARIABLE = "VLLM_PLUGINS"
@@ -75,7 +74,7 @@ def recording_environment(
     changed[settings.DATABASE] = _absolute(database)
     changed[settings.RUN] = run_id
     changed[settings.SOURCE] = source
-    changed[settings.DRAINER] = drainer_of(run_id)
+    changed[settings.DRAINER] = settings.drainer_of(run_id)
     if label:
         changed[settings.LABEL] = label
     if freezes_gc:

@@ -1,15 +1,21 @@
-"""The state of one process while it is recorded: run, rank, open phases, recorder."""
+"""The state of one process while it is recorded: run, rank, open phases, recorder; the
+start of the process that stores what the recorders of a run write."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+import warmup_insights
 from warmup_insights.model.events import (
     Bucket,
     ConfigRecorded,
@@ -28,10 +34,16 @@ from warmup_insights.storage.location import database_path
 from warmup_insights.storage.spool import Spool
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.calls import Outcome
-from warmup_insights.vllm_plugin.collector import CollectorClock
-from warmup_insights.vllm_plugin.detached import ensure_drainer
-from warmup_insights.vllm_plugin.settings import RUN, Settings
-from warmup_insights.vllm_plugin.state import State
+from warmup_insights.vllm_plugin.settings import (
+    DATABASE,
+    DRAINER,
+    RUN,
+    Settings,
+    drainer_of,
+)
+from warmup_insights.vllm_plugin.state import CollectorClock, State
+
+logger = logging.getLogger(__name__)
 
 MESSAGE_LIMIT = 2000
 HAND_OVER_S = 0.002
@@ -268,3 +280,31 @@ def store_recorder(settings: Settings) -> Recorder:
         ensure_drainer(database, settings.run_id)
 
     return Recorder(Spool(database, run, on_start=start))
+
+
+_START = (
+    "import os, sys; os.fork() and os._exit(0); os.setsid(); "
+    "sys.path.append(sys.argv[1]); from warmup_insights.drainer import main; main()"
+)
+"""Leaves the engine's family, because vLLM kills all of it when one process fails."""
+
+
+def ensure_drainer(database: str, run_id: str) -> None:
+    """Start a process that drains the run, unless this machine has one."""
+    if os.environ.get(DRAINER) == drainer_of(run_id):
+        return
+    os.environ[DRAINER] = drainer_of(run_id)
+    environ = {k: v for k, v in os.environ.items() if k != DATABASE}
+    root = str(Path(warmup_insights.__file__).parents[1])
+    try:
+        if not sys.executable:
+            raise FileNotFoundError("the path of this Python is unknown")
+        with subprocess.Popen(
+            [sys.executable, "-c", _START, root],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=environ,
+        ) as process:  # it leaves a process of its own and ends at once
+            process.communicate(msgspec.json.encode((database, run_id)))
+    except OSError as error:
+        logger.warning("Recorded events wait in their files: %s", error)

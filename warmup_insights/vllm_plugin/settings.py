@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 
-from warmup_insights.model.run import new_run_id
+from warmup_insights.model.run import host, new_run_id
 from warmup_insights.storage.location import DATABASE_VARIABLE
 
 DATABASE = DATABASE_VARIABLE
@@ -73,6 +73,11 @@ def read_settings(environ: MutableMapping[str, str]) -> Settings:
 
 def _is_true(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").strip().lower() in _TRUE
+
+
+def drainer_of(run_id: str) -> str:
+    """What the variable DRAINER holds where a process of this machine drains a run."""
+    return f"{run_id} on {host()}"
 
 
 def hand_to_ray(environ: MutableMapping[str, str], known: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import weakref
 from collections import Counter, deque
@@ -220,3 +221,32 @@ class State:
             return True
         self.warmed.append(weakref.ref(runner))
         return False
+
+
+class CollectorClock:
+    """Adds up the time spent in the garbage collector while it is switched on."""
+
+    def __init__(self) -> None:
+        self.total_s = 0.0
+        """Seconds since the first time it was switched on."""
+        self._users = 0
+        self._started: float | None = None
+
+    def switch_on(self) -> None:
+        """Begin to measure; calls are counted."""
+        self._users += 1
+        if self._users == 1:
+            gc.callbacks.append(self._measure)
+
+    def switch_off(self) -> None:
+        """Take the callback off when no user of it is left."""
+        self._users = max(0, self._users - 1)
+        if self._users == 0 and self._measure in gc.callbacks:
+            gc.callbacks.remove(self._measure)
+
+    def _measure(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._started = time.perf_counter()
+        elif self._started is not None:
+            self.total_s += time.perf_counter() - self._started
+            self._started = None

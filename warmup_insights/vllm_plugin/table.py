@@ -7,9 +7,7 @@ for each other; a topic without any attached row is reported as not instrumented
 
 from __future__ import annotations
 
-from warmup_insights.vllm_plugin import cpu, engine_core
-from warmup_insights.vllm_plugin.cuda import graphs as cuda_graphs
-from warmup_insights.vllm_plugin.cuda import worker as cuda_worker
+from warmup_insights.vllm_plugin import cpu, cuda, engine_core
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
@@ -201,37 +199,37 @@ UPSTREAM = (
     *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
         ("__init__", "rank", engine_core.worker_init),
-        ("init_device", "device", cuda_worker.worker_device),
-        ("load_model", "loading", cuda_worker.load_model),
-        ("determine_available_memory", "memory budget", cuda_worker.determine_memory),
-        ("initialize_from_config", "KV cache", cuda_worker.initialize_cache),
-        ("compile_or_warm_up_model", "warm-up", cuda_worker.warm_up),
+        ("init_device", "device", cuda.worker_device),
+        ("load_model", "loading", cuda.load_model),
+        ("determine_available_memory", "memory budget", cuda.determine_memory),
+        ("initialize_from_config", "KV cache", cuda.initialize_cache),
+        ("compile_or_warm_up_model", "warm-up", cuda.warm_up),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_model_runner", "GPUModelRunner",
-        ("profile_run", "profiling run", cuda_worker.profile_run),
+        ("profile_run", "profiling run", cuda.profile_run),
         ("profile_cudagraph_memory", "estimate of graph memory",
-         cuda_worker.estimate_graphs, "0.18.0", None),
-        ("capture_model", "graph capture", cuda_graphs.capture_model),
-        ("_dummy_run", "graphs", cuda_graphs.dummy_run),
+         cuda.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture", cuda.capture_model),
+        ("_dummy_run", "graphs", cuda.dummy_run),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.model_runner", "GPUModelRunner",
-        ("profile_run", "profiling run, runner V2", cuda_worker.profile_run,
+        ("profile_run", "profiling run, runner V2", cuda.profile_run,
          "0.12.0", None),
         ("profile_cudagraph_memory", "estimate of graph memory, runner V2",
-         cuda_worker.estimate_graphs, "0.18.0", None),
-        ("capture_model", "graph capture, runner V2", cuda_graphs.capture_model,
+         cuda.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture, runner V2", cuda.capture_model,
          "0.12.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.cudagraph_utils", "CudaGraphManager",
-        ("capture", "graphs, runner V2", cuda_graphs.capture_all, "0.21.0", None),
+        ("capture", "graphs, runner V2", cuda.capture_all, "0.21.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.cudagraph_utils", None,
         ("prepare_inputs_to_capture", "graph by graph, runner V2",
-         cuda_graphs.prepare_inputs, "0.21.0", None),
+         cuda.prepare_inputs, "0.21.0", None),
     ),
 )  # fmt: skip
 """Upstream vLLM V1; the rows that are not of a worker serve vllm-gaudi too."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from warmup_insights.analysis.plan.memory import first_known, refuse_contradictions
+from warmup_insights.analysis.plan.memory import refuse_contradictions
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.figures import BY_NAME, bytes_step
+from warmup_insights.model.figures import BY_NAME, bytes_step, first_known
 from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import format_bytes
 

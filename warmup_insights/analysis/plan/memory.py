@@ -8,21 +8,15 @@ arithmetic.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from warmup_insights.analysis.plan.costs import Evidence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step, contradictory
+from warmup_insights.model.figures import bytes_step, contradictory, first_known
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.capture import num_tokens
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.rules.model_shape import PRESETS
-
-
-def first_known(*values: Any) -> Any:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
 
 
 def refuse_contradictions(summary: RunSummary, needed: frozenset[str]) -> None:

@@ -40,7 +40,6 @@ from warmup_insights.analysis.plan.memory import (
     MemoryPlan,
     Workspace,
     divide_memory,
-    first_known,
     refuse_contradictions,
 )
 from warmup_insights.bucketing.environment import (
@@ -57,7 +56,11 @@ from warmup_insights.bucketing.versions import (
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step, graph_memory_bytes
+from warmup_insights.model.figures import (
+    bytes_step,
+    first_known,
+    graph_memory_bytes,
+)
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     GraphBudget,

@@ -36,6 +36,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
+from warmup_insights.model.figures import first_known
 from warmup_insights.model.summary import (
     PHASES,
     BucketRow,
@@ -148,7 +149,7 @@ class Buckets:
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
             BucketsGenerated: self._generated,
-            BucketRangesConfigured: self._ranged,
+            BucketRangesConfigured: self._of_the_run,
             BucketsOmitted: self._of_a_phase,
             GraphSkipped: self._of_a_phase,
             CaptureSummary: self._of_a_phase,
@@ -167,9 +168,6 @@ class Buckets:
         facts.strategy = event.strategy or facts.strategy
         if event.buckets or facts.listed is None:
             facts.listed = sorted(set(event.buckets))
-
-    def _ranged(self, event: BucketRangesConfigured) -> None:
-        self._dimensions.setdefault(event.phase, list(event.ranges))
 
     def _of_a_phase(
         self, event: BucketsOmitted | GraphSkipped | CaptureSummary
@@ -190,6 +188,8 @@ class Buckets:
 
     def _of_the_run(self, event: Event) -> None:
         match event:
+            case BucketRangesConfigured():
+                self._dimensions.setdefault(event.phase, list(event.ranges))
             case GraphBudgetSet():
                 self.budgets[rank_of(event)] = event
             case WarmupFinished() if not event.skipped:
@@ -267,13 +267,12 @@ class Buckets:
     ) -> PhaseBuckets | None:
         facts = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
         missed = sum(1 for miss in misses if miss.phase == phase)
-        budget = _known(
-            getattr(self.budgets[rank], f"{phase}_bytes")
-            for rank in sorted(self.budgets)
+        budget = first_known(
+            *(getattr(own, f"{phase}_bytes") for _, own in sorted(self.budgets.items()))
         )
         if not facts and not missed and budget is None:
             return None
-        generated = _lowest(_known((each.generated, each.total)) for each in facts)
+        generated = _lowest(first_known(each.generated, each.total) for each in facts)
         captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
         captured = _lowest(len(buckets) for buckets in captured_lists)
         fewest = min(captured_lists, key=len) if captured_lists else None
@@ -282,7 +281,7 @@ class Buckets:
         return PhaseBuckets(
             generated=generated,
             omitted=_lowest(
-                _known((item.omitted_counted, item.omitted_listed)) for item in facts
+                first_known(item.omitted_counted, item.omitted_listed) for item in facts
             ),
             warmed=_lowest(self._warmed_count(item) for item in facts),
             captured=captured,
@@ -292,8 +291,8 @@ class Buckets:
             ),
             capture_percent=_percent(captured, generated, first.summary),
             graph_budget_bytes=budget,
-            graph_used_bytes=_known(
-                (first.summary and first.summary.used_bytes, first.capture_bytes)
+            graph_used_bytes=first_known(
+                first.summary and first.summary.used_bytes, first.capture_bytes
             ),
             buckets=first.listed or [],
             captured_buckets=None if fewest is None else sorted(fewest),
@@ -327,7 +326,7 @@ class Buckets:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
                 generated=_lowest(
-                    _known((each.generated, each.total)) for each in facts
+                    first_known(each.generated, each.total) for each in facts
                 ),
                 warmed=_lowest(self._warmed_count(item) for item in facts),
             )
@@ -366,15 +365,9 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
 def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:
     """Buckets with evidence of a capture; None when there is no evidence either way."""
     is_listed = facts.summary is not None and facts.summary.buckets is not None
-    if is_listed or facts.saw_captures or _skipped_all(facts):
-        return facts.captured
-    return None
-
-
-def _skipped_all(facts: _PhaseFacts) -> bool:
-    """Whether it is stated of each bucket that it got no graph."""
     skipped = {bucket for bucket, fate in facts.fates.items() if fate.skipped}
-    return bool(skipped) and skipped.issuperset(facts.listed or facts.fates)
+    got_none = bool(skipped) and skipped.issuperset(facts.listed or facts.fates)
+    return facts.captured if is_listed or facts.saw_captures or got_none else None
 
 
 def _percent(
@@ -449,10 +442,6 @@ def _total(values: Iterable[Any]) -> Any:
     """The sum of what is known; None when nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _known(values: Iterable[Any]) -> Any:
-    return next((value for value in values if value is not None), None)
 
 
 def _lowest(values: Iterable[int | None]) -> int | None:

@@ -112,7 +112,7 @@ class RunFold:
 
     def _routes_for(self, kind: type[Event]) -> Iterator[Callable[[Any], None]]:
         """What takes the events of one class."""
-        yield self._timeline.route(kind)
+        yield self._timeline.add
         yield self._serving.seen if kind in serving.KINDS else self._progress.add
         for section in (
             self._serving, self._buckets, self._identity, self._memory,

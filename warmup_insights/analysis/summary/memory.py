@@ -24,7 +24,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     WarmupFinished,
 )
-from warmup_insights.model.figures import bytes_step, number
+from warmup_insights.model.figures import bytes_step, first_known, number
 from warmup_insights.model.summary import (
     GraphBudgetFacts,
     GraphFacts,
@@ -148,8 +148,9 @@ class Memory:
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""
-        known = (self._by_rank[rank].get(name) for rank in sorted(self._by_rank))
-        return next((value for value in known if value is not None), None)
+        stated = (own.get(name) for _, own in sorted(self._by_rank.items()))
+        known: float | None = first_known(*stated)
+        return known
 
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
@@ -381,7 +382,12 @@ def _parts_of_total(
     margin = memory.total_bytes - memory.usable_bytes - (at_start or 0)
     size = _reserved_graphs(memory, graphs)
     taken = graphs.memory_bytes if graphs is not None else None
-    is_in_peak = graphs is not None and holds_estimate(memory, graphs)
+    # Since vLLM 0.27 the peak of activations contains the estimate for graphs.
+    is_in_peak = (
+        graphs is not None
+        and graphs.is_reserved is True
+        and memory.consumed_bytes is not None
+    )
     out_of_margin = None
     if size is None and not is_in_peak and taken and 0 < taken <= margin:
         # Where nothing is set aside for them, captures take from the margin.
@@ -405,11 +411,6 @@ def _parts_of_total(
         ("graphs", "graphs, as estimated", size),
         ("kv_cache", "KV cache", _cache(memory)),
     )  # fmt: skip
-
-
-def holds_estimate(memory: MemoryFacts, graphs: GraphFacts) -> bool:
-    """Whether the peak of activations contains the estimate for graphs (vLLM 0.27)."""
-    return memory.consumed_bytes is not None and graphs.is_reserved is True
 
 
 def _reserved_graphs(memory: MemoryFacts, graphs: GraphFacts | None) -> int | None:

@@ -31,7 +31,7 @@ from warmup_insights.model.events import (
     SamplerWarmup,
     WarmupFinished,
 )
-from warmup_insights.model.figures import number
+from warmup_insights.model.figures import first_known, number
 from warmup_insights.model.summary import (
     PHASES,
     CaptureBar,
@@ -161,7 +161,7 @@ def garbage_collection(
         steps_s=steps_s,
         warmup_s=warmup_s,
         frozen=bool(frozen),
-        freeze_s=next((took for took in frozen if took is not None), None),
+        freeze_s=first_known(*frozen),
     )
 
 

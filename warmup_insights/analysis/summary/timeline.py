@@ -7,8 +7,9 @@ lowest rank and of the processes without one, and slower ranks explain what is l
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
@@ -59,15 +60,16 @@ _FIRST_STAGES = ("import", "configure")
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
-_ENDS = frozenset(
-    (Failure, WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
-)
-"""Of a warm-up or of a start: what comes after them may be use."""
+_ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
+"""Of a warm-up or of a start, as a failure with a time is: what follows may be use."""
+_AFTER_READY = (ServerReady, ServingFailure)
+_AT_WORK = (Note, ShutdownRequested)
+"""A start that is not over goes on until then at least."""
 _LASTING = (CompileFinished, GraphsCaptured, MemoryMeasured, PhaseMarked)
 """What states how long it took when it is over."""
 _SPECIAL = frozenset(
-    (CaptureProgress, GapSeen, WarmupFinished, EngineInitialized, PhaseMarked, RunStarted,
-     Note)
+    (CaptureProgress, EngineInitialized, Failure, GapSeen, Note, PhaseMarked, RunStarted,
+     ServerReady, WarmupFinished)
 )  # fmt: skip
 
 
@@ -103,12 +105,6 @@ class Timeline:
         self._is_excerpt = False
         self._is_ready = False
 
-    def route(self, kind: type[Event]) -> Callable[[Event], None]:
-        """What takes the events of one class."""
-        if kind in STEPS:
-            return self._stepped
-        return self._while_serving if kind in _SERVING - _SPECIAL else self.add
-
     def _reaches(self, time: float) -> bool:
         """Take a time of the run; whether it is within the start-up.
 
@@ -120,53 +116,22 @@ class Timeline:
             self.started_at = time
         return self.started_at <= time <= (self.ready_at or math.inf)
 
-    def _stepped(self, event: Event) -> None:
-        """`add` of the events of which there are most."""
-        time = event.time
-        if time is not None and self._reaches(time):
-            self._startup(event, time)
-
-    def _while_serving(self, event: Event) -> None:
-        """Events of serving: they do not delimit phases of the start-up."""
-        was_over = self._is_over or self._is_ready
-        self._is_over = self._is_over or type(event) in _ENDS
-        self._is_ready = self._is_ready or type(event) is ServingFailure
-        time = event.time
-        if time is None:
-            return
-        self._reaches(time)
-        if type(event) is ShutdownRequested and not was_over:
-            self.last_at = max(self.last_at or time, time)
-
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
-        kind = type(event)
-        if isinstance(event, Failure):
-            self._is_failed = True
-        if isinstance(event, Failure) and event.time is None:
-            # It came after the lines above it, which may have times.
-            self._undated, self._failed_line = event, event.line
-        else:
-            self._is_over = self._is_over or kind in _ENDS
+        kind, time = type(event), event.time
+        was_over = self._is_over or self._is_ready
+        self._is_over = self._is_over or kind in _ENDS
+        self._is_ready = self._is_ready or kind in _AFTER_READY
         if kind in _SPECIAL:
             self._special(event)
-        if kind is GapSeen:
+        if time is None or kind is GapSeen:
             return
-        self._is_ready = self._is_ready or kind is ServerReady
-        time = event.time
-        if time is None:
-            return
-        if kind is Note and self.last_at and not (self._is_over or self._is_ready):
-            # A start that is not over goes on until its last note at least.
+        if kind in _AT_WORK and self.last_at is not None and not was_over:
             self.last_at = max(self.last_at, time)
-        if kind is ServerReady and (
-            self.ready_at is None or 0 <= time - self.ready_at <= READY_WITHIN_S
-        ):
-            self.ready_at = time
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
-    def _special(  # noqa: C901 - a table: one case for each kind
+    def _special(  # noqa: C901, PLR0912 - a table: one case for each kind
         self, event: Event
     ) -> None:
         """Events with a duration or a mark besides their time."""
@@ -191,6 +156,17 @@ class Timeline:
                 self._stated("time.engine_init_s", event)
                 if event.time is not None:
                     self._note_excerpt(event.time, event.duration_s)
+            case Failure() if event.time is None:
+                # It came after the lines above it, which may have times.
+                self._undated, self._failed_line = event, event.line
+                self._is_failed = True
+            case Failure():
+                self._is_failed = self._is_over = True
+            case ServerReady() if event.time is not None and (
+                self.ready_at is None
+                or 0 <= event.time - self.ready_at <= READY_WITHIN_S
+            ):
+                self.ready_at = event.time
             case RunStarted():
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
@@ -301,8 +277,11 @@ class Timeline:
         start = self.started_at
         end = self._end()
         if self._undated is not None and end is not None and self.by_rank:
-            take_failure(self.by_rank[min(self.by_rank)], self._undated, end)
-            self._undated = None
+            # So far it is the end; more lines may come.
+            so_far = copy.deepcopy(self)
+            take_failure(so_far.by_rank[min(self.by_rank)], self._undated, end)
+            so_far._undated = None
+            return so_far.result()
         goes_back = any(own.goes_back for own in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
@@ -364,9 +343,7 @@ class Timeline:
                 phases=[
                     _phase(span, start)
                     for span in partition(
-                        own.spans_until(min(end, self._ended_elsewhere(own))),
-                        start,
-                        end,
+                        own.spans_until(self._until(own, end)), start, end
                     )
                 ],
             )
@@ -376,9 +353,7 @@ class Timeline:
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
         for rank, own in self.by_rank.items():
-            until = min(end, self._ended_elsewhere(own))
-            if own.doing == SERVER_START and self.ready_at is None:
-                until = own.since or end  # an engine without a server
+            until = self._until(own, end)
             if rank == main:
                 yield from map(self._behind_profiling, own.spans_until(until))
             else:
@@ -395,20 +370,22 @@ class Timeline:
         began = max((at for at in measured if at <= span.end), default=-math.inf)
         return Span(span.name, max(span.start, began), span.end, span.strength)
 
-    def _ended_elsewhere(self, own: RankTime) -> float:
-        """When other ranks were done with what this one never ends.
+    def _until(self, own: RankTime, end: float) -> float:
+        """When a rank was done with what it never ends.
 
         Ray prints one of several equal lines, so a phase can begin in the lines of one
-        rank and end in those of another.
+        rank and end in those of another. An engine without a server starts none.
         """
         if own.doing is None or own.since is None:
-            return math.inf
+            return end
+        if own.doing == SERVER_START and self.ready_at is None:
+            return own.since
         ends = [
             other.ended[own.doing]
             for other in self.by_rank.values()
             if other is not own and other.ended.get(own.doing, -math.inf) >= own.since
         ]
-        return max(ends, default=math.inf)
+        return min(end, max(ends, default=end))
 
     def _unexplained(self, phases: list[Span], start: float, end: float) -> list[Gap]:
         """Gaps between two lines that no phase explains, the longest first."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.bridge import METRICS, metric_note, peak_note
@@ -43,11 +44,13 @@ def subscribe(session: Session) -> None:
         "CPU_FALLBACK": watch.fell_back,
         "MEMORY_DEFRAGMENTATION": watch.defragmented,
     }
-    for name, callback in topics.items():
+    for name, take in topics.items():
         try:
             module = importlib.import_module(DISPATCHER)
             dispatcher = module.EventDispatcher.instance()
-            handle = dispatcher.subscribe(getattr(module.EventId, name), callback)
+            handle = dispatcher.subscribe(
+                getattr(module.EventId, name), partial(watch.guarded, take)
+            )
         except Exception as error:  # the bridge is not ours, and may have none of it
             session.lost.setdefault(TOPIC, f"{DISPATCHER}: {name}: {error}")
         else:
@@ -62,24 +65,19 @@ def unsubscribe(session: Session) -> None:
 
 
 class _Watch:
-    """The callbacks, each guarded."""
+    """What is recorded of each event that the bridge publishes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._operators: set[str] = set()
 
-    def compiled(self, timestamp: Any, parameters: Parameters) -> None:
-        self._guard(self._compiled, parameters)
-
-    def fell_back(self, timestamp: Any, parameters: Parameters) -> None:
-        self._guard(self._fell_back, parameters)
-
-    def defragmented(self, timestamp: Any, parameters: Parameters) -> None:
-        self._guard(self._defragmented, parameters)
-
-    def _guard(
-        self, take: Callable[[dict[str, str]], None], parameters: Parameters
+    def guarded(
+        self,
+        take: Callable[[dict[str, str]], None],
+        timestamp: Any,
+        parameters: Parameters,
     ) -> None:
+        """Take what an event states. Nothing is raised."""
         try:
             take(dict(parameters))
         except (
@@ -87,7 +85,7 @@ class _Watch:
         ) as error:  # raised further, it would end a thread of the bridge
             self._session.lost.setdefault(TOPIC, f"{type(error).__name__}: {error}")
 
-    def _compiled(self, values: dict[str, str]) -> None:
+    def compiled(self, values: dict[str, str]) -> None:
         recipe = values.get("recipe", "")[:MAX_NAME]
         micros = values.get("duration", "")
         duration_s = int(micros) / 1e6 if micros.isdigit() else None
@@ -110,7 +108,7 @@ class _Watch:
             bucket=bucket,
         )
 
-    def _fell_back(self, values: dict[str, str]) -> None:
+    def fell_back(self, values: dict[str, str]) -> None:
         """The first time of each operator; how often is in the metric."""
         operator = values.get("op_name", "")[:MAX_NAME]
         if operator in self._operators or len(self._operators) >= MAX_OPERATORS:
@@ -125,7 +123,7 @@ class _Watch:
             values={"operator": operator, "phase": phase, "bucket": bucket},
         )
 
-    def _defragmented(self, values: dict[str, str]) -> None:
+    def defragmented(self, values: dict[str, str]) -> None:
         is_done = values.get("success") == "1"
         millis = values.get("milliseconds", "")
         took = f" in {millis} ms" if is_done and millis.isdigit() else ""

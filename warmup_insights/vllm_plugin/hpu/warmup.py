@@ -7,6 +7,7 @@ Source: `v1/worker/hpu_model_runner.py` (`warmup_model`, `warmup_graphs`,
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -19,7 +20,6 @@ from warmup_insights.model.events import (
     WarmupFinished,
 )
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
-from warmup_insights.vllm_plugin.collector import Freeze
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import buckets_of, phase_of
 from warmup_insights.vllm_plugin.session import Session
@@ -90,6 +90,36 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
         gc_s=session.collector.total_s - warmup.collector_s,
     )
     bridge.note_metrics(session, "by the end of the warm-up")
+
+
+class Freeze:
+    """Keeps objects that exist now out of later collections, until it is lifted.
+
+    vllm-gaudi's `HabanaMemoryProfiler` (`extension/profiler.py`) collects when it is
+    entered and when it is left, which is twice for every bucket, and each time the
+    garbage collector visits every object of the process.
+    """
+
+    def __init__(self) -> None:
+        self._had_frozen = gc.get_freeze_count() > 0
+        self.num_objects = 0
+
+    def begin(self) -> None:
+        """Collect what is garbage now, so that none is kept; then freeze the rest."""
+        gc.collect()
+        gc.freeze()
+        self.num_objects = gc.get_freeze_count()
+
+    def lift(self) -> bool:
+        """Unfreeze; False when the program had frozen objects of its own before.
+
+        The garbage collector has only one set of frozen objects: lifting ours would lift
+        theirs, so then everything stays frozen.
+        """
+        if self._had_frozen:
+            return False
+        gc.unfreeze()
+        return True
 
 
 def _freeze(session: Session) -> Freeze:
