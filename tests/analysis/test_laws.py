@@ -370,3 +370,13 @@ def test_uses_while_serving_have_count_and_time_of_one_rank():
     ]  # fmt: skip
     (use,) = folded(found, source_kind="recorder").summary.serving.uses
     assert (use.count, use.duration_s) == (10, 1.0)
+
+
+def test_each_of_several_engines_states_its_own_initialisation():
+    first, second = (
+        EngineInitialized(time=50.0, duration_s=44.0 - 16 * rank, rank=rank)
+        for rank in (0, 1)
+    )
+    for order in ((first, second), (second, first)):
+        made = folded(order).summary
+        assert made.time.engine_init_s == 44.0

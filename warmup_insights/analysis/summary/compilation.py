@@ -87,9 +87,9 @@ def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
 
     `total_with_profile_run` is more than compilation and is left out.
     """
-    for event in reversed(built.all(EngineInitialized)):
-        if event.compile_s is not None:
-            return event.compile_s
+    stated: float | None = built.last(EngineInitialized, "compile_s")
+    if stated is not None:
+        return stated
     timed = [
         part
         for part in parts

@@ -86,6 +86,8 @@ class Timeline:
         self.last_at: float | None = None
         self.warmup_s: float | None = None
         self.engine_init_s: float | None = None
+        self._init_rank: int | None = None
+        """Which rank states that: the lowest."""
         self.lines: dict[str, int] = {}
         """Figure to the line that states it."""
         self.timezone: str | None = None
@@ -152,8 +154,10 @@ class Timeline:
                 ranks = self.by_rank.values()
                 for own in (own for own in ranks if own.doing == SERVER_START):
                     own.since = event.time or own.since  # behind the last engine
-                self.engine_init_s = event.duration_s
-                self._stated("time.engine_init_s", event)
+                rank = event.rank or 0
+                if self._init_rank is None or rank <= self._init_rank:
+                    self.engine_init_s, self._init_rank = event.duration_s, rank
+                    self._stated("time.engine_init_s", event)
                 if event.time is not None:
                     self._note_excerpt(event.time, event.duration_s)
             case Failure() if event.time is None:
