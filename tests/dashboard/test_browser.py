@@ -40,7 +40,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         settle(page)
         for words in ("Prompt buckets", "Decode buckets", "Memory budget",
                       "Warmed and captured"):  # fmt: skip
-            assert page.get_by_text(words, exact=True).is_visible()
+            page.get_by_text(words, exact=True).wait_for()
         page.locator(".js-plotly-plot .main-svg").first.wait_for()
         drawn = page.locator(".js-plotly-plot").all_inner_texts()
         assert any("captured 15" in text for text in drawn)
@@ -117,6 +117,7 @@ def test_open_in_the_list_leads_to_the_run(full_server, visit):
     page = visit(full_server).open("/?q=recorded")
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
+    settle(page)
     box = table.bounding_box()
     page.mouse.click(box["x"] + 32 + 32, box["y"] + 18 + 35)
     page.get_by_role("heading", name="recorded 2").wait_for()
@@ -127,7 +128,7 @@ def tick(page, *rows: int) -> None:
     """Tick rows of the first table of a page, the first is 1."""
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
-    page.wait_for_timeout(300)
+    settle(page)
     box = table.bounding_box()
     for row in rows:
         page.mouse.click(box["x"] + 16, box["y"] + 18 + 35 * row)
@@ -172,6 +173,7 @@ def test_clicking_a_cell_shows_the_history_of_its_bucket(full_server, visit):
     page = visit(full_server, viewport=tall).open("/run?run=recorded+0&tab=Buckets")
     plot = page.locator(".js-plotly-plot .main-svg").first
     plot.wait_for()
+    settle(page)
     page.wait_for_timeout(500)
     heat = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
     page.mouse.click(heat["x"] + heat["width"] * 0.17, heat["y"] + heat["height"] * 0.9)
@@ -266,7 +268,7 @@ def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
         page.locator('input[type="file"]').set_input_files(str(log))
         link = page.get_by_role("link", name=re.compile("Open run"))
         link.first.wait_for()
-        assert page.get_by_text("<b>hostile<i>.log").first.is_visible()
+        page.get_by_text("<b>hostile<i>.log").first.wait_for()
         link.first.click()
         settle(page)
         for tab in page.get_by_role("tab").all():

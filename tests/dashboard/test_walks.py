@@ -56,7 +56,7 @@ def test_an_operator_gets_advice_after_one_click(tmp_path, visit):
         page.get_by_role("link", name=re.compile("Open run")).click()
         page.get_by_role("heading", name=re.compile("21 s of 59 s")).wait_for()
         page.get_by_text("9 of 72 buckets got no graph", exact=False).wait_for()
-        assert page.get_by_text("VLLM_GRAPH_RESERVED_MEM=").first.is_visible()
+        page.get_by_text("VLLM_GRAPH_RESERVED_MEM=").first.wait_for()
         picture(page, "walk-operator")
         visitor.close()
 
@@ -66,6 +66,7 @@ def test_one_of_eight_configurations_is_named_with_its_reason(demo_server, visit
         "/memory?q=reserve"
     )
     page.get_by_text("Pick for").first.wait_for()
+    settle(page)
     text = page.get_by_test_id("stMain").inner_text()
     assert "gpu_memory_utilization=0.6, VLLM_GRAPH_RESERVED_MEM=0.3" in text
     assert "no figure is more than 13 % off the best one" in text
@@ -77,6 +78,7 @@ def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
     page = visit(demo_server, viewport={"width": 1280, "height": 1000}).open("/")
     table = page.get_by_test_id("stDataFrame").first
     table.wait_for()
+    settle(page)
     box = table.bounding_box()
     page.mouse.click(box["x"] + 32 + 32, box["y"] + 18 + 35)  # failed starts come first
     page.get_by_text("Memory at the failure", exact=True).wait_for()
@@ -109,7 +111,7 @@ def test_every_page_fits_its_window_and_axe_finds_nothing_grave(
     broken = {}
     for number, path in enumerate(PAGES):
         page = visitor.open(path)
-        assert page.get_by_role("heading").first.is_visible(), path
+        page.get_by_role("heading").first.wait_for()
         page.wait_for_function(FITS, timeout=10_000)
         broken[path] = grave(axe, page)
         page.set_viewport_size(second)
@@ -179,5 +181,6 @@ def test_arrow_keys_go_through_a_group_of_choices(demo_server, visit):
     page = visit(demo_server).open("/buckets")
     page.get_by_role("button", name="exponential").first.focus()
     page.keyboard.press("ArrowRight")
+    settle(page)
     assert page.evaluate("document.activeElement.innerText") == "linear"
     assert page.evaluate(OUTLINED)
