@@ -34,7 +34,9 @@ _PROCESS = (
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?) )?"
     r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[^)]{0,60}))?\)"
 )
-OF_VLLM = re.compile(r"A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)")
+OF_VLLM = re.compile(
+    r"MainProcess|A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)"
+)
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
 _OWN_HEAD = re.compile(rf"(?:{_PROCESS} )?{_HEAD}")
 _LONGEST_HEAD = 512

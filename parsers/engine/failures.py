@@ -202,9 +202,10 @@ class Failures:
         is_of_start: bool = False,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
+        is_wrapper = _WRAPPER.search(made.message) is not None
         # A server that fails in its own set-up stops its engine, and prints why after that.
-        is_after = self._is_stopped and (self.is_ready or not is_of_start)
-        if is_after or len(self._causes) >= MAX_CAUSES:
+        may_follow = not self.is_ready and is_of_start and not is_wrapper
+        if (self._is_stopped and not may_follow) or len(self._causes) >= MAX_CAUSES:
             return
         if made.kind and made.is_detail and self._ends_in_colon():
             last = self._causes.pop()
@@ -219,7 +220,7 @@ class Failures:
         cause = _Cause(
             kind=made.kind or kind_of_message(made.message), message=made.message,
             origin=origin, phase=phase,
-            is_wrapper=_WRAPPER.search(made.message) is not None,
+            is_wrapper=is_wrapper,
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
             is_of_start=is_of_start,

@@ -408,6 +408,10 @@ def test_a_server_that_fails_in_its_set_up_stops_its_engine_first():
     assert failure.message == "ValueError: No adapter found for /x"
     assert failure.phase == "server_start"
     assert of(Failure, events(START + READY + STOP + frame + "ValueError: x\n")) == []
+    announced = (
+        "RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )
+    assert of(Failure, events(START + STOP + frame + announced)) == []
 
 
 def test_a_module_that_a_stage_imports_leaves_the_failure_in_it():

@@ -567,3 +567,21 @@ def test_a_worker_that_starts_while_the_engine_is_stopped_begins_no_other_start(
     )
     runs, _ = read(text)
     assert len(runs) == 1
+
+
+def test_the_program_that_starts_several_servers_has_configured_before_they_print():
+    text = (
+        "(MainProcess pid=1) INFO 11-23 21:59:07 [utils.py:233] non-default args: {}\n"
+        "(MainProcess pid=1) INFO 11-23 21:59:08 [model.py:2152] Using max model len 256\n"
+        "(MainProcess pid=1) INFO 11-23 21:59:19 [utils.py:261] Started 2 API server "
+        "processes\n"
+        "(ApiServer_1 pid=3) INFO 11-23 21:59:50 [model.py:733] Resolved architecture: A\n"
+        "(ApiServer_1 pid=3) INFO 11-23 21:59:50 [model.py:2152] Using max model len 256\n"
+        "(EngineCore_DP0 pid=2) INFO 11-23 21:59:52 [core.py:133] Initializing a V1 LLM "
+        "engine (v0.32.0) with config: model='a/b', device_config=cpu\n"
+    )
+    phases = summary_of(events(text))["time"]["phases"]
+    assert [(p["name"], p["duration_s"]) for p in phases[:2]] == [
+        ("configure", 12.0),
+        ("start_engine", 33.0),
+    ]
