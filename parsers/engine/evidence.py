@@ -312,7 +312,7 @@ _CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
 MAX_RANKS = 4096
 """More than that is no number of ranks."""
 _UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
-WORKERS = ("VllmWorker", "Worker", "RayWorker")
+_WORKERS = ("VllmWorker", "Worker", "RayWorker")
 _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
 
@@ -435,7 +435,9 @@ class RankTable:
         is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
-        workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
+        workers_seen = [
+            name for name, _ in self._processes if name.startswith(_WORKERS)
+        ]
         is_first = any(_PARTS.search(name) for name in workers_seen)
         return 0 if is_one_of_several or is_first or self._has_engines else None
 
@@ -449,7 +451,7 @@ class RankTable:
             return None
         if name.startswith("EngineCore_"):
             return self._of_core(name)
-        if not name.startswith(WORKERS):
+        if not name.startswith(_WORKERS):
             return None
         if not self._has_workers:
             self._has_workers = True

@@ -16,7 +16,6 @@ from parsers.engine.evidence import (
     ENGINE_CONFIG,
     IMPORTING,
     PLATFORM,
-    WORKERS,
     Evidence,
     Imports,
     RankTable,
@@ -230,7 +229,8 @@ class OpenRun:
         time, last = matched.time, self.last_time
         later = 0.0 if time is None or last is None else time - last
         # Processes that were being started while the engine was stopped go on to print.
-        is_child = (record.process or "").startswith(("EngineCore", *WORKERS))
+        name = record.process or ""
+        is_child = _OF_VLLM.match(name) is not None and not name.startswith(_FRONT)
         if self.tracker.failures.has_ended and (
             (not is_child and any(isinstance(item, ConfigRecorded) for item in made))
             or (later > EARLIER_S and imports_unnamed(rule, record))

@@ -8,6 +8,11 @@ from warmup_insights.analysis.advice.known_texts import EAGER, KnownError, rows
 _DTYPE_HALF = Way.that_sets(
     "a narrower range than bfloat16: check the quality", dtype="half"
 )
+_INTEL_DRIVER = Way(
+    "dmesg on the host (xe, i915): a reset of the device is named there; without one a newer "
+    "driver (intel-compute-runtime) in the image",
+    "another image",
+)
 _OTHER_BUILD = Way(
     "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
     "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
@@ -186,9 +191,7 @@ ROWS: tuple[KnownError, ...] = (
               "slower decoding while it is looked for"))),
         (r"Abort was called at \d",
          "The driver of the Intel device ended the process",
-         (Way("dmesg on the host (xe, i915): a reset of the device is named there; without one "
-              "a newer driver (intel-compute-runtime) in the image", "another image"),
-          EAGER)),
+         (_INTEL_DRIVER, EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
          "A call of the Ascend device failed, not its memory's size",
          (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
@@ -199,8 +202,7 @@ ROWS: tuple[KnownError, ...] = (
           EAGER)),
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
-         (Way("dmesg on the host (xe, i915): a reset of the device is named there; without one "
-              "a newer driver (intel-compute-runtime) in the image", "another image"),
+         (_INTEL_DRIVER,
           Way("end the process that holds the device (xpu-smi ps), then start again", "none"))),
         (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
