@@ -153,10 +153,10 @@ CASES = {
     "overridden_ranges": (
         [
             set_to("vllm-gaudi", "0.26.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
-            # Names of strategies are read since 0.20; sequences of a prefill are set
-            # with it since 0.11.
+            # Names of strategies are read since 0.20, others end the start before;
+            # sequences of a prefill are set with it since 0.11.
             [*set_to("vllm-gaudi", "0.19.0", "VLLM_DECODE_BS_BUCKET_MAX", "64"),
-             config(VLLM_BUCKETING_STRATEGY="lin")],
+             config(VLLM_BUCKETING_STRATEGY="linear_bucketing")],
             set_to("vllm-gaudi", "0.10.1", "VLLM_PROMPT_BS_BUCKET_MAX", "4"),
         ],
         [

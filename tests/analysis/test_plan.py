@@ -37,11 +37,11 @@ from warmup_insights.analysis.plan.planning import (
     memory_pair,
     planned_buckets,
     recommend,
-    rules_version,
     safe_margin,
     smallest_reserve,
     utilization_for,
 )
+from warmup_insights.analysis.plan.regenerate import rules_version
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.versions import version_of_run

@@ -22,8 +22,8 @@ from warmup_insights.analysis.fit.traffic import (
 from warmup_insights.analysis.plan.planning import (
     Planner,
     PlanSettings,
-    bucketing_inputs,
 )
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.versions import version_of_run
@@ -244,7 +244,7 @@ def fit(folded: Folded, both: BothWays, **bounds):
     """The limits of the engine are those of the recording: the log states none."""
     engine, known = folded.summary.engine, both.recorded.summary
     settings = settings_from_mapping(
-        *bucketing_inputs(known, known.memory.num_kv_blocks),
+        *bucketing_inputs(known),
         engine_version=version_of_run(engine.name, engine.version),
     )
     seconds, graph_bytes = run_costs(folded.summary, folded.rows)

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from warmup_insights.analysis.fit import traffic as shapes
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
-from warmup_insights.analysis.plan.planning import bucketing_inputs, rules_version
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name
@@ -140,8 +140,7 @@ def _settings(request: Request, run: Folded | None) -> BucketingSettings:
     """The settings of the run, with those that were given here on top."""
     if run is None:
         return request.settings()
-    blocks = run.summary.memory_or_none.num_kv_blocks
-    inputs, variables = bucketing_inputs(run.summary, blocks) or ({}, {})
+    inputs, variables = bucketing_inputs(run.summary)
     context = click.get_current_context()
     given = {
         name: value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
@@ -27,8 +26,11 @@ from warmup_insights.analysis.misses import (
     highest_needs,
     range_variables,
 )
-from warmup_insights.analysis.plan.planning import rules_version
-from warmup_insights.bucketing.environment import read_boolean, settings_from_mapping
+from warmup_insights.analysis.plan.regenerate import (
+    bucketing_settings,
+    strategy_of,
+    strategy_variable,
+)
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -37,35 +39,6 @@ from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
 CONTEXT_MAX = "VLLM_PROMPT_CTX_BUCKET_MAX"
-DEFAULT_SEQS, DEFAULT_BLOCK = 256, 128
-"""Of vLLM and of vllm-gaudi, where the run states none."""
-_FEATURES = {
-    "VLLM_CONTIGUOUS_PA": "use_contiguous_pa",
-    "VLLM_PREFIX_CACHING": "prefix_caching",
-}
-"""Variables to the names under which the runtime prints them."""
-_RANGE = re.compile(
-    r"VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_\w{1,20}"
-).fullmatch
-
-
-def strategy_of(summary: RunSummary) -> str | None:
-    """`exp`, `lin` or `pad`; None where nothing shows it.
-
-    What the engine printed counts before what was set.
-    """
-    printed = [summary.phase(phase).strategy or "" for phase in PHASES]
-    for text in (*printed, str(summary.config.get("bucketing_strategy") or "")):
-        for name in ("exp", "lin", "pad"):
-            if text.lower().startswith(name):
-                return name
-    old = summary.config.get("VLLM_EXPONENTIAL_BUCKETING")
-    if old is not None:
-        return "exp" if read_boolean(str(old)) else "lin"
-    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
-        requested = str(summary.config.get("VLLM_BUCKETING_STRATEGY", "")).lower()
-        return requested if requested in ("exp", "lin", "pad") else None
-    return None
 
 
 def reads_ranges(summary: RunSummary) -> bool:
@@ -84,30 +57,10 @@ def regenerated(
     None where the run lacks a limit that they follow from. Its own lists come out again
     where nothing else had an influence; see `reproduces`.
     """
-    config, memory = summary.config, summary.memory_or_none
-    env = {
-        name: str(value)
-        for name, value in config.items()
-        if _RANGE(name) and (strategy == "lin" or name not in summary.defaults)
-    }
-    env |= {name: str(value) for name, value in (changes or {}).items()}
-    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
-        env["VLLM_BUCKETING_STRATEGY"] = strategy
-    else:
-        env["VLLM_EXPONENTIAL_BUCKETING"] = str(strategy == "exp")
-    for name, key in _FEATURES.items():
-        if key in config:
-            env[name] = str(config[key])
-    limits = {
-        "max_num_seqs": integer(config.get("max_num_seqs")) or DEFAULT_SEQS,
-        "block_size": memory.block_size or DEFAULT_BLOCK,
-        "max_num_batched_tokens": integer(config.get("max_num_batched_tokens")),
-        "max_model_len": integer(config.get("max_model_len")),
-        "num_kv_blocks": memory.num_kv_blocks,
-    }
-    version = rules_version(summary)
+    variables = dict([strategy_variable(summary, strategy)])
+    variables |= {name: str(value) for name, value in (changes or {}).items()}
     try:
-        made = generate(settings_from_mapping(limits, env, engine_version=version))
+        made = generate(bucketing_settings(summary, variables=variables))
     except (InputError, ValueError):
         return None
     return {"prompt": list(made.prompt), "decode": list(made.decode)}
@@ -149,9 +102,7 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
     if made is None:
         return None
     counts = {phase: len(buckets) for phase, buckets in made.items()}
-    if has_setting(summary, "VLLM_BUCKETING_STRATEGY"):
-        return "VLLM_BUCKETING_STRATEGY", other, counts
-    return "VLLM_EXPONENTIAL_BUCKETING", "true" if other == "exp" else "false", counts
+    return (*strategy_variable(summary, other), counts)
 
 
 def integer(value: Any) -> int | None:

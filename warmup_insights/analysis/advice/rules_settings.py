@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,10 +10,12 @@ from typing import Any
 
 from warmup_insights.analysis.advice.facts import RunFacts, is_whole
 from warmup_insights.analysis.advice.finding import Finding, Value, count_of, rule
-from warmup_insights.analysis.advice.rules_buckets import integer, reads_ranges
-from warmup_insights.analysis.plan.planning import rules_version
+from warmup_insights.analysis.advice.rules_buckets import reads_ranges
+from warmup_insights.analysis.plan.regenerate import (
+    bucketing_inputs,
+    bucketing_settings,
+)
 from warmup_insights.analysis.summary.compilation import RECIPES
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
@@ -23,7 +24,6 @@ from warmup_insights.rules.setting_lives import (
     SettingLife,
     Version,
     dead_in,
-    has_setting,
     read_version,
     successor,
 )
@@ -33,6 +33,10 @@ PERIOD_S = 10
 SAFETY = 1.5
 LEAST_PROBE_S, LEAST_GAUDI_PROBE_S = 600, 1800
 """Patience for a first start: weights may have to come, and every recipe be compiled."""
+_ANY_LIMITS = {
+    "max_num_batched_tokens": 2048, "max_model_len": 2048, "num_kv_blocks": 1,
+}  # fmt: skip
+"""Stand for what a run does not state, where the result does not depend on them."""
 DEFAULT_PORT = 8000
 """vLLM `entrypoints/openai/cli_args.py`."""
 
@@ -190,28 +194,10 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
         facts.summary
     ):
         return
-    variables = {
-        name: str(value)
-        for name, value in facts.summary.config.items()
-        if re.fullmatch(r"VLLM_(?:PROMPT|DECODE)_[A-Z]+_BUCKET_[A-Z_]+", name)
-    }
-    if not variables:
-        return
-    for name in ("VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"):
-        chosen = facts.summary.config.get(name)
-        if chosen is not None and has_setting(facts.summary, name):
-            variables[name] = str(chosen)
-    limits = {
-        "max_num_seqs": 1, "block_size": 128, "max_num_batched_tokens": 2048,
-        "max_model_len": integer(facts.summary.config.get("max_model_len")) or 2048,
-        "num_kv_blocks": 1,
-    }  # fmt: skip
+    stated, _ = bucketing_inputs(facts.summary)
+    limits = {name: n for name, n in _ANY_LIMITS.items() if name not in stated}
     try:
-        settings = settings_from_mapping(
-            limits,
-            variables,
-            engine_version=rules_version(facts.summary),
-        )
+        settings = bucketing_settings(facts.summary, limits=limits)
     except (InputError, ValueError):
         return
     notes = tuple(note for note in override_notes(settings) if "has no effect" in note)

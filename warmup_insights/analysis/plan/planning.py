@@ -42,17 +42,14 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     refuse_contradictions,
 )
-from warmup_insights.bucketing.environment import (
-    read_boolean,
-    settings_from_mapping,
-)
+from warmup_insights.analysis.plan.regenerate import bucketing_settings, rules_version
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import warmed_shapes
+from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import (
     MAIN,
     rules_name,
     version_name,
-    version_of_run,
 )
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.events import Bucket
@@ -67,8 +64,6 @@ from warmup_insights.rules.capture import (
 )
 from warmup_insights.units import format_bytes
 
-_LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
-_VARIABLES = ("VLLM_", "PT_HPU_")
 _MERGED = (
     "With merged prefill the warm-up runs prompt buckets as others of the list; there may "
     "be fewer prompt graphs than planned."
@@ -151,10 +146,11 @@ def planned_buckets(
         return PlannedBuckets(own, shapes=seen)
     old_blocks = summary.memory_or_none.num_kv_blocks
     own_version = _version(summary, change.engine_version)
-    try:
-        known, shapes = _regenerate(summary, old_blocks, PlanSettings(), own_version)
-    except (SettingError, InputError):
-        known, shapes = None, {}
+    known: Lists | None = None
+    with suppress(SettingError, InputError):
+        known, shapes = _generated(
+            bucketing_settings(summary, engine_version=own_version)
+        )
     if known != own:
         if change.changes_buckets:
             raise InputError(
@@ -169,22 +165,20 @@ def planned_buckets(
         return PlannedBuckets(own, shapes=seen)
     named = change.engine_version
     version = version_name(named) if named else own_version
-    new, new_shapes = _regenerate(summary, num_blocks, change, version)
-    if new is None:
-        raise SettingError("These variables leave no bucket; try a wider range")
+    settings = bucketing_settings(
+        summary,
+        limits={**change.limits, "num_kv_blocks": num_blocks},
+        variables=change.environment,
+        engine_version=version,
+    )
+    new, new_shapes = _generated(settings)
     rules = [f"Buckets are those of the rules of {rules_name(version)}."]
-    if _merges_prefill(summary, change):
+    if settings.merged_prefill:
         rules.append(_MERGED)
     is_by_rules = bool(seen) and all(
         shapes.get(key) == shape for key, shape in seen.items()
     )
     return PlannedBuckets(new, tuple(rules), new_shapes if is_by_rules else seen)
-
-
-def _merges_prefill(summary: RunSummary, change: PlanSettings) -> bool:
-    name = "VLLM_MERGED_PREFILL"
-    value = change.environment.get(name, summary.config.get(name))
-    return value is not None and read_boolean(_text(value))
 
 
 def _version(summary: RunSummary, engine_version: str | None) -> str:
@@ -195,30 +189,12 @@ def _version(summary: RunSummary, engine_version: str | None) -> str:
     return rules_version(summary)
 
 
-def rules_version(summary: RunSummary) -> str:
-    """The vllm-gaudi whose rules made the buckets of a run.
+def _generated(settings: BucketingSettings) -> tuple[Lists, Shapes]:
+    """The buckets of these settings by phase, and what each runs as.
 
-    A recording has its version; a log has that of vLLM alone, which counts alike.
+    Raises:
+        SettingError: the settings leave no bucket.
     """
-    own = summary.config.get("vllm_gaudi_version")
-    return version_of_run(
-        summary.engine.name, str(own) if own else None, summary.engine.version
-    )
-
-
-def _regenerate(
-    summary: RunSummary, num_blocks: int | None, change: PlanSettings, version: str
-) -> tuple[Lists | None, Shapes]:
-    """What the rules of a version give, and what it runs as; None when a limit is unknown."""
-    known = bucketing_inputs(summary, num_blocks)
-    if known is None:
-        return None, {}
-    inputs, variables = known
-    settings = settings_from_mapping(
-        {**inputs, **change.limits},
-        {**variables, **change.environment},
-        engine_version=version,
-    )
     found = generate(settings)
     lists: Lists = {
         "prompt": [tuple(bucket) for bucket in found.prompt],
@@ -239,9 +215,8 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
     version = rules_version(summary)
     if version == MAIN or Version(version) < _SHAPES_SINCE:
         return rows
-    blocks = summary.memory_or_none.num_kv_blocks
     try:
-        known, shapes = _regenerate(summary, blocks, PlanSettings(), version)
+        known, shapes = _generated(bucketing_settings(summary))
     except (SettingError, InputError):
         return rows
     own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
@@ -253,31 +228,6 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
         else row
         for row in rows
     ]
-
-
-def bucketing_inputs(
-    summary: RunSummary, num_blocks: int | None
-) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Limits and variables as the engine had them; None when a limit is unknown."""
-    limits = {name: summary.setting(name) for name in _LIMITS}
-    if limits["block_size"] is None:
-        limits["block_size"] = summary.memory_or_none.block_size
-    if num_blocks is None or any(value is None for value in limits.values()):
-        return None
-    inputs: dict[str, Any] = {
-        name: int(value) for name, value in limits.items() if value is not None
-    }
-    inputs["num_kv_blocks"] = num_blocks
-    variables = {
-        name: _text(value)
-        for name, value in summary.config.items()
-        if name.startswith(_VARIABLES)
-    }
-    return inputs, variables
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 DEFAULT_PROMPT_RATIO = 0.3

@@ -1,0 +1,95 @@
+"""The settings of bucketing that a run states, and those put on top."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import cache, config, started, summary_of
+from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
+from warmup_insights.analysis.plan.regenerate import (
+    bucketing_inputs,
+    bucketing_settings,
+    strategy_variable,
+)
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.errors import InputError, SettingError
+from warmup_insights.model.events import BucketsGenerated, ConfigRecorded
+
+LIMITS = {"max_model_len": 2048, "max_num_batched_tokens": 2048}
+
+
+def run(*events, version="0.26.0", **settings):
+    head = [started("vllm-gaudi", version=version), config(**{**LIMITS, **settings})]
+    return summary_of([*head, *events, cache(100)])
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, (False, "exp")),
+        ({"use_contiguous_pa": True}, (True, "exp")),
+        ({"VLLM_CONTIGUOUS_PA": "true"}, (True, "exp")),
+        # What the runtime decided, whatever was set.
+        ({"VLLM_CONTIGUOUS_PA": "true", "use_contiguous_pa": "False"}, (False, "exp")),
+        ({"bucketing_strategy": "lin"}, (False, "lin")),
+        ({"VLLM_EXPONENTIAL_BUCKETING": "False"}, (False, "lin")),
+    ],
+)
+def test_what_was_printed_counts_like_what_was_set(stated, expected):
+    settings = bucketing_settings(run(**stated))
+    assert (settings.use_contiguous_pa, settings.strategy) == expected
+
+
+def test_a_limit_without_a_default_is_needed():
+    with pytest.raises(SettingError, match="max_num_batched_tokens is missing"):
+        bucketing_settings(run(max_num_batched_tokens=None))
+    assert "max_num_seqs" not in bucketing_inputs(run())[0]
+    assert bucketing_settings(run()).max_num_seqs == 256
+
+
+def test_defaults_that_the_linear_strategy_printed_are_not_read_by_another():
+    printed = ConfigRecorded(
+        environment={"VLLM_PROMPT_QUERY_BUCKET_MAX": "1024"},
+        defaults=["VLLM_PROMPT_QUERY_BUCKET_MAX"],
+        time=1_000_002.0,
+    )
+    summary = run(printed, bucketing_strategy="lin")
+    assert bucketing_settings(summary).overrides
+    name, value = strategy_variable(summary, "pad")
+    assert not bucketing_settings(summary, variables={name: value}).overrides
+
+
+@pytest.mark.parametrize(
+    ("version", "stated", "variable"),
+    [
+        ("0.26.0", {}, ("VLLM_BUCKETING_STRATEGY", "lin")),
+        ("0.19.0", {}, ("VLLM_EXPONENTIAL_BUCKETING", "false")),
+        ("0.26.0", {"VLLM_EXPONENTIAL_BUCKETING": "true"},
+         ("VLLM_EXPONENTIAL_BUCKETING", "false")),
+    ],
+)  # fmt: skip
+def test_the_variable_that_decides_is_named(version, stated, variable):
+    summary = run(version=version, **stated)
+    assert strategy_variable(summary, "lin") == variable
+    assert bucketing_settings(summary, variables=dict([variable])).strategy == "lin"
+
+
+def test_a_bucket_file_that_a_log_names_is_not_opened(tmp_path):
+    """It could be any file of this machine, or one that never ends."""
+    file = tmp_path / "buckets.txt"
+    file.write_text("(1, 128, 0)\n(1, 1, 64)\n")
+    settings = bucketing_settings(run(VLLM_BUCKETING_FROM_FILE=str(file)))
+    assert settings.bucket_file is None
+
+
+def test_lists_that_follow_from_defaults_are_planned_with_other_limits():
+    made = generate(bucketing_settings(run()))
+    lists = [
+        BucketsGenerated(phase=phase, count=len(buckets), buckets=list(buckets))
+        for phase, buckets in (("prompt", made.prompt), ("decode", made.decode))
+    ]
+    change = PlanSettings(max_num_seqs=8)
+    planned = planned_buckets(run(*lists), 100, change, {})
+    assert max(batch for batch, *_ in planned.lists["decode"]) == 8
+    with pytest.raises(InputError, match="as they were"):
+        planned_buckets(run(*lists, max_num_seqs=4), 100, change, {})
