@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.charts.base import Figure, filled, name_axes, new_figure, time_unit
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
-from dashboard.palette import PART_MEANINGS, colour
+from dashboard.palette import PART_MEANINGS
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
@@ -177,28 +177,22 @@ def misses_table(result: Comparison) -> pd.DataFrame:
     )
 
 
-def part_stacks(
-    parts: pd.DataFrame, order: Sequence[str], *, dark: bool = False
-) -> Figure:
+def part_stacks(parts: pd.DataFrame, order: Sequence[str]) -> Figure:
     """Memory budgets of several runs, one stacked bar each, in GiB.
 
     Columns: run, name, label, bytes.
     """
-    figure = _stacks(order, "device memory (GiB)", dark=dark)
+    figure = _stacks(order, "device memory (GiB)")
     for name, meaning in PART_MEANINGS.items():
         of_name = parts[parts["name"] == name]
         for label, rows in of_name.groupby("label", sort=False):
-            pattern = {"shape": "/" if meaning == "reserved" else ""}
             texts = [format_bytes(value) for value in rows["bytes"]]
-            marker = {"color": colour(meaning, dark=dark), "pattern": pattern}
             sizes = rows["bytes"] / GIB
-            _add(figure, str(label), rows["run"], sizes, texts, marker, dark)
+            _add(figure, str(label), rows["run"], sizes, texts, filled(meaning))
     return figure
 
 
-def phase_stacks(
-    phases: pd.DataFrame, order: Sequence[str], *, dark: bool = False
-) -> Figure:
+def phase_stacks(phases: pd.DataFrame, order: Sequence[str]) -> Figure:
     """Phase times of several runs, one stacked bar each.
 
     Columns: run, name, meaning, duration_s.
@@ -206,14 +200,13 @@ def phase_stacks(
     totals = phases.groupby("run", sort=False)["duration_s"].sum()
     named = _named(phases)
     unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
-    figure = _stacks(order, f"time ({unit})", dark=dark)
+    figure = _stacks(order, f"time ({unit})")
     for name, rows in phases.groupby("name", sort=False):
         pattern = {"shape": pattern_of(str(name)), "size": 6}
         texts = [format_duration(value) for value in rows["duration_s"]]
-        shade = colour(rows["meaning"].iloc[0], dark=dark)
-        marker = {"color": shade, "pattern": pattern}
+        marker = filled(rows["meaning"].iloc[0]) | {"pattern": pattern}
         label, sizes = phase_label(str(name)), rows["duration_s"] / factor
-        _add(figure, label, rows["run"], sizes, texts, marker, dark)
+        _add(figure, label, rows["run"], sizes, texts, marker)
         figure.data[-1].showlegend = name in named
     return figure
 
@@ -236,9 +229,9 @@ def phases_hint(phases: pd.DataFrame) -> str:
     return text
 
 
-def _stacks(order: Sequence[str], x_title: str, *, dark: bool) -> Figure:
+def _stacks(order: Sequence[str], x_title: str) -> Figure:
     """A figure with room for one stacked bar for each run."""
-    figure = new_figure(len(order) * 44 + 150, dark=dark)
+    figure = new_figure(len(order) * 44 + 150)
     figure.update_layout(barmode="stack", legend={"traceorder": "normal"})
     figure.update_yaxes(
         autorange="reversed", showgrid=False, categoryorder="array",
@@ -250,12 +243,12 @@ def _stacks(order: Sequence[str], x_title: str, *, dark: bool) -> Figure:
 
 def _add(
     figure: Figure, label: str, runs: pd.Series, sizes: pd.Series, texts: list[str],
-    marker: dict[str, Any], dark: bool,
+    marker: dict[str, Any],
 ) -> None:  # fmt: skip
     """Add one part of every stack."""
     figure.add_bar(
         orientation="h", y=[figure_text(run) for run in runs], x=sizes,
-        name=figure_text(label), marker={**marker, "line": outline(dark)},
+        name=figure_text(label), marker=marker,
         customdata=texts,
         hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
     )  # fmt: skip

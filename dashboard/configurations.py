@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
 from dashboard.text import figure_text, short_name, visible
@@ -144,9 +144,7 @@ def sweep_command(summary: RunSummary) -> str:
     return f"warmup-insights sweep --engine vllm {grid} -- {model}"
 
 
-def configurations_figure(
-    points: pd.DataFrame, axes: Axes, picked: str = "", *, dark: bool = False
-) -> Figure:
+def configurations_figure(points: pd.DataFrame, axes: Axes, picked: str = "") -> Figure:
     """Configurations by two figures from zero; colour is a third, rings are best.
 
     Columns of `configurations_figure.points_frame`. Planned points are diamonds; `picked` are
@@ -156,8 +154,8 @@ def configurations_figure(
         x=points[axes.x[0]] / _unit(points, axes.x[0])[1],
         y=points[axes.y[0]] / _unit(points, axes.y[0])[1],
     )
-    figure = new_figure(460, dark=dark)
-    _lines_and_rings(figure, points, picked, dark=dark)
+    figure = new_figure(460)
+    _lines_and_rings(figure, points, picked)
     for kind, symbol in (
         ("run", "circle"), ("run, not compared", "circle-open"), ("planned", "diamond"),
         ("planned, does not fit", "x-thin-open"),
@@ -166,7 +164,7 @@ def configurations_figure(
         if len(rows):
             marker: dict[str, Any] = {
                 "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
-                "color": colour("warmed", dark=dark), "line": outline(dark),
+                "color": colour("warmed"), "line": OUTLINE,
             }  # fmt: skip
             if axes.colour is not None:
                 name = axes.colour[0]
@@ -193,20 +191,18 @@ def configurations_figure(
     return figure
 
 
-def _lines_and_rings(
-    figure: Figure, points: pd.DataFrame, picked: str, *, dark: bool
-) -> None:
+def _lines_and_rings(figure: Figure, points: pd.DataFrame, picked: str) -> None:
     """Lines of equal settings, and rings around the points that are not beaten."""
     for _, line in points.groupby("line", sort=False):
         if len(line) > 1:
             rows = line.sort_values("x")
             figure.add_scatter(
                 x=rows["x"], y=rows["y"], mode="lines",
-                line={"width": 1, "color": MUTED.on(dark=dark)}, hoverinfo="skip",
+                line={"width": 1, "color": MUTED}, hoverinfo="skip",
                 showlegend=False, name="line",
             )  # fmt: skip
     best = points[points["best"] == True]  # noqa: E712 - None is neither
-    ring = {"symbol": "circle-open", "color": colour("kv_cache", dark=dark)}
+    ring = {"symbol": "circle-open", "color": colour("kv_cache")}
     for name, rows, marker in (
         ("not beaten", best, {"size": 22, "line": {"width": 2}}),
         ("pick", best[best["settings"] == picked], {"size": 30, "line": {"width": 4}}),

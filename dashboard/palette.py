@@ -1,5 +1,8 @@
 """Colours, one per meaning, the same on every page.
 
+Figures are drawn in those of a light page; `darkened` puts those of a dark one in their
+place.
+
 The hues are those of Okabe and Ito ("Color Universal Design", 2008) and of Paul Tol's
 muted scheme, which people with any colour vision can tell apart; `tests/dashboard`
 measures that. No chart relies on colour alone: bars are labelled, cells have a sign.
@@ -7,7 +10,7 @@ measures that. No chart relies on colour alone: bars are labelled, cells have a 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from warmup_insights.model.summary import OF_OTHER_RANK
 
@@ -17,10 +20,6 @@ class Tone(NamedTuple):
 
     light: str
     dark: str
-
-    def on(self, *, dark: bool) -> str:
-        """The colour for a page."""
-        return self.dark if dark else self.light
 
 
 MEANINGS: dict[str, Tone] = {
@@ -48,9 +47,11 @@ MEANINGS: dict[str, Tone] = {
 }
 """Meaning to colour. `captured` is graph memory and graph capture everywhere."""
 
-INK = Tone("#1B2733", "#E4EAF1")
-MUTED = Tone("#5B6B7D", "#93A4B7")
-GRID = Tone("#E6EBF1", "#263341")
+INK, MUTED, GRID = "#1B2733", "#5B6B7D", "#E6EBF1"
+"""Text, what stands behind it, and the lines of a grid."""
+DARK = {tone.light: tone.dark for tone in MEANINGS.values()}
+DARK |= {INK: "#E4EAF1", MUTED: "#93A4B7", GRID: "#263341"}
+"""Colour on a light page to that on a dark one."""
 
 PHASE_MEANINGS: dict[str, str] = {
     "load_model": "load",
@@ -114,9 +115,23 @@ STATUS_COLOURS = {
 """Status of a run to the badge colour of Streamlit."""
 
 
-def colour(meaning: str, *, dark: bool = False) -> str:
+def colour(meaning: str) -> str:
     """The colour of a meaning. Raises KeyError for one that has none."""
-    return MEANINGS[meaning].on(dark=dark)
+    return MEANINGS[meaning].light
+
+
+def darkened(part: Any, *, is_colour: bool = True) -> Any:
+    """A colour, or a part of a figure as plain values, as a dark page has it.
+
+    What is under a key without `color` is left alone: it may be text of a log.
+    """
+    if isinstance(part, str):
+        return DARK.get(part, part) if is_colour else part
+    if isinstance(part, list | tuple):
+        return [darkened(item, is_colour=is_colour) for item in part]
+    if isinstance(part, dict):
+        return {k: darkened(v, is_colour="color" in k) for k, v in part.items()}
+    return part
 
 
 def phase_meaning(name: str) -> str:

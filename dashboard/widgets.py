@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from dashboard import shown
-from dashboard.charts.base import Figure, make_room, mark_synthetic
+from dashboard.charts.base import Figure, make_room, mark_synthetic, on_dark
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
@@ -241,10 +241,10 @@ def chart(
     """
     make_room(figure)
     if simulated is not None:
-        mark_synthetic(figure, simulated, dark=is_dark())
+        mark_synthetic(figure, simulated)
     with card(title, hint, data=data, key=key, simulated=simulated):
         return st.plotly_chart(
-            figure,
+            on_dark(figure) if is_dark() else figure,
             key=key,
             on_select="rerun" if selectable else "ignore",
             selection_mode="points",
@@ -285,7 +285,6 @@ class View:
 
     run: RunRecord
     summary: RunSummary
-    dark: bool
 
     @property
     def simulated(self) -> str | None:

@@ -219,7 +219,7 @@ def _map(trial: Trial, phase: str) -> None:
         rows = panels[value]
         hint += f" These are the {len(rows):,} with {axes.names[axes.panel]} {value}."
     widgets.chart(
-        bucket_map(rows, axes, dark=widgets.is_dark()),
+        bucket_map(rows, axes),
         rows.assign(bucket=[bucket_text(b) for b in rows["bucket"]])[["phase", "bucket"]],
         key=f"lab-{phase}-{trial.strategy}", title=f"{phase.capitalize()} buckets",
         hint=hint, simulated="not run",

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import comparing, data, shown, widgets
 from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
 from dashboard.comparing import part_stacks, phase_stacks
-from dashboard.palette import colour
+from dashboard.palette import colour, darkened
 from dashboard.run_controls import choose_several, report_button
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
@@ -80,10 +80,11 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
     """Better and worse, by an edge in colour as well as in words."""
-    dark = widgets.is_dark()
-    tones = {"better": "kv_cache", "worse": "missed"}
+    tones = {"better": colour("kv_cache"), "worse": colour("missed")}
+    if widgets.is_dark():
+        tones = {verdict: darkened(tone) for verdict, tone in tones.items()}
     styles = {
-        verdict: f"box-shadow: inset 3px 0 {colour(tone, dark=dark)}; font-weight: 600"
+        verdict: f"box-shadow: inset 3px 0 {tone}; font-weight: 600"
         for verdict, tone in tones.items()
     }
     return verdicts.map(lambda verdict: styles.get(verdict, ""))
@@ -105,11 +106,11 @@ def _settings(result: Comparison) -> None:
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    names, dark = comparing.run_names(result), widgets.is_dark()
+    names = comparing.run_names(result)
     phases = comparing.phases_table(result, summaries)
     if not phases.empty:
         widgets.chart(
-            phase_stacks(phases, names, dark=dark), phases, key="phases",
+            phase_stacks(phases, names), phases, key="phases",
             title="Where the time went", simulated=_simulated(result),
             hint=comparing.phases_hint(phases),
         )  # fmt: skip
@@ -121,7 +122,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     parts = comparing.memory_table(result)
     if not parts.empty:
         widgets.chart(
-            part_stacks(parts, names, dark=dark), parts, key="parts",
+            part_stacks(parts, names), parts, key="parts",
             title="Memory budgets", simulated=_simulated(result),
             hint="Each bar is one device, from weights to KV cache.",
         )  # fmt: skip
@@ -142,7 +143,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     for number, (name, run, summary, steps) in enumerate(known[:WATERFALLS]):
         with columns[number % 2]:
             widgets.chart(
-                budget_waterfall(steps, dark=widgets.is_dark()),
+                budget_waterfall(steps),
                 steps, key=f"waterfall-{run.run_id}",
                 title=markdown(name),
                 hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],

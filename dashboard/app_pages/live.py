@@ -167,7 +167,7 @@ def _memory(run: RunRecord, folded: Folded) -> None:
     total = folded.summary.memory_or_none.total_bytes
     until_s = max(points[-1][0], folded.summary.time.wall_s or 0.0)
     widgets.chart(
-        memory_line(points, total, until_s, dark=widgets.is_dark()),
+        memory_line(points, total, until_s),
         pd.DataFrame(points, columns=["since_start_s", "used_bytes"]),
         key=f"memory-{run.run_id}", title="Device memory",
         hint="In use since the start, as far as the run states it.",

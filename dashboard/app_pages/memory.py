@@ -189,7 +189,7 @@ def _figure(
         hint += f". Lines connect points that differ in {markdown(settings[-1])} only"
     x, y = (BY_NAME[name].title for name, _ in axes[:2])
     event = widgets.chart(
-        configurations_figure(points, axes, picked, dark=widgets.is_dark()), points,
+        configurations_figure(points, axes, picked), points,
         key="configurations", title=f"{y[0].upper()}{y[1:]} against {x}",
         hint=f"{hint}. Click a point to open its run. {markdown(note)}",
         simulated=label, selectable=True,

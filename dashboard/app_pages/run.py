@@ -29,7 +29,7 @@ def render() -> None:
         return
     run = data.store().find_run(st.query_params.get("run", "latest"))
     summary = data.summary(run)
-    view = View(run, summary, widgets.is_dark())
+    view = View(run, summary)
     _head(run, summary)
     tabs = [tab for tab in TABS if tab.has_content(summary)]
     names = [tab.title for tab in tabs]

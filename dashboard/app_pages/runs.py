@@ -249,7 +249,7 @@ def _trend(rows: pd.DataFrame) -> None:
 def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
     mark = series["figures"].iloc[0]  # not text where the runs are real
     widgets.chart(
-        trend(series, by=by, words=_TREND[by], dark=widgets.is_dark()), series,
+        trend(series, by=by, words=_TREND[by]), series,
         key=f"trend-{by}-{number}", title=markdown(name),
         hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
         f"slowest {format_duration(series[by].max())}."

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from plotly.graph_objects import Figure as Figure
 
-from dashboard.palette import GRID, INK, MUTED, colour
+from dashboard.palette import GRID, INK, MUTED, colour, darkened
 from warmup_insights.units import GIB, KIB, MIB, format_bytes
 
 FONT_SIZE = 13
@@ -24,21 +24,21 @@ LEGEND_PX = 12
 Values = Sequence[Any] | pd.Series
 
 
-def new_figure(height: int, *, dark: bool = False) -> Figure:
+def new_figure(height: int) -> Figure:
     """An empty figure in the style of the pages."""
     axis = {
-        "gridcolor": GRID.on(dark=dark),
+        "gridcolor": GRID,
         "zeroline": False,
         "automargin": True,
-        "title": {"font": {"size": FONT_SIZE, "color": MUTED.on(dark=dark)}, "standoff": 8},
+        "title": {"font": {"size": FONT_SIZE, "color": MUTED}, "standoff": 8},
         "ticklabelstandoff": 4,
-        "tickfont": {"size": FONT_SIZE - 1, "color": MUTED.on(dark=dark)},
+        "tickfont": {"size": FONT_SIZE - 1, "color": MUTED},
     }  # fmt: skip
     # Given whole: updates of a figure that exists take ten times as long.
     return Figure(layout={
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
-        "font": {"size": FONT_SIZE, "color": INK.on(dark=dark)},
+        "font": {"size": FONT_SIZE, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hoverlabel": {"align": "left", "font": {"size": FONT_SIZE}},
@@ -47,8 +47,8 @@ def new_figure(height: int, *, dark: bool = False) -> Figure:
             "maxheight": 0.8,
             "itemclick": False, "itemdoubleclick": False, "font": {"size": FONT_SIZE},
         },
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": MUTED.on(dark=dark),
-                    "activecolor": INK.on(dark=dark)},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": MUTED,
+                    "activecolor": INK},
         "bargap": 0.28,
         "dragmode": False,
         "uirevision": "keep",
@@ -68,6 +68,11 @@ def name_axes(figure: Figure, x: str | None, y: str | None) -> None:
         layout.margin.l = 62
 
 
+def on_dark(figure: Figure) -> Figure:
+    """The same figure for a dark page."""
+    return Figure(darkened(figure.to_dict()))
+
+
 def make_room(figure: Figure) -> int:
     """Room for a legend of many entries, which lies above the plot; how many they are."""
     if figure.layout.showlegend is False:
@@ -79,14 +84,14 @@ def make_room(figure: Figure) -> int:
     return entries
 
 
-def mark_synthetic(figure: Figure, label: str, *, dark: bool = False) -> Figure:
+def mark_synthetic(figure: Figure, label: str) -> Figure:
     """Write on the figure itself that its figures are not from a real device."""
     figure.update_layout(
         margin_b=(figure.layout.margin.b or 8) + 24,
         title={
             "text": label, "x": 1.0, "xanchor": "right", "y": 0.0, "yanchor": "bottom",
             "yref": "container", "pad": {"r": 8, "b": 2},
-            "font": {"size": 11, "color": MUTED.on(dark=dark), "weight": "normal"},
+            "font": {"size": 11, "color": MUTED, "weight": "normal"},
         }
     )  # fmt: skip
     return figure
@@ -104,22 +109,26 @@ def known_text(value: object, write: Callable[[float], str]) -> str:
     return write(value)
 
 
-def outline(dark: bool) -> dict[str, Any]:
-    """A thin edge that keeps pale bars visible."""
-    return {"width": 0.5, "color": MUTED.on(dark=dark)}
+OUTLINE = {"width": 0.5, "color": MUTED}
+"""A thin edge that keeps pale bars visible."""
+HATCHED = ("reserved", "unlogged")
+"""Meanings of bars that stand for no memory and no work."""
 
 
-def filled(meanings: str | Iterable[str], *, dark: bool) -> dict[str, Any]:
+def filled(meanings: str | Iterable[str]) -> dict[str, Any]:
     """The fill of marks that mean one thing, or each its own."""
     if isinstance(meanings, str):
-        return {"color": colour(meanings, dark=dark), "line": outline(dark)}
-    shades = [colour(meaning, dark=dark) for meaning in meanings]
-    return {"color": shades, "line": outline(dark)}
+        shade: Any = colour(meanings)
+        shape: Any = "/" if meanings in HATCHED else ""
+    else:
+        shade = [colour(meaning) for meaning in meanings]
+        shape = ["/" if meaning in HATCHED else "" for meaning in meanings]
+    return {"color": shade, "line": OUTLINE, "pattern": {"shape": shape}}
 
 
-def row_figure(height: int, *, dark: bool) -> Figure:
+def row_figure(height: int) -> Figure:
     """An empty figure for horizontal bars, the first at the top."""
-    figure = new_figure(height, dark=dark)
+    figure = new_figure(height)
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure
 
@@ -138,12 +147,12 @@ def add_rows(
 
 def time_rows(
     names: Values, seconds: pd.Series, texts: Values,
-    *, name: str, marker: dict[str, Any], room: float, dark: bool,
+    *, name: str, marker: dict[str, Any], room: float,
 ) -> Figure:  # fmt: skip
     """A horizontal bar for each of some times; the axis is `room` times the longest."""
     longest = float(seconds.max()) if len(seconds) else 1.0
     unit, factor = time_unit(longest)
-    figure = row_figure(bars_height(len(names)), dark=dark)
+    figure = row_figure(bars_height(len(names)))
     add_rows(figure, names, seconds / factor, texts, name=name, marker=marker)
     figure.update_xaxes(range=[0, (longest / factor) * room or 1.0])
     figure.update_layout(showlegend=False)
@@ -153,14 +162,14 @@ def time_rows(
 
 def time_columns(
     values: Values, seconds: pd.Series, texts: Values,
-    *, name: str, title: str, meaning: str, hover: str, dark: bool,
+    *, name: str, title: str, meaning: str, hover: str,
 ) -> Figure:  # fmt: skip
     """A vertical bar for the time of each value."""
     unit, factor = time_unit(float(seconds.max()) if len(seconds) else 1.0)
-    figure = new_figure(260, dark=dark)
+    figure = new_figure(260)
     figure.add_bar(
         x=[str(value) for value in values], y=seconds / factor,
-        marker=filled(meaning, dark=dark), customdata=texts,
+        marker=filled(meaning), customdata=texts,
         hovertemplate=f"{hover}<extra></extra>", name=name,
     )  # fmt: skip
     figure.update_xaxes(type="category", showgrid=False)

@@ -204,21 +204,19 @@ def panels_of(rows: pd.DataFrame, axes: Axes) -> dict[int, pd.DataFrame]:
     return {int(value): rows[values == value] for value in sorted(values.unique())}
 
 
-def bucket_map(
-    buckets: pd.DataFrame, axes: Axes, *, by: str = "state", dark: bool = False
-) -> Figure:
+def bucket_map(buckets: pd.DataFrame, axes: Axes, *, by: str = "state") -> Figure:
     """One cell per bucket, coloured by `state`, `duration_s` or `memory_bytes`.
 
     An invisible marker lies on each cell: only markers can be clicked.
     """
     grid = _Grid(buckets, axes)
-    figure = new_figure(map_height(len(grid.ys)), dark=dark)
+    figure = new_figure(map_height(len(grid.ys)))
     gap = 2 if len(buckets) <= MOST_CELLS else 0
     if by == "state":
-        _add_states(figure, grid, gap, dark=dark)
+        _add_states(figure, grid, gap)
     else:
         _add_amounts(figure, grid, gap, by=by)
-    _add_markers(figure, grid, dark=dark)
+    _add_markers(figure, grid)
     figure.update_xaxes(type="category", showgrid=False, nticks=24)
     figure.update_yaxes(
         type="category", showgrid=False, showticklabels=axes.y is not None
@@ -264,13 +262,13 @@ def _values(buckets: pd.DataFrame, dimension: int | None) -> list[int]:
     return sorted({bucket[dimension] for bucket in buckets["bucket"]})
 
 
-def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
+def _add_states(figure: Figure, grid: _Grid, gap: int) -> None:
     codes = {state: n for n, state in enumerate(STATES)}
     states = [str(state) for state in grid.buckets["state"]]
     last = len(codes) - 1
     scale = []
     for state, n in codes.items():
-        shade = colour(state, dark=dark)
+        shade = colour(state)
         scale += [[n / (last + 1), shade], [(n + 1) / (last + 1), shade]]
     figure.add_trace(
         go.Heatmap(
@@ -287,7 +285,7 @@ def _add_states(figure: Figure, grid: _Grid, gap: int, *, dark: bool) -> None:
                 go.Scatter(
                     x=[None], y=[None], mode="markers", hoverinfo="skip",
                     name=f"{words} {counts[state]}",
-                    marker={"symbol": "square", "size": 12, "color": colour(state, dark=dark)},
+                    marker={"symbol": "square", "size": 12, "color": colour(state)},
                 )
             )  # fmt: skip
     figure.update_layout(showlegend=True)
@@ -323,7 +321,7 @@ def _memory_unit(values: pd.Series) -> tuple[str, float]:
     return size_unit(values.dropna().abs().max() if values.notna().any() else 0)
 
 
-def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:
+def _add_markers(figure: Figure, grid: _Grid) -> None:
     places = [grid.place(bucket) for bucket in grid.buckets["bucket"]]
     figure.add_trace(
         go.Scatter(
@@ -331,7 +329,7 @@ def _add_markers(figure: Figure, grid: _Grid, *, dark: bool) -> None:
             y=[grid.ys[row] for row, _ in places],
             mode="markers",
             marker={"symbol": "square-open", "size": 20, "opacity": 0,
-                    "color": INK.on(dark=dark), "line": {"width": 2}},
+                    "color": INK, "line": {"width": 2}},
             selected={"marker": {"opacity": 1}},
             unselected={"marker": {"opacity": 0}},
             customdata=[_hover(row) for row in grid.buckets.to_dict("records")],

@@ -228,14 +228,13 @@ def memory_points(folded: Folded) -> list[tuple[float, int]]:
 PHASE_SYMBOLS = {"prompt": "circle", "decode": "diamond"}
 
 
-def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
+def budget_waterfall(steps: pd.DataFrame) -> Figure:
     """From total memory to the KV cache, top to bottom, in GiB; `budget_frame`."""
-    figure = row_figure(bars_height(len(steps)), dark=dark)
+    figure = row_figure(bars_height(len(steps)))
     add_rows(
         figure, steps["step"], steps["bytes"] / GIB, steps["text"], name="budget",
         base=steps["start_bytes"] / GIB,
-        marker=filled(steps["meaning"], dark=dark)
-        | {"pattern": {"shape": ["/" if m == "reserved" else "" for m in steps["meaning"]]}},
+        marker=filled(steps["meaning"]),
     )  # fmt: skip
     ends = [*steps["start_bytes"] + steps["bytes"], 0]
     longest = steps["text"].str.len().max() if len(steps) else 0
@@ -249,16 +248,14 @@ def budget_waterfall(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
     return figure
 
 
-def capture_curve(
-    points: pd.DataFrame, budget_bytes: int | None, *, dark: bool = False
-) -> Figure:
+def capture_curve(points: pd.DataFrame, budget_bytes: int | None) -> Figure:
     """Cumulative memory in the order of capture, and the budget."""
     top = max([*points["cumulative_bytes"], budget_bytes or 0], default=0)
     unit, factor = size_unit(top)
-    figure = new_figure(340, dark=dark)
+    figure = new_figure(340)
     figure.add_scatter(
         x=points["position"], y=points["cumulative_bytes"] / factor, mode="lines",
-        line={"shape": "hv", "width": 2, "color": colour("captured", dark=dark)},
+        line={"shape": "hv", "width": 2, "color": colour("captured")},
         hoverinfo="skip", showlegend=False, name="cumulative",
     )  # fmt: skip
     for phase, rows in points.groupby("phase", sort=False):
@@ -267,8 +264,8 @@ def capture_curve(
             name=str(phase),
             marker={
                 "symbol": PHASE_SYMBOLS.get(str(phase), "square"), "size": 7,
-                "line": {"width": 0.5, "color": colour("total", dark=dark)},
-                "color": colour("captured", dark=dark),
+                "line": {"width": 0.5, "color": colour("total")},
+                "color": colour("captured"),
             },
             customdata=[
                 [bucket_text(row["bucket"]), known_text(row["memory_bytes"], format_bytes),
@@ -281,7 +278,7 @@ def capture_curve(
         )  # fmt: skip
     if budget_bytes is not None:
         figure.add_hline(
-            y=budget_bytes / factor, line={"dash": "dash", "width": 1.5, "color": colour("total", dark=dark)},
+            y=budget_bytes / factor, line={"dash": "dash", "width": 1.5, "color": colour("total")},
             annotation={"text": f"budget {format_bytes(budget_bytes)}", "font": {"size": 12}},
             annotation_position="top left",
         )  # fmt: skip
@@ -290,18 +287,17 @@ def capture_curve(
     return figure
 
 
-def reserved_used(shares: pd.DataFrame, *, dark: bool = False) -> Figure:
+def reserved_used(shares: pd.DataFrame) -> Figure:
     """What was set aside (hatched) and what was taken, per phase and together."""
     top = max([0, *shares["reserved_bytes"].dropna(), *shares["used_bytes"].dropna()])
     unit, factor = size_unit(top)
-    figure = row_figure(max(200, len(shares) * 64 + 92), dark=dark)
+    figure = row_figure(max(200, len(shares) * 64 + 92))
     for name, meaning in (("used", "captured"), ("reserved", "reserved")):
         known = shares[shares[f"{name}_bytes"].notna()]
         add_rows(
             figure, known["share"], known[f"{name}_bytes"] / factor,
             known[f"{name}_text"], name=name, hover=f"%{{y}}, {name}: %{{text}}",
-            marker=filled(meaning, dark=dark)
-            | {"pattern": {"shape": "/" if name == "reserved" else ""}},
+            marker=filled(meaning),
         )  # fmt: skip
     figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
     figure.update_xaxes(range=[0, top / factor * 1.5 or 1])
@@ -313,18 +309,16 @@ def memory_line(
     points: Sequence[tuple[float, int]],
     total_bytes: int | None,
     until_s: float,
-    *,
-    dark: bool = False,
 ) -> Figure:
     """Device memory in use over time, to the last event: pairs of seconds and bytes."""
     top = max([total_bytes or 0, *(size for _, size in points)], default=1)
     unit, factor = size_unit(top)
     long_unit, seconds = time_unit(until_s)
-    figure = new_figure(280, dark=dark)
+    figure = new_figure(280)
     figure.add_scatter(
         x=[time / seconds for time, _ in points],
         y=[size / factor for _, size in points],
-        mode="lines", line={"shape": "hv", "width": 2, "color": colour("captured", dark=dark)},
+        mode="lines", line={"shape": "hv", "width": 2, "color": colour("captured")},
         fill="tozeroy", name="in use",
         customdata=[[format_duration(t), format_bytes(s)] for t, s in points],
         hovertemplate="%{customdata[1]} after %{customdata[0]}<extra></extra>",
@@ -332,7 +326,7 @@ def memory_line(
     if total_bytes is not None:
         figure.add_hline(
             y=total_bytes / factor,
-            line={"dash": "dash", "width": 1.5, "color": colour("total", dark=dark)},
+            line={"dash": "dash", "width": 1.5, "color": colour("total")},
             annotation={"text": f"device {format_bytes(total_bytes)}"},
             annotation_position="bottom right",
         )

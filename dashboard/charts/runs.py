@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard import shown
-from dashboard.charts.base import Figure, name_axes, new_figure, outline, time_unit
+from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_unit
 from dashboard.palette import MUTED, colour
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
@@ -235,7 +235,7 @@ def _series(row: Mapping[Any, Any], by_start: bool) -> str:
 _STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
 
 
-def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Figure:
+def trend(runs: pd.DataFrame, *, by: str, words: str) -> Figure:
     """A figure over the start of the runs of one series; the dashed line is the median,
     a dotted one stands at the first run of a new level.
 
@@ -243,12 +243,12 @@ def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Fig
     """
     rows = runs.sort_values("started_at")
     unit, factor = time_unit(float(rows[by].max()) if len(rows) else 1.0)
-    figure = new_figure(230, dark=dark)
+    figure = new_figure(230)
     figure.add_scatter(
         x=pd.to_datetime(rows["started_at"], unit="s"), y=rows[by] / factor,
-        mode="lines+markers", line={"color": colour("total", dark=dark), "width": 1},
+        mode="lines+markers", line={"color": colour("total"), "width": 1},
         marker={
-            "size": 8, "color": colour("warmed", dark=dark), "line": outline(dark),
+            "size": 8, "color": colour("warmed"), "line": OUTLINE,
             "symbol": [_STATUS_SYMBOLS.get(s, "diamond") for s in rows["status"]],
         },
         customdata=[
@@ -263,12 +263,12 @@ def trend(runs: pd.DataFrame, *, by: str, words: str, dark: bool = False) -> Fig
     for change in change_points(list(rows[by])):
         figure.add_vline(
             x=starts[change.index],
-            line={"dash": "dot", "width": 2, "color": colour("missed", dark=dark)},
+            line={"dash": "dot", "width": 2, "color": colour("missed")},
         )
     if len(rows):
         figure.add_hline(
             y=float(rows[by].median()) / factor,
-            line={"dash": "dash", "width": 1, "color": MUTED.on(dark=dark)},
+            line={"dash": "dash", "width": 1, "color": MUTED},
         )
     figure.update_layout(showlegend=False)
     figure.update_xaxes(nticks=5)

@@ -9,13 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from dashboard.charts.base import (
+    OUTLINE,
     Figure,
     add_rows,
     filled,
     known_text,
     name_axes,
     new_figure,
-    outline,
     row_figure,
     size_unit,
     time_columns,
@@ -158,18 +158,17 @@ _COUNTS = (
 )
 
 
-def capture_bars(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
+def capture_bars(captures: pd.DataFrame) -> Figure:
     """Shares of the generated buckets, per phase, in percent; `capture_frame`."""
     present = [count for count in _COUNTS if (captures["what"] == count[0]).any()]
     height = captures["phase"].nunique() * (len(present) * 24 + 14) + 100
-    figure = row_figure(max(180, height), dark=dark)
+    figure = row_figure(max(180, height))
     for what, words, meaning in present:
         known = captures[captures["what"] == what]
         add_rows(
             figure, known["phase"], 100 * known["count"] / known["generated"],
             known["text"], name=words, hover=f"%{{y}}, {words}: %{{text}}",
-            marker=filled(meaning, dark=dark)
-            | {"pattern": {"shape": "/" if meaning == "reserved" else ""}},
+            marker=filled(meaning),
         )  # fmt: skip
     figure.update_layout(
         barmode="group", legend={"traceorder": "reversed"}, bargap=0.22
@@ -192,16 +191,16 @@ def stages_frame(summary: RunSummary) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def stage_bars(stages: pd.DataFrame, *, dark: bool = False) -> Figure:
+def stage_bars(stages: pd.DataFrame) -> Figure:
     """How long the sampler and the defragmenter warm-up took."""
     known = stages[stages["duration_s"].notna()]
     return time_rows(
         known["stage"], known["duration_s"], known["text"], name="stages",
-        marker=filled(known["meaning"], dark=dark), room=1.5, dark=dark,
+        marker=filled(known["meaning"]), room=1.5,
     )  # fmt: skip
 
 
-def sampler_grid(cells: pd.DataFrame, *, dark: bool = False) -> Figure:
+def sampler_grid(cells: pd.DataFrame) -> Figure:
     """Batch size by configuration; colour is time, or only that it was covered.
 
     Columns: batch_size, config, duration_s (None where the log states no times).
@@ -216,8 +215,8 @@ def sampler_grid(cells: pd.DataFrame, *, dark: bool = False) -> Figure:
         [_cell(place, config, size, is_timed, factor) for size in sizes]
         for config in configs
     ]
-    shade = colour("sampler", dark=dark)
-    figure = new_figure(max(190, len(configs) * 26 + 96), dark=dark)
+    shade = colour("sampler")
+    figure = new_figure(max(190, len(configs) * 26 + 96))
     figure.add_trace(
         go.Heatmap(
             x=[str(size) for size in sizes], y=configs, z=values, xgap=2, ygap=2,
@@ -252,29 +251,29 @@ def _cell(
     return None if value is None or pd.isna(value) else value / factor
 
 
-def threshold_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
+def threshold_bars(steps: pd.DataFrame) -> Figure:
     """Defragmenter warm-up: time per padded swap size. Columns threshold, duration_s."""
     texts = [format_duration(value) for value in steps["duration_s"]]
     return time_columns(
         steps["threshold"], steps["duration_s"], texts, name="thresholds",
         title="padded swap size (KV blocks)", meaning="defrag",
-        hover="%{x} blocks: %{customdata}", dark=dark,
+        hover="%{x} blocks: %{customdata}",
     )  # fmt: skip
 
 
-def defrag_runs(runs: pd.DataFrame, *, dark: bool = False) -> Figure:
+def defrag_runs(runs: pd.DataFrame) -> Figure:
     """Live defragmentations: highest block before and after, over time or in order.
 
     Columns: x, x_name, swapped, padded, max_id_before, max_id_after, duration_s.
     """
-    figure = new_figure(320, dark=dark)
+    figure = new_figure(320)
     lines: dict[str, list[Any]] = {"x": [], "y": []}
     for row in runs.itertuples():
         lines["x"] += [row.x, row.x, None]
         lines["y"] += [row.max_id_before, row.max_id_after, None]
     figure.add_scatter(
         **lines, mode="lines", hoverinfo="skip", showlegend=False, name="moves",
-        line={"color": colour("defrag", dark=dark), "width": 1.5},
+        line={"color": colour("defrag"), "width": 1.5},
     )  # fmt: skip
     for column, words, meaning in (
         ("max_id_before", "highest block before", "total"),
@@ -282,7 +281,7 @@ def defrag_runs(runs: pd.DataFrame, *, dark: bool = False) -> Figure:
     ):
         figure.add_scatter(
             x=runs["x"], y=runs[column], mode="markers", name=words,
-            marker={"color": colour(meaning, dark=dark), "size": 8},
+            marker={"color": colour(meaning), "size": 8},
             customdata=[_defrag_hover(row) for row in runs.to_dict("records")],
             hovertemplate=f"{words} %{{y}}<br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
@@ -300,7 +299,7 @@ def _defrag_hover(row: dict[Any, Any]) -> str:
     return ", ".join(parts)
 
 
-def graphs_by_size(captures: pd.DataFrame, *, by: str, dark: bool = False) -> Figure:
+def graphs_by_size(captures: pd.DataFrame, *, by: str) -> Figure:
     """CUDA graphs by number of tokens: `by` is duration_s or memory_bytes.
 
     Columns: num_tokens, when (`at start` or `while serving`), and `by`.
@@ -309,14 +308,14 @@ def graphs_by_size(captures: pd.DataFrame, *, by: str, dark: bool = False) -> Fi
     largest = float(known[by].abs().max()) if len(known) else 1.0
     unit, factor = time_unit(largest) if by == "duration_s" else size_unit(largest)
     write = format_duration if by == "duration_s" else format_bytes
-    figure = new_figure(300, dark=dark)
+    figure = new_figure(300)
     for when, meaning in (("at start", "captured"), ("while serving", "missed")):
         rows = known[known["when"] == when].sort_values("num_tokens")
         if rows.empty:
             continue
         figure.add_bar(
             x=[str(value) for value in rows["num_tokens"]], y=rows[by] / factor, name=when,
-            marker=filled(meaning, dark=dark),
+            marker=filled(meaning),
             customdata=[write(value) for value in rows[by]],
             hovertemplate="%{x} tokens: %{customdata}<extra></extra>",
         )  # fmt: skip
@@ -330,22 +329,22 @@ def graphs_by_size(captures: pd.DataFrame, *, by: str, dark: bool = False) -> Fi
     return figure
 
 
-def lazy_timeline(captures: pd.DataFrame, *, dark: bool = False) -> Figure:
+def lazy_timeline(captures: pd.DataFrame) -> Figure:
     """Captures while serving on a time axis; the size of a mark is its time.
 
     Columns: since_s, since_name, num_tokens, duration_s, memory_bytes.
     """
-    figure = new_figure(300, dark=dark)
+    figure = new_figure(300)
     longest = captures["duration_s"].max() if len(captures) else None
     figure.add_scatter(
         x=captures["since_s"], y=captures["num_tokens"], mode="markers", name="captures",
         marker={
-            "color": colour("missed", dark=dark), "opacity": 0.75,
+            "color": colour("missed"), "opacity": 0.75,
             "size": [
                 8 if not longest or pd.isna(value) else 6 + 14 * value / longest
                 for value in captures["duration_s"]
             ],
-            "line": outline(dark),
+            "line": OUTLINE,
         },
         customdata=[
             [known_text(row["duration_s"], format_duration),

@@ -208,18 +208,16 @@ def dimension_costs(buckets: pd.DataFrame, dimension: int) -> pd.DataFrame:
     return grouped.sort_values("value").reset_index(drop=True)
 
 
-def timeline(phases: pd.DataFrame, *, dark: bool = False) -> Figure:
+def timeline(phases: pd.DataFrame) -> Figure:
     """Every phase on a time axis, one row per phase; unexplained time is hatched."""
     rows = [figure_text(words) for words in phases["label"]]
-    return _on_axis(phases, rows, dark=dark)
+    return _on_axis(phases, rows)
 
 
-def rank_timeline(
-    phases: pd.DataFrame, wall_s: float = 0.0, *, dark: bool = False
-) -> Figure:
+def rank_timeline(phases: pd.DataFrame, wall_s: float = 0.0) -> Figure:
     """The phases of each rank on the axis of the start-up, one row per rank."""
     rows = [rank_name(rank) for rank in phases["rank"]]
-    return _on_axis(phases, rows, wall_s, dark=dark)
+    return _on_axis(phases, rows, wall_s)
 
 
 def rank_name(rank: object) -> str:
@@ -229,20 +227,18 @@ def rank_name(rank: object) -> str:
     return f"rank {int(rank)}"
 
 
-def _on_axis(
-    phases: pd.DataFrame, rows: list[str], wall_s: float = 0.0, *, dark: bool
-) -> Figure:
+def _on_axis(phases: pd.DataFrame, rows: list[str], wall_s: float = 0.0) -> Figure:
     order = list(dict.fromkeys(rows))
     ends = phases["start_s"] + phases["duration_s"]
     longest = max(ends.max(), wall_s) if len(phases) else 1.0
     unit, factor = time_unit(longest)
-    figure = new_figure(bars_height(len(order)), dark=dark)
+    figure = new_figure(bars_height(len(order)))
     figure.add_bar(
         orientation="h",
         y=rows,
         x=phases["duration_s"] / factor,
         base=phases["start_s"] / factor,
-        marker=_fill(phases, dark=dark),
+        marker=_fill(phases),
         customdata=[_hover(row) for row in phases.to_dict("records")],
         hovertemplate="%{customdata[0]}<extra></extra>",
         name="phases",
@@ -256,15 +252,10 @@ def _on_axis(
     return figure
 
 
-def _fill(phases: pd.DataFrame, *, dark: bool) -> dict[str, object]:
-    return {
-        **filled(phases["meaning"], dark=dark),
-        "pattern": {
-            "shape": ["/" if m == "unlogged" else "" for m in phases["meaning"]],
-            "size": 6,
-            "solidity": 0.25,
-        },
-    }
+def _fill(phases: pd.DataFrame) -> dict[str, Any]:
+    """With a fine pattern, so that short stretches show it."""
+    fill = filled(phases["meaning"])
+    return {**fill, "pattern": {**fill["pattern"], "size": 6, "solidity": 0.25}}
 
 
 def _hover(row: Mapping[Any, Any]) -> list[str]:
@@ -277,35 +268,31 @@ def _hover(row: Mapping[Any, Any]) -> list[str]:
     return ["<br>".join(lines)]
 
 
-def phase_bars(totals: pd.DataFrame, *, dark: bool = False) -> Figure:
+def phase_bars(totals: pd.DataFrame) -> Figure:
     """Time per phase, in the order of the start-up."""
     # On two lines, so that a phone has room for the bars.
     names = [
         figure_text(words).replace(OF_OTHER_RANK, f"<br>{OF_OTHER_RANK.strip()}")
         for words in totals["label"]
     ]
-    return _ranked(names, totals, dark=dark)
+    return _ranked(names, totals)
 
 
-def step_bars(steps: pd.DataFrame, *, dark: bool = False) -> Figure:
+def step_bars(steps: pd.DataFrame) -> Figure:
     """The costliest steps: columns name, meaning, duration_s, the longest first."""
-    return _ranked(
-        [figure_text(short_name(name)) for name in steps["name"]], steps, dark=dark
-    )
+    return _ranked([figure_text(short_name(name)) for name in steps["name"]], steps)
 
 
-def _ranked(names: list[str], rows: pd.DataFrame, *, dark: bool) -> Figure:
+def _ranked(names: list[str], rows: pd.DataFrame) -> Figure:
     seconds = rows["duration_s"]
     texts = [format_duration(value) for value in seconds]
     # Room for the text behind the longest bar, on a phone as well.
     room = 1.2 + 0.05 * max(map(len, texts), default=0)
-    marker = _fill(rows, dark=dark)
-    return time_rows(
-        names, seconds, texts, name="time", marker=marker, room=room, dark=dark
-    )
+    marker = _fill(rows)
+    return time_rows(names, seconds, texts, name="time", marker=marker, room=room)
 
 
-def dimension_bars(costs: pd.DataFrame, name: str, *, dark: bool = False) -> Figure:
+def dimension_bars(costs: pd.DataFrame, name: str) -> Figure:
     """What each value of one bucket dimension cost: columns value, duration_s."""
     texts = [
         [format_duration(row["duration_s"]), int(row["count"])]
@@ -314,5 +301,4 @@ def dimension_bars(costs: pd.DataFrame, name: str, *, dark: bool = False) -> Fig
     return time_columns(
         costs["value"], costs["duration_s"], texts, name=name, title=name,
         meaning="warmed", hover="%{x}: %{customdata[0]} in %{customdata[1]} buckets",
-        dark=dark,
     )  # fmt: skip

@@ -8,8 +8,9 @@ from html import unescape
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, make_room, mark_synthetic
+from dashboard.charts.base import Figure, make_room, mark_synthetic, on_dark
 from dashboard.charts.buckets import bucket_text
+from dashboard.palette import darkened
 from dashboard.text import visible
 
 MOST_ROWS = 2000
@@ -80,18 +81,17 @@ class Section:
         """Draw a frame for both kinds of page, if it has rows."""
         if frame.empty:
             return
-        figures = [draw(frame, dark=dark) for dark in (False, True)]
-        entries = max(map(make_room, figures))
+        figure = draw(frame)
+        entries = make_room(figure)
         if self.made_up is not None:
-            for figure, dark in zip(figures, (False, True), strict=True):
-                mark_synthetic(figure, self.made_up, dark=dark)
-        light, dark_json = map(_json, figures)
-        height = int(figures[0].layout.height)
+            mark_synthetic(figure, self.made_up)
+        figure.update_layout(template="none")
+        height = int(figure.layout.height)
         table = table_of(frame)
         self.charts.append(
             Chart(
-                title, hint, light, dark_json, height, entries > LONG_LEGEND,
-                _bars(*figures), table,
+                title, hint, _json(figure), _json(on_dark(figure)), height,
+                entries > LONG_LEGEND, _bars(figure), table,
             )
         )  # fmt: skip
 
@@ -104,28 +104,29 @@ class Section:
             self.tables.append((title, Table(header, rows[:MOST_ROWS], left_out)))
 
 
-def _bars(light: Figure, dark: Figure) -> dict[str, list[Bar]]:
+def _bars(figure: Figure) -> dict[str, list[Bar]]:
     """The rows of a figure of horizontal bars, one of a name; none of any other figure."""
-    is_plain = len(light.data) == 1 or light.layout.barmode == "stack"
+    is_plain = len(figure.data) == 1 or figure.layout.barmode == "stack"
     if not is_plain or any(
-        trace.type != "bar" or trace.orientation != "h" for trace in light.data
+        trace.type != "bar" or trace.orientation != "h" for trace in figure.data
     ):
         return {}
-    ends = {str(name): 0.0 for name in light.layout.yaxis.categoryarray or ()}
+    ends = {str(name): 0.0 for name in figure.layout.yaxis.categoryarray or ()}
     places = []
-    for number, trace in enumerate(light.data):
+    for number, trace in enumerate(figure.data):
         for index, (name, length) in enumerate(zip(trace.y, trace.x, strict=True)):
             start = ends.get(name, 0.0) if trace.base is None else trace.base[index]
             ends[name] = start + length
             places.append((number, index, name, start, length))
-    limits = light.layout.xaxis.range
+    limits = figure.layout.xaxis.range
     share = 100 / (limits[1] if limits else max(ends.values(), default=0.0) or 1.0)
     rows: dict[str, list[Bar]] = {_plain(name): [] for name in ends}
     for number, index, name, start, length in places:
-        trace, twin = light.data[number], dark.data[number]
+        trace = figure.data[number]
+        shade = _item(trace.marker.color, index)
         bar = Bar(
             left=round(start * share, 3), width=round(length * share, 3),
-            light=_item(trace.marker.color, index), dark=_item(twin.marker.color, index),
+            light=shade, dark=darkened(shade),
             is_hatched=bool(_item(trace.marker.pattern.shape, index)),
             text=_item(trace.text, index),
         )  # fmt: skip
@@ -145,7 +146,6 @@ def _item(values: str | Sequence[str] | None, index: int) -> str:
 
 def _json(figure: Figure) -> str:
     """A figure as JSON that cannot end the script element in which it stands."""
-    figure.update_layout(template="none")
     return str(figure.to_json().replace("<", "\\u003c"))
 
 

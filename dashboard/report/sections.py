@@ -125,7 +125,7 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
         "Each rank",
         "Ranks above 0 often print little.",
         rank_phases(summary),
-        lambda frame, dark: rank_timeline(frame, wall, dark=dark),
+        lambda frame: rank_timeline(frame, wall),
     )
     timed = [(row.duration_s, row) for row in rows if row.duration_s]
     timed = sorted(timed, key=lambda pair: -pair[0])[:COSTLIEST]
@@ -180,7 +180,7 @@ def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
         "Memory in the order of warm-up" if is_warmup else "Captures",
         "Step by step, as far as single steps are known.",
         points,
-        lambda frame, dark: capture_curve(frame, limit, dark=dark),
+        lambda frame: capture_curve(frame, limit),
     )
 
 
@@ -205,9 +205,7 @@ def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -
                 f"{phase.capitalize()} buckets{where}",
                 "One cell per bucket.",
                 panel,
-                lambda frame, dark, axes=axes: bucket_map(
-                    frame, axes, by="state", dark=dark
-                ),
+                lambda frame, axes=axes: bucket_map(frame, axes, by="state"),
             )
     cells = [
         (
@@ -232,7 +230,7 @@ def _graphs(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) ->
             f"{words} by graph size",
             "One bar per captured graph.",
             captures[captures[by].notna()],
-            lambda frame, dark, by=by: graphs_by_size(frame, by=by, dark=dark),
+            lambda frame, by=by: graphs_by_size(frame, by=by),
         )
 
 
@@ -318,13 +316,13 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         "Where the time went",
         comparing.phases_hint(phases),
         phases,
-        lambda frame, dark: phase_stacks(frame, names, dark=dark),
+        lambda frame: phase_stacks(frame, names),
     )
     section.chart(
         "Memory budgets",
         "Each bar is one device, from weights to KV cache.",
         comparing.memory_table(result),
-        lambda frame, dark: part_stacks(frame, names, dark=dark),
+        lambda frame: part_stacks(frame, names),
     )
     figures, _ = comparing.figures_table(result, summaries, full=True)
     partly = comparing.settings_table(result, partly=True)

@@ -154,7 +154,7 @@ def _memory(view: View) -> None:
         )
         hint += "A request begins where free memory begins."
     view.chart(
-        budget_waterfall(steps, dark=view.dark), steps,
+        budget_waterfall(steps), steps,
         key="failure", title="Memory at the failure", hint=hint,
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ def coverage_chart(
     axes = axes_of(view, rows, phase)
     shown = _panel(view, rows, axes, f"{key}-{phase}")
     return view.chart(
-        bucket_map(shown, axes, by=by, dark=view.dark),
+        bucket_map(shown, axes, by=by),
         shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
         key=f"{key}-{phase}",
         title=title_of(phase),
@@ -246,7 +246,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             }
         )
         view.chart(
-            step_bars(costs, dark=view.dark), costs,
+            step_bars(costs), costs,
             key=f"costly-{phase}", title=f"The {len(costs)} costliest buckets",
             hint=f"{len(known)} of {total} {phase} buckets have a time."
             + _spikes_hint(known),
@@ -259,7 +259,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         )  # fmt: skip
         costs = dimension_costs(rows, int(chosen))
         view.chart(
-            dimension_bars(costs, axes.names[int(chosen)], dark=view.dark), costs,
+            dimension_bars(costs, axes.names[int(chosen)]), costs,
             key=f"cost-{phase}-{chosen}", title="What each value costs",
             hint="Leaving one value out saves its bar."
             + (" A spike counts as its neighbours took." if known["spike_s"].notna().any() else ""),

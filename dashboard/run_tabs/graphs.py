@@ -56,7 +56,7 @@ def _waterfall(view: View) -> None:
     if facts:
         hint += f" Set with {markdown(' and '.join(facts))}."
     view.chart(
-        budget_waterfall(steps, dark=view.dark), steps,
+        budget_waterfall(steps), steps,
         key="waterfall", title="Memory budget", hint=hint,
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def _reserved(view: View) -> None:
         )
         return
     view.chart(
-        reserved_used(shares, dark=view.dark), shares,
+        reserved_used(shares), shares,
         key="reserved", title="Reserved against used",
         hint=_verdict(view.summary),
     )  # fmt: skip
@@ -104,7 +104,7 @@ def _curve(view: View) -> None:
         text += f"; skipped because they did not fit: {skipped}"
     budget = view.summary.memory_or_none.graph_budget
     view.chart(
-        capture_curve(points, budget.total_bytes if budget else None, dark=view.dark),
+        capture_curve(points, budget.total_bytes if budget else None),
         points.assign(bucket=[bucket_text(bucket) for bucket in points["bucket"]]),
         key="curve",
         title="Memory in the order of warm-up" if is_warmup else "Captures",
@@ -127,7 +127,7 @@ def show_captures(view: View) -> None:
         )
     else:
         view.chart(
-            capture_bars(captures, dark=view.dark), captures,
+            capture_bars(captures), captures,
             key="shares", title="Warmed and captured",
             hint=capture_hint(captures),
         )  # fmt: skip
@@ -214,7 +214,7 @@ def show_sizes(view: View) -> None:
         if captures[by].notna().any():
             with place:
                 view.chart(
-                    graphs_by_size(captures, by=by, dark=view.dark), captures,
+                    graphs_by_size(captures, by=by), captures,
                     key=f"graphs-{by}", title=f"{words} by graph size",
                     hint="One bar per captured graph. Memory is a difference of free "
                     "memory and can be negative."
@@ -246,7 +246,7 @@ def _lazy(view: View, captures: pd.DataFrame) -> None:
     if lazy.empty:
         return
     view.chart(
-        lazy_timeline(lazy, dark=view.dark), lazy,
+        lazy_timeline(lazy), lazy,
         key="lazy", title="Captures while serving",
         hint="When each delayed capture interrupted a request; larger marks took longer.",
     )  # fmt: skip

@@ -65,34 +65,34 @@ FRAME_PX = 110
 
 def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     """What is in a card in pixels, and what draws it; none for what has nothing to show."""
-    summary, dark, buckets = view.summary, view.dark, data.buckets(view.run)
+    summary, buckets = view.summary, data.buckets(view.run)
     for phase in phases_in_order(buckets):
         sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
         yield map_height(len(sizes)), partial(coverage_chart, view, buckets, phase)
     steps = budget_frame(summary)
     if len(steps):
         yield bars_height(len(steps)), lambda: view.chart(
-            budget_waterfall(steps, dark=dark), steps, key="budget",
+            budget_waterfall(steps), steps, key="budget",
             title="Memory budget", hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
         )  # fmt: skip
     captures = capture_frame(summary)
     if len(captures):
         yield 100 + 86 * captures["phase"].nunique(), lambda: view.chart(
-            capture_bars(captures, dark=dark), captures, key="captures",
+            capture_bars(captures), captures, key="captures",
             title="Warmed and captured", hint=capture_hint(captures),
         )  # fmt: skip
     phases = phases_frame(summary)
     if len(phases):
         totals = phase_totals(phases)
         yield bars_height(len(totals)), lambda: view.chart(
-            phase_bars(totals, dark=dark), totals, key="phases",
+            phase_bars(totals), totals, key="phases",
             title="Where the time went",
             hint=f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched.",
         )  # fmt: skip
     stages = stages_frame(summary)
     if len(stages):
         yield bars_height(len(stages)), lambda: view.chart(
-            stage_bars(stages, dark=dark), stages, key="stages",
+            stage_bars(stages), stages, key="stages",
             title="Sampler and defragmenter warm-up", hint=_stages_hint(stages),
         )  # fmt: skip
     known = {contradiction_sentence(broken) for broken in summary.contradictions}

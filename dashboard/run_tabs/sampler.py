@@ -46,7 +46,7 @@ def _sampler(view: View) -> None:
         return
     is_timed = bool(cells["duration_s"].notna().any())
     view.chart(
-        sampler_grid(cells, dark=view.dark), cells,
+        sampler_grid(cells), cells,
         key="sampler", title="Sampler grid",
         hint="Batch size by configuration (temperature T, top-p, top-k). "
         + ("Colour is time." if is_timed else "The log states no time per cell."),
@@ -82,7 +82,7 @@ def _thresholds(view: View, section: DefragFacts) -> None:
             duration_s=("duration_s", "sum")
         )
         view.chart(
-            threshold_bars(steps, dark=view.dark), steps,
+            threshold_bars(steps), steps,
             key="thresholds", title="Warm-up by swap size",
             hint="Each padded swap size compiles a graph of its own.",
         )  # fmt: skip
@@ -96,7 +96,7 @@ def _live(view: View) -> None:
     if runs.empty:
         return
     view.chart(
-        defrag_runs(runs, dark=view.dark), runs,
+        defrag_runs(runs), runs,
         key="defrag", title="While serving",
         hint=f"{len(runs)} defragmentations; each line goes from the highest block in "
         "use before to after.",

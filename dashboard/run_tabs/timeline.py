@@ -29,13 +29,13 @@ def show(view: View) -> None:
     _stated(view.summary)
     phases = phases_frame(view.summary)
     view.chart(
-        timeline(phases, dark=view.dark), phases,
+        timeline(phases), phases,
         key="timeline", title="Start-up", hint=_hint(view.summary),
     )  # fmt: skip
     lanes = rank_phases(view.summary)
     if len(lanes):
         view.chart(
-            rank_timeline(lanes, view.summary.time.wall_s or 0.0, dark=view.dark), lanes,
+            rank_timeline(lanes, view.summary.time.wall_s or 0.0), lanes,
             key="ranks", title="Each rank",
             hint="The phases of each rank; ranks above 0 often print little. Colours "
             "are those of the phases above.",
@@ -93,7 +93,7 @@ def _steps(view: View) -> None:
         )
         return
     view.chart(
-        step_bars(steps, dark=view.dark), steps,
+        step_bars(steps), steps,
         key="steps", title=f"The {len(steps)} costliest steps",
         hint="Single buckets, captures and compilations, the longest first.",
     )  # fmt: skip

@@ -7,13 +7,15 @@ import itertools
 import pytest
 
 from dashboard.palette import (
+    DARK,
+    INK,
     MEANINGS,
     PART_MEANINGS,
     PHASE_MEANINGS,
     SIGNS,
     STATES,
     STATUS_COLOURS,
-    colour,
+    darkened,
     phase_meaning,
 )
 
@@ -69,9 +71,7 @@ def distance(first: str, second: str, vision) -> float:
 @pytest.mark.parametrize("vision", VISIONS)
 def test_states_of_buckets_differ(vision, dark):
     for first, second in itertools.combinations(STATES, 2):
-        found = distance(
-            colour(first, dark=dark), colour(second, dark=dark), VISIONS[vision]
-        )
+        found = distance(MEANINGS[first][dark], MEANINGS[second][dark], VISIONS[vision])
         assert found > LEAST, (first, second, found)
 
 
@@ -81,15 +81,26 @@ def test_neighbours_in_a_memory_bar_differ(vision, dark):
     """Parts of a stacked bar touch each other in this order."""
     order = list(PART_MEANINGS.values())
     for first, second in itertools.pairwise(order):
-        found = distance(
-            colour(first, dark=dark), colour(second, dark=dark), VISIONS[vision]
-        )
+        found = distance(MEANINGS[first][dark], MEANINGS[second][dark], VISIONS[vision])
         assert found > LEAST, (first, second, found)
 
 
 def test_no_two_meanings_share_a_colour():
     for shades in zip(*MEANINGS.values(), strict=True):
         assert len(set(shades)) == len(shades)
+
+
+def test_a_dark_page_has_its_own_colours_and_the_same_texts():
+    assert {DARK[tone.light] for tone in MEANINGS.values()} == {
+        tone.dark for tone in MEANINGS.values()
+    }
+    light, dark = MEANINGS["load"]
+    drawn = {
+        "marker": {"color": [light, light], "line": {"color": INK}},
+        "text": [light],
+    }
+    marker = {"color": [dark, dark], "line": {"color": DARK[INK]}}
+    assert darkened(drawn) == {"marker": marker, "text": [light]}
 
 
 def test_what_needs_a_look_has_a_sign_as_well():
