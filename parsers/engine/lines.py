@@ -353,7 +353,9 @@ class LineParser:
         run = self._open
         is_beside = run is not None and run.is_left_behind and record.process is None
         if run is None or is_beside or run.tracker.failures.is_over:
-            if record.level not in ("ERROR", "CRITICAL"):
+            # The last lines of a process that was stopped begin no later start.
+            is_last = run is not None and record.pid in run.pids
+            if not is_last and record.level not in ("ERROR", "CRITICAL"):
                 self._now.before.add_line(time, seen_file(record))
         elif record.pid in run.pids or record.pid not in self._now.over:
             if run.evidence.add_line(record):

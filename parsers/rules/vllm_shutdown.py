@@ -19,11 +19,19 @@ def _shutdown(match: re.Match[str]) -> Made:
 SHUTDOWN_RULES: tuple[LineRule, ...] = (
     LineRule(
         "shutdown",
-        ("[shutdown] ", "Shutting down", "Received signal", "shutdown signal"),
+        (
+            "[shutdown] ",
+            "Shutting down",
+            "Received signal",
+            "shutdown signal",
+            "Shutdown initiated (timeout=",
+        ),
         r"\[shutdown\] (?:API server: shutdown triggered|"
         r"EngineCore: trigger received signal).{0,200}|"
         r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
-        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$)",
+        # `core.py _handle_shutdown` of 0.18 to 0.22, for any end of its client.
+        r"(?P<weak>(?:INFO:     )?Shutting down(?: FastAPI HTTP server\.)?\s*$|"
+        r"Shutdown initiated \(timeout=\d{1,6}\)\s*$)",
         build=_shutdown,
         levels=("INFO", "WARNING"),
         samples=(
@@ -35,6 +43,11 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
             Sample(
                 "(APIServer pid=9) INFO 09-30 18:51:40 [launcher.py:101] Shutting down "
                 "FastAPI HTTP server.",
+                {"is_weak": True},
+            ),
+            Sample(
+                "(EngineCore pid=97) INFO 05-12 11:36:00 [core.py:1201] Shutdown "
+                "initiated (timeout=0)",
                 {"is_weak": True},
             ),
         ),

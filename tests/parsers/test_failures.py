@@ -966,3 +966,22 @@ def test_a_function_of_tpu_inference_shows_the_stage_that_failed():
     )
     (failure,) = of(Failure, events(START + text + "\n"))
     assert failure.phase == "kv_cache"
+
+
+def test_an_engine_that_its_client_stops_did_not_die():
+    text = (
+        START
+        + "(EngineCore pid=7) INFO 07-16 10:00:40 [core.py:282] init engine (profile, "
+        "create kv cache, warmup model) took 12.61 seconds\n"
+        "(EngineCore pid=7) INFO 07-16 11:36:00 [core.py:1201] Shutdown initiated "
+        "(timeout=0)\n"
+        "(EngineCore pid=7) INFO 07-16 11:36:00 [core.py:1224] Shutdown complete\n"
+        "ERROR 07-16 11:36:01 [core_client.py:704] Engine core proc EngineCore died "
+        "unexpectedly, shutting down client.\n"
+    )
+    found = events(text)
+    assert not of(Failure, found)
+    assert not of(ServingFailure, found)
+    assert [stop.message for stop in of(ShutdownRequested, found)] == [
+        "Shutdown initiated (timeout=0)"
+    ]

@@ -585,3 +585,22 @@ def test_the_program_that_starts_several_servers_has_configured_before_they_prin
         ("configure", 12.0),
         ("start_engine", 33.0),
     ]
+
+
+def test_the_last_lines_of_a_stopped_engine_begin_no_later_start():
+    start = (
+        "INFO 04-30 1{0}:10:00 [importing.py:68] Triton not installed or not compatible; "
+        "certain GPU-related functions will not be available.\n"
+        "(EngineCore pid={0}) INFO 04-30 1{0}:10:09 [core.py:105] Initializing a V1 LLM "
+        "engine (v0.18.0) with config: model='a/b', device_config=cuda\n"
+        "(EngineCore pid={0}) INFO 04-30 1{0}:10:30 [core.py:282] init engine (profile, "
+        "create kv cache, warmup model) took 12.61 seconds\n"
+        "(EngineCore pid={0}) INFO 04-30 1{0}:59:{1} [core.py:1238] Shutdown initiated "
+        "(timeout=0)\n"
+        "(EngineCore pid={0}) INFO 04-30 1{0}:59:{1} [dp_scheduler.py:264] Rank 0: "
+        "Shutting down now\n"
+    )
+    second = start.format(7, 40).replace("17:10:00", "17:01:57")
+    runs, _ = read(start.format(6, 29) + second)
+    begun = [summary_of(found)["time"] for _, found in sorted(runs.items())]
+    assert [time["started_at"][11:19] for time in begun] == ["16:10:00", "17:01:57"]
