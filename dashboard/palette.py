@@ -110,6 +110,7 @@ STATUS_COLOURS = {
     "skipped": "yellow",
     "failed": "red",
     "interrupted": "orange",
+    "stopped": "orange",
     "unknown": "gray",
 }
 """Status of a run to the badge colour of Streamlit."""

@@ -17,7 +17,7 @@ from warmup_insights.units import format_duration
 
 PAGE = 1_000
 MOST_PANELS = 6
-STATUSES = ("finished", "running", "failed", "skipped", "unknown")
+STATUSES = ("finished", "running", "failed", "stopped", "skipped", "unknown")
 _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 
 

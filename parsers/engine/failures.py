@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
+    SERVER_START,
     FailureLine,
     FrameSeen,
     Origin,
@@ -95,7 +96,11 @@ _OF_A_CHILD = "RuntimeError: Error raised in subprocess:"
 """Above what the child printed (`model_executor/models/registry.py _run_in_subprocess`)."""
 _GONE = re.compile(r"(?:died|exited) unexpectedly")
 """A process that printed no error of its own ended: what others print follows from it."""
+_NOT_BOUND = "error while attempting to bind on address"
+"""What uvicorn prints right below `Application startup complete.` and ends with, where it
+makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
+NEAR_LINES = 5
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
 
@@ -154,6 +159,11 @@ class _Cause:
     is_of_start: bool
     behind_heading: bool
 
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it was raised while the web server was made."""
+        return self.is_of_start and self.phase == SERVER_START
+
 
 class Failures:
     """The failure of one run, before it was ready and after."""
@@ -167,8 +177,10 @@ class Failures:
         """Whether the engine became ready."""
         self.was_at_work = False
         """Whether what failed shows that it had been."""
-        self._is_serving = False
-        """A server is ready, more than its engine alone."""
+        self.starting_line: int | None = None
+        """Number of vLLM's line that its server starts, which alone proves no ready one."""
+        self._serving_line: int | None = None
+        """Number of the first line that proves that a server is ready, more than its engine."""
         self._is_stopped = False
         self.has_ended = False
         """Whether the engine failed for good or was stopped on request."""
@@ -204,7 +216,7 @@ class Failures:
         """Keep a line; which of them is the cause shows at the end."""
         is_wrapper = _WRAPPER.search(made.message) is not None
         # A server that fails in its own set-up stops its engine, and prints why after that.
-        may_follow = not self.is_ready and is_of_start and not is_wrapper
+        may_follow = self._serving_line is None and is_of_start and not is_wrapper
         if (self._is_stopped and not may_follow) or len(self._causes) >= MAX_CAUSES:
             return
         if made.kind and made.is_detail and self._ends_in_colon():
@@ -254,7 +266,9 @@ class Failures:
             return _OF_DEVICE.search(self._causes[-1].message) is not None
         return _OTHER_END.match(made.message) is not None
 
-    def stop(self, made: ShutdownLine, origin: Origin) -> list[Event]:
+    def stop(
+        self, made: ShutdownLine, origin: Origin, *, in_start: bool
+    ) -> list[Event]:
         """The engine goes down; whether on request, unless it had failed."""
         if self._stop is not None and origin.time is not None:
             stopped, self._stop = replace(self._stop, time=origin.time), None
@@ -262,15 +276,19 @@ class Failures:
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = self.has_ended = True
-        stopped = stamped(ShutdownRequested(message=made.message[:500]), origin)
+        in_start = in_start and not (self.is_ready or self.was_at_work)
+        order = ShutdownRequested(message=made.message[:500], in_start=in_start)
+        stopped = stamped(order, origin)
         if origin.time is None:
             self._stop = stopped
             return []
         return [stopped]
 
-    def ready(self, *, is_server: bool) -> list[Event]:
-        """The engine became ready: whatever was printed before did not stop it."""
-        self._is_serving = self._is_serving or is_server
+    def ready(self, line: int | None = None) -> list[Event]:
+        """The engine became ready: whatever was printed before did not stop it; `line` is
+        that of a server."""
+        if line != self.starting_line:
+            self._serving_line = self._serving_line or line
         if self.is_ready:
             return []
         self.is_ready = True
@@ -292,7 +310,8 @@ class Failures:
         """The failure of the start-up or of the serving engine, if there is one."""
         stopped: list[Event] = [] if self._stop is None else [self._stop]
         cause = self._best()
-        if cause is None or (self._is_vague(cause) and not self._is_certain()):
+        is_certain = self._is_certain() or self._failed_to_start()
+        if cause is None or (self._is_vague(cause) and not is_certain):
             return stopped
         origin = self._dated(cause)
         message = cause.message
@@ -307,11 +326,10 @@ class Failures:
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), origin)]
-        stated = self._stages_of(cause)
-        return [
-            *stopped,
-            stamped(Failure(phase=next(stated, None), **fields), origin),
-        ]
+        phase = next(self._stages_of(cause), None)
+        if self.is_ready and self.starting_line is not None:
+            phase = SERVER_START
+        return [*stopped, stamped(Failure(phase=phase, **fields), origin)]
 
     def _dated(self, cause: _Cause) -> Origin:
         """Where a cause was printed; one without a time has that of the line below it in
@@ -344,9 +362,15 @@ class Failures:
         )
 
     def _failed_to_start(self) -> bool:
-        """Whether the engine failed while it was made, after its warm-up was over."""
+        """Whether the engine or its server failed while it was made, after its warm-up."""
         lines = [*self._causes, *([self._heading] if self._heading is not None else [])]
-        return not self._is_serving and any(_IN_START.search(c.message) for c in lines)
+        ready = self._serving_line
+        if ready is None:
+            return any(c.is_of_server or _IN_START.search(c.message) for c in lines)
+        return any(
+            _NOT_BOUND in c.message and 0 < c.origin.line - ready <= NEAR_LINES
+            for c in lines
+        )
 
     def _best(self) -> _Cause | None:
         """The innermost cause: memory first, then the first behind the heading."""
@@ -355,6 +379,7 @@ class Failures:
         ends = [cause for cause in self._causes if not cause.is_consequence]
         own = _before_quoted([c for c in ends if not c.is_wrapper], ends)
         for wanted in (
+            [cause for cause in own if cause.is_of_server and self.is_ready],
             [cause for cause in own if cause.kind != "error"],
             [cause for cause in own if cause.behind_heading],
             [cause for cause in own if not cause.is_bare],

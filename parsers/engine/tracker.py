@@ -78,6 +78,7 @@ from warmup_insights.model.events import (
     EngineInitialized,
     Event,
     Failure,
+    GraphsCaptured,
     KVCacheAllocated,
     LazyCapture,
     MemoryBudgetSet,
@@ -86,10 +87,12 @@ from warmup_insights.model.events import (
     PhaseMarked,
     ServerReady,
     ServingFailure,
+    WarmupFinished,
 )
 
 Rank = int | None
 MAX_FACTORS = 2000
+_WITH_CACHE = (KVCacheAllocated, GraphsCaptured, WarmupFinished)
 _OF_SERVING = (BucketMiss, DefragRan, Note)
 
 
@@ -101,7 +104,9 @@ class RunTracker:
         self.failures = Failures()
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
-        self._has_model = False
+        self._has_model = self._has_cache = False
+        self._is_whole = True
+        """No lines were cut out of the start, and no request is answered in it."""
         self._has_routes = False
         self._routes_at: float | None = None
         """When the routes were listed: the next line, of uvicorn, has no timestamp."""
@@ -121,6 +126,12 @@ class RunTracker:
     def waits_for_engine(self) -> bool:
         """Whether an API server started that listed no routes yet."""
         return self.is_server and not self._has_routes
+
+    def _is_in_start(self) -> bool:
+        """Whether an engine of which no line states that it is ready is none yet: a server
+        has such a line, another program only until it has a KV cache."""
+        begun = self.is_server or (self._has_model and not self._has_cache)
+        return begun and self._is_whole
 
     @property
     def ending(self) -> Failure | ServingFailure | None:
@@ -159,6 +170,7 @@ class RunTracker:
         events = [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += end_step(state, origin)
+        self._has_cache = self._has_cache or isinstance(event, _WITH_CACHE)
         if isinstance(event, MemoryBudgetSet) and event.kv_cache_bytes:
             state.cache_bytes.append(event.kv_cache_bytes)
         elif isinstance(event, KVCacheAllocated) and event.allocated_bytes:
@@ -178,8 +190,10 @@ class RunTracker:
         match event:
             case ConfigRecorded() if event.model is not None:
                 self._has_model = True
+            case PhaseMarked(name="server_start", edge="start"):
+                self.failures.starting_line = event.line
             case ServerReady():
-                return self.failures.ready(is_server=True)
+                return self.failures.ready(event.line)
             case EngineInitialized():
                 ends = [
                     end
@@ -188,7 +202,7 @@ class RunTracker:
                 ]
                 if self.is_server:
                     return ends
-                return [*ends, *self.failures.ready(is_server=False)]
+                return [*ends, *self.failures.ready()]
         return end_kernel_warmup(state, event, event.rank)
 
     def _signal(  # noqa: C901, PLR0912, PLR0915 - a table: one case for each kind
@@ -209,6 +223,7 @@ class RunTracker:
                 return _lazy_done(state, made, origin)
             case Elided():
                 ended = [e for s in self._ranks.values() for e in end_step(s, None)]
+                self._is_whole = False
                 text = "lines were cut out of this log"
                 return [*ended, Note(topic="elided", text=text, line=origin.line)]
             case ConfigSection():
@@ -277,8 +292,9 @@ class RunTracker:
                 state.stage = None
                 return [*end_step(state, origin), _precompiled(state, made, origin)]
             case ShutdownLine():
-                return self.failures.stop(made, origin)
+                return self.failures.stop(made, origin, in_start=self._is_in_start())
             case StatisticsLine() | RequestLine() | ResponseLine():
+                self._is_whole = False
                 return self.usage.take(made, origin, is_ready=self.failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)

@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import AT_WORK, IN_REQUEST, FailureLine, FrameSeen
+from parsers.engine.signals import (
+    AT_WORK,
+    IN_REQUEST,
+    SERVER_START,
+    FailureLine,
+    FrameSeen,
+)
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -71,6 +77,10 @@ def _failure_at_work(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
 
+def _not_bound(match: re.Match[str]) -> list[Made]:
+    return [FrameSeen(SERVER_START), FailureLine(match["text"], is_bare=True)]
+
+
 def _thrown(match: re.Match[str]) -> Made:
     """What ends a program in C++ (`std::terminate`), or an error as the device states it."""
     return FailureLine(match["text"].strip(), is_bare=True)
@@ -95,6 +105,8 @@ _NAMES = (
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
+_NO_REPORT = r"(?!E {3})"
+"""pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
 FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
@@ -246,7 +258,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_memory_bridge",
         ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
-        r".{0,200}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::).{1,600}",
+        rf"{_NO_REPORT}.{{0,200}}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::)"
+        r".{1,600}",
         build=_failure(None),
         levels=(NO_LEVEL,),
         device="hpu",
@@ -272,6 +285,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ),
         ),
         startup_only=True,
+    ),
+    LineRule(
+        "failure_frame_server",
+        "/uvicorn/",
+        # vLLM gives its server to uvicorn, which reads certificates then (`config.py load`).
+        r'\s{0,20}File "[^"]{1,200}/uvicorn/(?:config\.py", line \d{1,7}, in \w{1,60}|'
+        r'server\.py", line \d{1,7}, in startup)\s*$',
+        FrameSeen,
+        fixed={"phase": SERVER_START},
+        samples=(
+            Sample(
+                '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load',
+                {"phase": "server_start"},
+            ),
+        ),
     ),
     LineRule(
         "failure_import",
@@ -351,6 +379,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_bind",
+        "error while attempting to bind on address",
+        # uvicorn `server.py startup`.
+        r"(?:ERROR:    )?(?P<text>\[Errno \d{1,3}\] error while attempting to bind on "
+        r"address .{1,200})",
+        build=_not_bound,
+        samples=(
+            Sample(
+                "ERROR:    [Errno 98] error while attempting to bind on address "
+                "('0.0.0.0', 8000): address already in use",
+                {"is_bare": True},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_core_gone",
         "engine core exited unexpectedly",
         r"\[shutdown\] MPClient: engine core exited unexpectedly.{0,100}",
@@ -369,6 +412,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ("Killed", "SIGKILL", "OOMKilled"),
         # What a supervisor or a shell states: gunicorn, torch elastic, subprocess, fish,
         # kubectl.
+        rf"{_NO_REPORT}"
         r"(?:.{0,80}?(?:[Ss]ignal 9 \(|Signals\.|was sent |by signal |by )SIGKILL\b|"
         r"\s{0,40}(?:[Rr]eason: {0,20})?OOMKilled\s{0,80}$|Killed\s{0,80}$|"
         r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"

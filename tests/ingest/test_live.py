@@ -70,6 +70,26 @@ def test_a_failure_is_given_when_it_is_printed_and_becomes_exact():
     assert failed[-1].model == "o/m"
 
 
+BEGUN = [
+    *FAILED[:2],
+    "(APIServer pid=1) INFO 10-16 10:00:20 [api_server.py:677] Starting vLLM server on "
+    "http://0.0.0.0:8000",
+]
+
+
+def test_a_server_is_ready_when_a_line_or_silence_proves_it():
+    states = list(
+        wi.follow([*BEGUN, "(APIServer pid=1) INFO:     Application startup complete."])
+    )
+    assert [s.status for s in states if s.stage == "server start"] == ["starting"]
+    assert (states[-1].status, states[-1].stage) == ("ready", "ready")
+    quiet = LiveStart()
+    for line in BEGUN:
+        last = quiet.feed(line)
+    assert last.status == "starting"
+    assert quiet.after_silence(10.0).status == "ready"
+
+
 def test_a_restart_is_another_run():
     found = [state.run for state in wi.follow([*FAILED, *FAILED])]
     assert sorted(set(found)) == [0, 1]

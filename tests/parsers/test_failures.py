@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import events, of, read
+from warmup_insights.analysis.sentences import serving_sentences, start_sentences
 from warmup_insights.model.events import (
     Failure,
     Note,
@@ -836,7 +837,7 @@ def test_a_job_that_slurm_cancelled_was_stopped(why):
     assert folded(found).summary.status == "finished"
     before = events(START + line)
     assert of(Failure, before) == []
-    assert folded(before).summary.status == "unknown"
+    assert folded(before).summary.status == "stopped"
 
 
 def test_what_failed_before_slurm_cancelled_the_job_is_the_cause():
@@ -985,3 +986,115 @@ def test_an_engine_that_its_client_stops_did_not_die():
     assert [stop.message for stop in of(ShutdownRequested, found)] == [
         "Shutdown initiated (timeout=0)"
     ]
+
+
+BEGUN = (
+    API + "INFO 07-16 10:01:12 [api_server.py:677] Starting vLLM server on "
+    "https://0.0.0.0:8000\n"
+    + API + "INFO 07-16 10:01:12 [launcher.py:36] Available routes are:\n"
+)  # fmt: skip
+NO_CERTIFICATE = "".join(
+    API + line + "\n"
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/vllm/entrypoints/launcher.py", line 59, in serve_http',
+        "    config.load()",
+        '  File "/x/site-packages/uvicorn/config.py", line 120, in create_ssl_context',
+        "    ctx.load_cert_chain(certfile, keyfile, get_password)",
+        "FileNotFoundError: [Errno 2] No such file or directory",
+    )
+)
+NOT_BOUND = (
+    "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): "
+    "address already in use\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BEGUN + NO_CERTIFICATE, "FileNotFoundError: [Errno 2] No such file"),
+        (BEGUN + STOP + NO_CERTIFICATE, "FileNotFoundError: [Errno 2] No such file"),
+        (
+            BEGUN + "ERROR:    Application startup failed. Exiting.\n",
+            "ERROR:    Application",
+        ),
+        (READY + NOT_BOUND, "[Errno 98] error while attempting to bind on"),
+    ],
+    ids=["certificate", "engine-stopped-first", "lifespan", "bound-by-uvicorn"],
+)
+def test_a_server_that_fails_behind_the_line_that_it_starts_is_a_failed_start(
+    text, message
+):
+    summary = folded(events(START + text)).summary
+    assert summary.status == "failed"
+    assert summary.failure.message.startswith(message)
+    assert summary.time.ready_at is None
+    assert (summary.serving, summary.progress.stage) == (None, "server start")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGUN,
+        BEGUN + "RuntimeError: Response content shorter than Content-Length\n",
+        BEGUN + READY + NO_CERTIFICATE,
+        READY + "INFO:     127.0.0.1:1 - x\n" * 9 + NOT_BOUND,
+    ],
+    ids=["quiet", "quiet-and-a-request", "another-program", "long-after"],
+)
+def test_the_line_that_a_server_starts_is_enough_where_nothing_else_is_printed(text):
+    found = events(START + text)
+    assert of(Failure, found) == of(ServingFailure, found) == []
+    assert folded(found).summary.status == "finished"
+
+
+def test_a_report_of_pytest_is_nobodys_failure():
+    lines = (
+        "E   ValueError: boom",
+        "E   RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed "
+        "for size::268435456 (256)MB",
+        "E   subprocess.SubprocessError: the server was killed by SIGKILL",
+    )
+    found = events(START + "\n".join(lines))
+    assert of(Failure, found) == []
+
+
+GRAPHS = (
+    "(EngineCore pid=7) INFO 07-16 10:09:00 [gpu_model_runner.py:3480] Graph capturing "
+    "finished in 18 secs, took 0.59 GiB\n"
+)
+STATISTICS = (
+    API + "INFO 07-16 10:30:00 [loggers.py:127] Engine 000: Avg prompt throughput: 12.0 "
+    "tokens/s, Avg generation throughput: 55.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+    "GPU KV cache usage: 0.1%\n"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", ["", GRAPHS], ids=["early", "warmed-up"])
+def test_a_start_that_was_stopped_before_it_was_ready_never_served(lines):
+    summary = folded(events(START + lines + STOP)).summary
+    assert (summary.status, summary.serving) == ("stopped", None)
+    assert summary.stop.startswith("[shutdown] EngineCore: trigger received signal")
+    first = start_sentences(summary)[0]
+    assert "before it was ready: [shutdown] EngineCore" in first
+    assert serving_sentences(summary) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (START + STATISTICS + STOP, "unknown"),
+        (START + "...\n" + STOP, "unknown"),
+        (START.partition("\n")[2] + GRAPHS + STOP, "finished"),
+        (START + READY + STOP, "finished"),
+    ],
+    ids=["at-work", "cut", "a-program-of-its-own", "ready"],
+)
+def test_a_stop_of_what_may_have_served_is_no_stop_of_a_start(text, status):
+    summary = folded(events(text)).summary
+    assert (summary.status, summary.stop) == (status, None)
+    assert summary.serving.end.kind == "shutdown"
+    (sentence,) = serving_sentences(summary)
+    is_ready = READY in text
+    assert sentence.startswith("Serving ended: shutdown" if is_ready else "Stopped: ")

@@ -84,12 +84,19 @@ def _outcome(summary: RunSummary) -> str:
     after = f" after {format_duration(wall)}" if wall and wall >= SHORTEST_S else ""
     if "wall_s" in contradictory(summary):
         after = " after a time for which the evidence is contradictory"
+    stage = progress_text(summary.progress)
     if summary.failure is not None:
         return f"failed{after}: {cause_text(summary.failure)}"
     if summary.status == "running":
-        return (
-            f"running{after.replace('after', 'for')}: {progress_text(summary.progress)}"
-        )
+        return f"running{after.replace('after', 'for')}: {stage}"
+    if summary.stop is not None:
+        why = _shortened(summary.stop)
+        return f"stopped{after}, before it was ready: {why}; the last stage is {stage}"
+    return _reached(summary, after)
+
+
+def _reached(summary: RunSummary, after: str) -> str:
+    """How far a start came that neither failed nor goes on."""
     without = " without a warm-up" if summary.status == "skipped" else ""
     stated = _stated_text(summary)
     if summary.time.ready_at is not None or summary.progress.stage == "ready":
@@ -289,7 +296,7 @@ def serving_sentences(summary: RunSummary) -> list[str]:
     sentences = [f"While serving: {counts}."] if counts else []
     sentences += first_request_sentences(serving)
     if serving is not None and serving.end is not None:
-        sentences.append(f"{serving_end_sentence(serving.end)}.")
+        sentences.append(f"{serving_end_sentence(summary, serving.end)}.")
     return sentences
 
 
@@ -305,11 +312,13 @@ def first_request_sentences(serving: Serving | None) -> list[str]:
     return [f"After ready: {'; '.join(texts)}."] if texts else []
 
 
-def serving_end_sentence(end: ServingEnd) -> str:
-    """How serving ended, and what was free then."""
+def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
+    """How serving ended, and what was free then; of a stop in a log that has no line of a
+    ready server, no more than that it came."""
     free = "" if end.free_bytes is None else f", {format_bytes(end.free_bytes)} free"
-    message = f": {end.message}" if end.message else ""
-    return f"Serving ended: {end.kind.replace('_', ' ')}{free}{message}"
+    is_known = end.kind != "shutdown" or summary.progress.stage == "ready"
+    what = f"Serving ended: {end.kind.replace('_', ' ')}" if is_known else "Stopped"
+    return f"{what}{free}{end.message and f': {end.message}'}"
 
 
 def contradiction_sentence(broken: Contradiction) -> str:

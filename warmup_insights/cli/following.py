@@ -191,7 +191,7 @@ class _Following:
             elif now - last_at >= SILENCE_EVERY_S:
                 last_at = now
                 state = self._live.after_silence(now - grown_at)
-                self._print([] if state is None else [state])
+                self._note([] if state is None else [state])
             if self._log.has_ended:
                 self._take(self._live.close())
             if now >= self._store_at:
@@ -220,6 +220,9 @@ class _Following:
 
     def _take(self, states: list[LiveState]) -> None:
         self._is_stored = False
+        self._note(states)
+
+    def _note(self, states: list[LiveState]) -> None:
         self._print(states)
         for state in states:
             if state.run != self._run:

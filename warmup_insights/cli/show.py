@@ -14,6 +14,7 @@ from warmup_insights.analysis.sentences import (
     failure_sentence,
     first_request_sentences,
     pod_text,
+    serving_end_sentence,
     start_sentences,
 )
 from warmup_insights.cli.loading import open_run
@@ -75,7 +76,7 @@ BAR = 46
 """Columns of the bar of a whole."""
 _STATUS = {
     "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
-    "interrupted": "red",
+    "interrupted": "red", "stopped": "yellow",
 }  # fmt: skip
 
 
@@ -126,9 +127,7 @@ def _print_head(summary: RunSummary) -> None:
         click.secho(plain(failure_sentence(summary.failure)), fg="red")
     end = summary.serving_or_none.end
     if end is not None:
-        what = "stopped" if summary.time.ready_at is None else "serving ended"
-        text = f"{what}: {end.kind.replace('_', ' ')}: {end.message}"
-        click.secho(plain(text), fg="yellow")
+        click.secho(plain(serving_end_sentence(summary, end)), fg="yellow")
     click.echo()
 
 

@@ -13,12 +13,15 @@ from parsers.engine.lines import LineParser
 from parsers.files import dispatcher, feed_block
 from warmup_insights.analysis.remaining import left_of_stage
 from warmup_insights.analysis.summary.identity import ProgressFold
+from warmup_insights.analysis.summary.rank_time import SERVER_START
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
     ConfigRecorded,
     Event,
     Failure,
+    PhaseMarked,
     RunStarted,
+    ServerReady,
     WarmupStep,
 )
 
@@ -70,6 +73,8 @@ class LiveStart:
         self._model: str | None = None
         self._began: float | None = None
         self._failure: str | None = None
+        self._starting: int | None = None
+        """Number of the line that the server starts, while no line proves that it did."""
         self._steps: dict[int, float] = {}
         """Steps of the stage to when they began."""
         self._steps_of: tuple[str, str | None] | None = None
@@ -104,11 +109,18 @@ class LiveStart:
         """The log has ended: the last state, where it is another than before."""
         states = self.feed_bytes(b"\n") if self._rest else []
         self._parser.close()
+        self._starting = None
         last = self._changed()
         return states if last is None else [*states, last]
 
     def after_silence(self, seconds: float) -> LiveState | None:
-        """The last state after so many seconds without a line; None before the first."""
+        """The last state after so many seconds without a line; None before the first.
+
+        A server that starts would have failed by then: without uvicorn's lines it is ready.
+        """
+        if self._state is not None and self._starting is not None:
+            self._starting = None
+            self._state = self._now()
         return self._state and msgspec.structs.replace(self._state, silence_s=seconds)
 
     def _changed(self) -> LiveState | None:
@@ -131,6 +143,10 @@ class LiveStart:
             self._model = event.model or self._model
         if isinstance(event, Failure):
             self._failure = event.message
+        if isinstance(event, PhaseMarked) and event.name == SERVER_START:
+            self._starting = event.line
+        elif not (isinstance(event, ServerReady) and event.line == self._starting):
+            self._starting = None
         if self._began is None:
             self._began = event.time
         if isinstance(event, WarmupStep) and event.rank in (None, 0):
@@ -158,10 +174,13 @@ class LiveStart:
             status = "stopped"
         elif progress.stage == "ready":
             status = "ready"
+        stage = progress.stage
+        if status == "ready" and self._starting is not None:
+            status, stage = "starting", SERVER_START.replace("_", " ")
         last, began = progress.last_at, self._began
         is_stepping = (progress.phase, progress.mode) == self._steps_of
         return LiveState(
-            run=self._run, status=status, stage=progress.stage, index=progress.index,
+            run=self._run, status=status, stage=stage, index=progress.index,
             total=progress.total, left_s=left_of_stage(progress, self._steps if is_stepping else {}),
             model=self._model,
             elapsed_s=None if last is None or began is None else last - began,

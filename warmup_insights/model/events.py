@@ -573,7 +573,7 @@ class EngineInitialized(Event):
 
 
 class ServerReady(Event):
-    """Requests are accepted from now on."""
+    """Requests are accepted from now on, unless a `Failure` in `server_start` follows."""
 
 
 class FailureFigures(Event, kw_only=True):
@@ -628,6 +628,8 @@ class ShutdownRequested(Event):
     """
 
     message: str
+    in_start: bool = False
+    """Whether the start is there up to this, and was not over."""
 
 
 class ServingFailure(FailureFigures):

@@ -18,7 +18,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 15
+FOLD = 16
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -933,9 +933,12 @@ class RunSummary(Part, frozen=True, kw_only=True):
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
     status: str = "unknown"
-    """`finished`, `running`, `failed`, `skipped` or `unknown`."""
+    """`finished`, `running`, `failed`, `stopped`, `skipped` or `unknown`."""
     failure: FailureFacts | None = None
     """Null unless the start-up failed."""
+    stop: str | None = None
+    """What was printed of the order to stop; null unless it came before the engine was
+    ready."""
     start: StartFacts = StartFacts()
     """What the start could build on: caches, preloaded weights, a start-up plan."""
     time: Times = Times()

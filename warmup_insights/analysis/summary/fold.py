@@ -176,6 +176,7 @@ class RunFold:
             config=config,
             status=status,
             failure=who.failure(progress),
+            stop=who.stop,
             start=compilation.start(
                 self._built,
                 compiled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from warmup_insights.analysis.summary.rank_time import PHASE_OF
+from warmup_insights.analysis.summary.rank_time import PHASE_OF, SERVER_START
 from warmup_insights.analysis.summary.ranks import Routes
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -44,16 +44,24 @@ class Identity:
     """Collects engine, model, device, settings, status and failure of a run.
 
     The first failure counts, unless it was vague and a later one names a cause. One after
-    the server was ready ends serving; the start-up stays as it was.
+    the server was ready ends serving, and the start-up stays as it was; one of the server's
+    own start shows that it was not.
     """
 
     def __init__(self) -> None:
         stated = (RunStarted, ConfigRecorded, MemoryBudgetSet, GraphBudgetSet)
-        ends = (WarmupFinished, EngineInitialized, ServerReady, GraphsCaptured, Failure,
-                RunFinished, ServingFailure, ShutdownRequested)  # fmt: skip
+        ends = (
+            WarmupFinished,
+            EngineInitialized,
+            ServerReady,
+            GraphsCaptured,
+            RunFinished,
+        )
         self.routes: Routes = {
             **dict.fromkeys(stated, self._stated),
             **dict.fromkeys(ends, self._ended),
+            **dict.fromkeys((Failure, ServingFailure), self._failed),
+            ShutdownRequested: self._ordered,
         }
         self.engine: str | None = None
         self.version: str | None = None
@@ -76,6 +84,8 @@ class Identity:
         self.serving_end: ServingEnd | None = None
         """What ended serving; None while nothing states an end."""
         self.ended_at: float | None = None
+        self.stop: str | None = None
+        """What was printed of an order to stop before the engine was ready."""
         self._finished: str | None = None
         self._is_serving = False
         self._is_ready = False
@@ -126,19 +136,27 @@ class Identity:
                 self._is_ready = self._is_serving = True
             case GraphsCaptured():
                 self._is_warm = True
-            case ShutdownRequested() if self.serving_end is None:
-                self._stopped(event, "shutdown")
-            case ServingFailure():
-                self._is_ready = True  # whether or not its lines are in the log
-                self._stopped(event, event.failure)
-            case Failure() if self._is_serving:
-                self._stopped(event, event.failure)
-            case Failure() if self._failure is None or (
-                self._failure.failure == "error" and event.failure != "error"
-            ):
-                self._failure = event
             case RunFinished():
                 self._finished = event.status
+
+    def _ordered(self, event: ShutdownRequested) -> None:
+        """An order to stop, in the start or after it."""
+        if event.in_start:
+            self.stop = self.stop or event.message
+        elif self.serving_end is None:
+            self._stopped(event, "shutdown")
+
+    def _failed(self, event: Failure | ServingFailure) -> None:
+        known = self._failure
+        if isinstance(event, ServingFailure):
+            self._is_ready = True  # whether or not its lines are in the log
+            self._stopped(event, event.failure)
+        elif self._is_serving and event.phase != SERVER_START:
+            self._stopped(event, event.failure)
+        elif known is None or (known.failure == "error" and event.failure != "error"):
+            self._failure = event
+            if event.phase == SERVER_START:
+                self.serving_end = self.ended_at = None  # it stopped its engine
 
     def _describe(self, event: RunStarted | ConfigRecorded) -> None:
         self.engine = event.engine or self.engine
@@ -169,11 +187,14 @@ class Identity:
         return [name for name, is_own in self._defaults.items() if is_own]
 
     def status(self, *, is_recorded: bool) -> str:
-        """Of the start-up: `finished`, `running`, `failed`, `skipped` or `unknown`."""
+        """Of the start-up: `finished`, `running`, `failed`, `stopped`, `skipped` or
+        `unknown`."""
         if self._finished is not None and not self._is_serving:
             return self._finished
         if self._failure is not None:
             return "failed"
+        if self.stop is not None:
+            return "stopped"
         if self._is_skipped and not self._is_warm:
             return "skipped"
         if self._is_ready or self._is_warm:
@@ -265,6 +286,8 @@ class ProgressFold:
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
+        if isinstance(event, Failure) and event.phase == SERVER_START:
+            self._is_ready, self._stage = False, SERVER_START.replace("_", " ")
         if event.rank not in (None, 0) or isinstance(event, GapSeen) or self._is_ready:
             return
         if event.time is not None:

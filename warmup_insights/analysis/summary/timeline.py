@@ -124,6 +124,8 @@ class Timeline:
         was_over = self._is_over or self._is_ready
         self._is_over = self._is_over or kind in _ENDS
         self._is_ready = self._is_ready or kind in _AFTER_READY
+        if isinstance(event, Failure) and event.phase == SERVER_START:
+            self.ready_at = None  # vLLM's line that its server starts stands before it
         if kind in _SPECIAL:
             self._special(event)
         if time is None or kind is GapSeen:
