@@ -131,6 +131,8 @@ def _happened(summary: RunSummary) -> str | None:
     """The cause of a failure; where a log ends, or what a file without a start holds."""
     if summary.failure is not None:
         return visible(cause_text(summary.failure))
+    if summary.stop is not None:
+        return f"Stopped during {progress_text(summary.progress)}"
     text = not_a_start(summary)
     is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
     if text is None and is_cut_off:

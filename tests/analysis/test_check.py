@@ -22,6 +22,7 @@ from warmup_insights.model.events import (
     CaptureSummary,
     Failure,
     PhaseMarked,
+    ShutdownRequested,
 )
 from warmup_insights.units import GIB
 
@@ -132,11 +133,17 @@ def test_unknown_does_not_pass():
     assert result.results[0].reason == "the baseline does not state this figure"
 
 
-def test_a_start_that_failed_breaks_every_gate():
-    failed = run(60.0, "aaa", Failure(failure="killed", message="OOM killer"))
-    result = check_run(failed, [parse_limit("warmup", "max", "100s")])
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (Failure(failure="killed", message="OOM killer"), "failed: OOM killer"),
+        (ShutdownRequested(message="got SIGTERM", in_start=True), "ready: got SIGTERM"),
+    ],
+)
+def test_a_start_that_failed_or_was_stopped_breaks_every_gate(end, words):
+    result = check_run(run(60.0, "aaa", end), [parse_limit("warmup", "max", "100s")])
     assert outcomes(result) == ["broken", "passed"]
-    assert "OOM killer" in result.results[0].reason
+    assert words in result.results[0].reason
 
 
 def test_a_server_that_ended_badly_had_a_good_start():

@@ -22,7 +22,7 @@ from warmup_insights.analysis.pareto import (
     objectives_of,
     pick,
 )
-from warmup_insights.model.events import Failure, ServerReady
+from warmup_insights.model.events import Failure, ServerReady, ShutdownRequested
 from warmup_insights.model.summary import MemoryFacts
 
 OBJECTIVES = (("a", "higher"), ("b", "lower"))
@@ -58,15 +58,20 @@ def test_marks_are_those_of_the_definition(rows):
     assert non_dominated(rows, OBJECTIVES) == wanted
 
 
-def test_failed_runs_are_never_marked():
+def test_failed_and_stopped_starts_are_never_marked():
     good = summary_of(start_up())
     failed = summary_of(
         [*start_up(seconds=1.0)[:-1], Failure(failure="killed", message="x")], "bbb"
     )
+    stopped = summary_of(
+        [*start_up(seconds=1.0)[:-1], ShutdownRequested(message="x", in_start=True)],
+        "eee",
+    )
     shorter = summary_of(start_up(seconds=2.0), "ddd")
     broken = contradicting(shorter, "ready_s", "warmup_s")
-    rows = configuration_rows([good, failed, summary_of([started()], "ccc"), broken])
-    assert [row.is_non_dominated for row in rows] == [True, None, None, None]
+    unknown = summary_of([started()], "ccc")
+    rows = configuration_rows([good, failed, unknown, broken, stopped])
+    assert [row.is_non_dominated for row in rows] == [True, None, None, None, None]
     assert rows[0].settings == {
         "gpu_memory_utilization": 0.9,
         "VLLM_GRAPH_RESERVED_MEM": 0.1,

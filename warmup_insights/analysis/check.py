@@ -249,16 +249,18 @@ def _check_device(summary: RunSummary, baseline: RunSummary) -> None:
 
 
 FAILED = "status"
-"""The name of the result that a start-up which failed adds to its limits."""
+"""The name of the result that a start-up which failed or was stopped adds to its limits."""
 
 
 def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
-    """A start-up that failed breaks every gate, whatever its limits are."""
-    if summary.status != "failed":
+    """A start-up that failed or was stopped breaks every gate, whatever its limits are."""
+    if summary.status == "failed":
+        message = summary.failure.message if summary.failure is not None else ""
+        reason = f"the start-up failed: {message or 'no reason known'}"
+    elif summary.status == "stopped":
+        reason = f"the start-up was stopped before it was ready: {summary.stop}"
+    else:
         return ()
-    failure = summary.failure
-    message = failure.message if failure is not None else ""
-    reason = f"the start-up failed: {message or 'no reason known'}"
     nothing = (None, None, None)
     return (
         LimitResult(

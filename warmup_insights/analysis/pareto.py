@@ -172,11 +172,12 @@ def configuration_rows(
 
 
 def _compared(summary: RunSummary, name: str, usual: str | None) -> float | None:
-    """A figure that may be compared: none of a failed run, and no time of a start of
-    another kind than most others (a cold one beside warm ones)."""
+    """A figure that may be compared: none of a start that failed or was stopped, and no
+    time of one of another kind than most others (a cold one beside warm ones)."""
     figure = BY_NAME[name]
     is_other = summary.start.words not in (None, usual)
-    if summary.status == "failed" or (is_other and figure.group in START_GROUPS):
+    is_broken = summary.status in ("failed", "stopped")
+    if is_broken or (is_other and figure.group in START_GROUPS):
         return None
     return figure.trusted(summary)
 
