@@ -134,16 +134,18 @@ def test_unknown_does_not_pass():
 
 
 @pytest.mark.parametrize(
-    ("end", "words"),
+    ("end", "state", "words"),
     [
-        (Failure(failure="killed", message="OOM killer"), "failed: OOM killer"),
-        (ShutdownRequested(message="got SIGTERM", in_start=True), "ready: got SIGTERM"),
+        (Failure(failure="killed", message="OOM"), "failed", "failed: OOM"),
+        (ShutdownRequested(message="TERM", in_start=True), "stopped", "ready: TERM"),
     ],
 )
-def test_a_start_that_failed_or_was_stopped_breaks_every_gate(end, words):
+def test_a_start_that_failed_or_was_stopped_breaks_every_gate(end, state, words):
     result = check_run(run(60.0, "aaa", end), [parse_limit("warmup", "max", "100s")])
     assert outcomes(result) == ["broken", "passed"]
-    assert words in result.results[0].reason
+    broken = result.results[0]
+    assert words in broken.reason
+    assert broken.text == state
 
 
 def test_a_server_that_ended_badly_had_a_good_start():

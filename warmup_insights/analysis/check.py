@@ -81,6 +81,8 @@ class LimitResult:
     baseline: float | None
     outcome: str
     reason: str
+    text: str | None = None
+    """The value where it is no number."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,14 @@ def _failure(summary: RunSummary) -> tuple[LimitResult, ...]:
     nothing = (None, None, None)
     return (
         LimitResult(
-            FAILED, "start-up", "count", "finished", *nothing, "broken", reason
+            FAILED,
+            "start-up",
+            "count",
+            "finished",
+            *nothing,
+            "broken",
+            reason,
+            summary.status,
         ),
     )
 

@@ -124,9 +124,7 @@ def check_table(result: CheckResult) -> TextTable:
 
 
 def _value_text(item: LimitResult) -> str:
-    if item.name == FAILED:
-        return "failed"
-    return format_figure(item.value, item.unit)
+    return item.text or format_figure(item.value, item.unit)
 
 
 def check_markdown(result: CheckResult) -> str:
