@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
-    SERVER_START,
     FailureLine,
     FrameSeen,
     Origin,
@@ -28,6 +27,7 @@ from parsers.engine.signals import (
     stamped,
 )
 from warmup_insights.model.events import (
+    SERVER_START,
     Event,
     Failure,
     Note,
@@ -100,7 +100,7 @@ _NOT_BOUND = "error while attempting to bind on address"
 """What uvicorn prints right below `Application startup complete.` and ends with, where it
 makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
-NEAR_LINES = 5
+_BIND_LINES = 5
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
 
@@ -368,7 +368,7 @@ class Failures:
         if ready is None:
             return any(c.is_of_server or _IN_START.search(c.message) for c in lines)
         return any(
-            _NOT_BOUND in c.message and 0 < c.origin.line - ready <= NEAR_LINES
+            _NOT_BOUND in c.message and 0 < c.origin.line - ready <= _BIND_LINES
             for c in lines
         )
 

@@ -270,9 +270,6 @@ AT_WORK = "at_work"
 IN_REQUEST = "request"
 """The same, where one request failed."""
 
-SERVER_START = "server_start"
-"""The stage from vLLM's line that its server starts until uvicorn states that it did."""
-
 
 class FrameSeen(Signal, frozen=True, gc=False):
     """A function in a traceback that shows what the engine did: a stage, AT_WORK or

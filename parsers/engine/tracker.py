@@ -68,6 +68,7 @@ from parsers.engine.steps import (
     warmup_bar,
 )
 from warmup_insights.model.events import (
+    SERVER_START,
     Bucket,
     BucketMiss,
     BucketsGenerated,
@@ -190,7 +191,7 @@ class RunTracker:
         match event:
             case ConfigRecorded() if event.model is not None:
                 self._has_model = True
-            case PhaseMarked(name="server_start", edge="start"):
+            case PhaseMarked(edge="start") if event.name == SERVER_START:
                 self.failures.starting_line = event.line
             case ServerReady():
                 return self.failures.ready(event.line)

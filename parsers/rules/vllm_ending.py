@@ -11,6 +11,7 @@ from parsers.base import LineRule, Made, Sample
 from parsers.engine.signals import RoutesListed
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
+    SERVER_START,
     EngineInitialized,
     Note,
     PhaseMarked,
@@ -19,7 +20,7 @@ from warmup_insights.model.events import (
 
 
 def _serving(match: re.Match[str]) -> list[Made]:
-    return [PhaseMarked(name="server_start", edge="start"), ServerReady()]
+    return [PhaseMarked(name=SERVER_START, edge="start"), ServerReady()]
 
 
 END_RULES: tuple[LineRule, ...] = (

@@ -12,10 +12,10 @@ from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
     IN_REQUEST,
-    SERVER_START,
     FailureLine,
     FrameSeen,
 )
+from warmup_insights.model.events import SERVER_START
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -37,7 +37,7 @@ _FRAMES = {
     "from_cli_args": "", "create_engine_config": "",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
-    "build_app": "server_start", "init_app_state": "server_start",
+    "build_app": SERVER_START, "init_app_state": SERVER_START,
     **dict.fromkeys(
         ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
          "start_worker_execution_loop"), AT_WORK,

@@ -13,9 +13,9 @@ from parsers.engine.lines import LineParser
 from parsers.files import dispatcher, feed_block
 from warmup_insights.analysis.remaining import left_of_stage
 from warmup_insights.analysis.summary.identity import ProgressFold
-from warmup_insights.analysis.summary.rank_time import SERVER_START
 from warmup_insights.analysis.summary.serving import KINDS as SERVING_KINDS
 from warmup_insights.model.events import (
+    SERVER_START,
     ConfigRecorded,
     Event,
     Failure,

@@ -20,6 +20,9 @@ import msgspec
 
 Bucket = tuple[int, ...]
 
+SERVER_START = "server_start"
+"""The stage from the engine's last line of its own start-up until the server is ready."""
+
 
 def _kind(class_name: str) -> str:
     return re.sub(

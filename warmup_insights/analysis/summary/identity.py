@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from warmup_insights.analysis.summary.rank_time import PHASE_OF, SERVER_START
+from warmup_insights.analysis.summary.rank_time import PHASE_OF
 from warmup_insights.analysis.summary.ranks import Routes
 from warmup_insights.model.events import (
+    SERVER_START,
     CaptureProgress,
     ConfigRecorded,
     EngineInitialized,

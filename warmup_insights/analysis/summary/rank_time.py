@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from warmup_insights.model.events import (
+    SERVER_START,
     BucketsGenerated,
     CaptureSummary,
     CompileFinished,
@@ -111,8 +112,6 @@ TOGETHER_S = 1.0
 """Lines printed together are at most this far apart: timestamps are whole seconds."""
 WARMUP = "model_warmup"
 """Of prompts and decodes, where nothing keeps them apart."""
-SERVER_START = "server_start"
-"""From the engine's last line of its own start-up until the server is ready."""
 _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
                    "load_weights")  # fmt: skip
 """What follows when workers are initialised. Plugins that print no line of their loading

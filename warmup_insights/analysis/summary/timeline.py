@@ -15,7 +15,6 @@ from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
     MEASURED,
-    SERVER_START,
     STAMP_S,
     STEPS,
     RankTime,
@@ -26,6 +25,7 @@ from warmup_insights.analysis.summary.rank_time import (
     take_step,
 )
 from warmup_insights.model.events import (
+    SERVER_START,
     CaptureProgress,
     CompileFinished,
     ConfigRecorded,
