@@ -101,6 +101,7 @@ _NOT_BOUND = "error while attempting to bind on address"
 makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
 _BIND_LINES = 5
+"""Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
 

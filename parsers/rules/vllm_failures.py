@@ -9,12 +9,7 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import (
-    AT_WORK,
-    IN_REQUEST,
-    FailureLine,
-    FrameSeen,
-)
+from parsers.engine.signals import AT_WORK, IN_REQUEST, FailureLine, FrameSeen
 from warmup_insights.model.events import SERVER_START
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")

@@ -47,7 +47,8 @@ from warmup_insights.analysis.advice import (
     advise,
 )
 from warmup_insights.analysis.advice.facts import start_of
-from warmup_insights.analysis.advice.rules_buckets import regenerated, reproduces
+from warmup_insights.analysis.advice.rules_buckets import regenerated
+from warmup_insights.analysis.plan.regenerate import reproducing_settings
 from warmup_insights.model.events import (
     BucketMiss,
     BucketUsed,
@@ -382,7 +383,7 @@ def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets()
     steps = [dict.fromkeys(made[phase], 1.5) for phase in ("decode", "prompt")]
     events = gaudi_steps(*steps, num_blocks=64, ranges=False,
                          bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
-    assert reproduces(summary_of(events))
+    assert reproducing_settings(summary_of(events)) is not None
     fewer = regenerated(summary_of(events), "exp")
     (way,) = found(events, "prompt_buckets").ways
     assert way.changes == {"VLLM_EXPONENTIAL_BUCKETING": "true"}
@@ -391,7 +392,7 @@ def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets()
     )
     odd = gaudi_steps(steps[0], {**steps[1], (1, 130, 0): 1.5}, num_blocks=64,
                       ranges=False, bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
-    assert not reproduces(summary_of(odd))
+    assert reproducing_settings(summary_of(odd)) is None
     assert found(odd, "prompt_buckets").ways == ()
 
 

@@ -28,6 +28,7 @@ from warmup_insights.analysis.misses import (
 )
 from warmup_insights.analysis.plan.regenerate import (
     bucketing_settings,
+    reproducing_settings,
     strategy_of,
     strategy_variable,
 )
@@ -55,7 +56,7 @@ def regenerated(
     """Buckets by phase with a strategy and some changed ranges, as this version makes them.
 
     None where the run lacks a limit that they follow from. Its own lists come out again
-    where nothing else had an influence; see `reproduces`.
+    where nothing else had an influence; see `reproducing_settings`.
     """
     variables = dict([strategy_variable(summary, strategy)])
     variables |= {name: str(value) for name, value in (changes or {}).items()}
@@ -64,15 +65,6 @@ def regenerated(
     except (InputError, ValueError):
         return None
     return {"prompt": list(made.prompt), "decode": list(made.decode)}
-
-
-def reproduces(summary: RunSummary) -> bool:
-    """Whether the rules make the very buckets that the run lists."""
-    own = strategy_of(summary)
-    made = regenerated(summary, own) if own is not None else None
-    return made is not None and all(
-        sorted(made[phase]) == sorted(summary.phase(phase).buckets) for phase in PHASES
-    )
 
 
 def context_max_leaves_zero(summary: RunSummary) -> bool:
@@ -95,7 +87,7 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
     None unless the run's own buckets come out of the rules exactly.
     """
     own = strategy_of(summary)
-    if own not in ("lin", "exp") or not reproduces(summary):
+    if own not in ("lin", "exp") or reproducing_settings(summary) is None:
         return None
     other = "exp" if own == "lin" else "lin"
     made = regenerated(summary, other)
@@ -292,7 +284,7 @@ def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool
     """
     strategy = strategy_of(summary)
     made, price = None, "more buckets to warm up"
-    if strategy is not None and reproduces(summary):
+    if strategy is not None and reproducing_settings(summary) is not None:
         made = regenerated(summary, strategy, highest)
     is_many = False
     if made is not None:

@@ -42,10 +42,14 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     refuse_contradictions,
 )
-from warmup_insights.analysis.plan.regenerate import bucketing_settings, rules_version
-from warmup_insights.bucketing.generate import generate
+from warmup_insights.analysis.plan.regenerate import (
+    Lists,
+    bucket_lists,
+    bucketing_settings,
+    reproducing_settings,
+    rules_version,
+)
 from warmup_insights.bucketing.lookup import warmed_shapes
-from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import (
     MAIN,
     rules_name,
@@ -71,7 +75,6 @@ _MERGED = (
 _SHAPES_SINCE = Version("0.21.0")
 """The first vllm-gaudi whose warm-up runs buckets as `warmed_shapes` has it."""
 
-Lists = dict[str, list[Bucket]]
 Shapes = dict[tuple[str, Bucket], Bucket]
 
 
@@ -146,12 +149,8 @@ def planned_buckets(
         return PlannedBuckets(own, shapes=seen)
     old_blocks = summary.memory_or_none.num_kv_blocks
     own_version = _version(summary, change.engine_version)
-    known: Lists | None = None
-    with suppress(SettingError, InputError):
-        known, shapes = _generated(
-            bucketing_settings(summary, engine_version=own_version)
-        )
-    if known != own:
+    known = reproducing_settings(summary, own_version)
+    if known is None:
         if change.changes_buckets:
             raise InputError(
                 "The run does not state all of max_num_seqs, block_size, "
@@ -171,14 +170,16 @@ def planned_buckets(
         variables=change.environment,
         engine_version=version,
     )
-    new, new_shapes = _generated(settings)
+    new = bucket_lists(settings)
     rules = [f"Buckets are those of the rules of {rules_name(version)}."]
     if settings.merged_prefill:
         rules.append(_MERGED)
+    shapes = warmed_shapes(known, own)
     is_by_rules = bool(seen) and all(
         shapes.get(key) == shape for key, shape in seen.items()
     )
-    return PlannedBuckets(new, tuple(rules), new_shapes if is_by_rules else seen)
+    shapes = warmed_shapes(settings, new) if is_by_rules else seen
+    return PlannedBuckets(new, tuple(rules), shapes)
 
 
 def _version(summary: RunSummary, engine_version: str | None) -> str:
@@ -187,21 +188,6 @@ def _version(summary: RunSummary, engine_version: str | None) -> str:
     if engine.name == "vllm-gaudi" and engine.version is None and engine_version:
         return version_name(engine_version)
     return rules_version(summary)
-
-
-def _generated(settings: BucketingSettings) -> tuple[Lists, Shapes]:
-    """The buckets of these settings by phase, and what each runs as.
-
-    Raises:
-        SettingError: the settings leave no bucket.
-    """
-    found = generate(settings)
-    lists: Lists = {
-        "prompt": [tuple(bucket) for bucket in found.prompt],
-        "decode": [tuple(bucket) for bucket in found.decode],
-    }
-    lists = {phase: buckets for phase, buckets in lists.items() if buckets}
-    return lists, warmed_shapes(settings, lists)
 
 
 def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[BucketRow]:
@@ -215,13 +201,10 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
     version = rules_version(summary)
     if version == MAIN or Version(version) < _SHAPES_SINCE:
         return rows
-    try:
-        known, shapes = _generated(bucketing_settings(summary))
-    except (SettingError, InputError):
+    settings = reproducing_settings(summary)
+    if settings is None:
         return rows
-    own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
-    if known != {phase: buckets for phase, buckets in own.items() if buckets}:
-        return rows
+    shapes = warmed_shapes(settings, bucket_lists(settings))
     return [
         msgspec.structs.replace(row, executed=shapes[row.phase, row.bucket])
         if row.executed is None and (row.phase, row.bucket) in shapes

@@ -14,9 +14,13 @@ from warmup_insights.bucketing.environment import (
     read_strategy,
     settings_from_mapping,
 )
+from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_of, version_of_run
+from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary
+
+Lists = dict[str, list[Bucket]]
 
 _LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
 _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
@@ -122,6 +126,33 @@ def bucketing_settings(
         {**stated, **changed},
         engine_version=version,
     )
+
+
+def bucket_lists(settings: BucketingSettings) -> Lists:
+    """The buckets of these settings, by the phases that have any.
+
+    Raises:
+        SettingError: the settings leave no bucket.
+    """
+    found = generate(settings)
+    lists = {"prompt": found.prompt, "decode": found.decode}
+    return {phase: [tuple(b) for b in made] for phase, made in lists.items() if made}
+
+
+def reproducing_settings(
+    summary: RunSummary, engine_version: str | None = None
+) -> BucketingSettings | None:
+    """The settings of a run, where the rules make the very buckets from them that it
+    lists; None where something else had an influence, or a limit is unknown."""
+    try:
+        settings = bucketing_settings(summary, engine_version=engine_version)
+        made = bucket_lists(settings)
+    except ValueError:
+        return None
+    is_same = all(
+        sorted(summary.phase(phase).buckets) == made.get(phase, []) for phase in PHASES
+    )
+    return settings if is_same else None
 
 
 def _text(value: Any) -> str:
