@@ -211,8 +211,8 @@ def _table(points: pd.DataFrame) -> None:
     hint = "Tick two or more to compare them."
     if points["kind"].eq("run, not compared").any():
         hint += (
-            " Runs without a mark are not compared: they failed, a figure is unknown or "
-            "contradictory, or the start is of another kind than most (cold, warm)."
+            " Runs without a mark are not compared: they failed or were stopped, a "
+            "figure is unknown or contradictory, or the start is of another kind than most (cold, warm)."
         )
     with widgets.card("Runs", hint, data=points, key="points"):
         event = st.dataframe(
