@@ -5,8 +5,8 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 
 from __future__ import annotations
 
-from parsers.base import Dialect, LineRule, Sample
-from parsers.engine.signals import Elided, StatisticsLine
+from parsers.base import NO_LEVEL, Dialect, LineRule, Sample
+from parsers.engine.signals import CodeFence, Elided, StatisticsLine
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
@@ -73,6 +73,14 @@ _OTHER: tuple[LineRule, ...] = (
                 "409.6 tokens/s, GPU KV cache usage: 0.0%"
             ),
         ),
+    ),
+    LineRule(
+        "code_fence",
+        "```",
+        r"\s{0,12}```",
+        CodeFence,
+        levels=(NO_LEVEL,),
+        samples=(Sample("```text", {}),),
     ),
     LineRule(
         "elided",

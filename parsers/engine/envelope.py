@@ -183,8 +183,8 @@ def _own_head(text: str) -> tuple[Any, ...] | None:
 
 
 def _glued(message: str) -> re.Match[str] | None:
-    """The next record inside a message, if any: it has a time and a level."""
-    if ":" not in message or not (
+    """The next record inside a message, if any: it has a date and a level."""
+    if "-" not in message or not (
         "INFO " in message
         or "WARNING " in message
         or "ERROR " in message

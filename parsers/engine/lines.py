@@ -25,6 +25,7 @@ from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
+    CodeFence,
     Elided,
     FailureLine,
     Origin,
@@ -228,18 +229,17 @@ class LineParser:
             self._read_from(name)
             for record, line in self._joiner.close():
                 self._dispatch_record(record, line)
-            now = self._now
             if self.num_runs == 0:
-                for matched in now.traceback.proven():
+                for matched in self._now.traceback.proven():
                     self._accept(self._run_of(matched), matched)
-            for run in (*now.beside, *([] if now.open is None else [now.open])):
+            for run in self._now.end_all():
                 self._end(run)
-            now.beside, now.open, self._open = [], None, None
+            self._open = None
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         found = self._dispatch.find(record.message, record.level, record.file)
-        matched, current = None, self._open
+        matched = None
         if found is not None:
             rule, match = found
             try:
@@ -250,10 +250,24 @@ class LineParser:
             if record.is_json:
                 self.report.dialects["json"] += 1
             matched = Matched(rule, made, record, time, line)
-            if current is not None and current.goes_on(matched):
+            current, is_behind_fence = self._open, self._now.is_fenced
+            if current is not None and not is_behind_fence and current.goes_on(matched):
                 self._count(current, matched)
                 self._deliver(current, matched)
                 return
+        self._place(record, matched, line, time)
+
+    def _place(
+        self, record: Record, matched: Matched | None, line: int, time: float | None
+    ) -> None:
+        """Find the start-up of a record: an earlier one, the current one or the next."""
+        if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
+            self._now.is_fenced = self._open is not None
+            self._counted.clear()
+            return
+        if matched is not None and time is not None and self._now.is_fenced:
+            self._go_behind_fence(time, line)
+        current = self._open
         owner = self._now.owner(record, matched) if self._now.beside else None
         if owner is not None:
             self._open = owner
@@ -267,6 +281,19 @@ class LineParser:
         if owner is not None and current is not None:
             self._open = current
             self._collect_for(current.ordinal)
+
+    def _go_behind_fence(self, time: float, line: int) -> None:
+        """The next block of code in a page goes on with the log of the one before it, or
+        holds another one."""
+        run, self._now.is_fenced = self._open, False
+        if run is not None and run.is_near(time):
+            text = "it is quoted in pieces"
+            for event in run.tracker.take(Elided(text), Origin(None, None, line)):
+                self._emit(event)
+            return
+        for ended in self._now.end_all():
+            self._end(ended)
+        self._open = None
 
     def _accept(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
@@ -352,7 +379,8 @@ class LineParser:
     def _unmatched(self, record: Record, line: int, time: float | None) -> None:
         run = self._open
         is_beside = run is not None and run.is_left_behind and record.process is None
-        if run is None or is_beside or run.tracker.failures.is_over:
+        is_fenced = self._now.is_fenced
+        if run is None or is_beside or is_fenced or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
             if not is_last and record.level not in ("ERROR", "CRITICAL"):

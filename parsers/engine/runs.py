@@ -370,6 +370,11 @@ class OpenRun:
         is_near = self.ready_line is not None and line - self.ready_line <= FIRST_LINES
         return is_near and self.tracker.usage.is_waited_for
 
+    def is_near(self, time: float) -> bool:
+        """Whether a line of this time can go on with the run without what lies between."""
+        last = self.last_time
+        return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
+
     def is_beside(self, line: int) -> bool:
         """Whether no line of the run with a time stands far above a line."""
         return self.timed_line is None or line - self.timed_line <= NEAR_LINES
@@ -533,6 +538,8 @@ class Source:
         self.before = BeforeRun()
         self.traceback = Traceback()
         self.joiner = Joiner()
+        self.is_fenced = False
+        """The last block of code in a page of Markdown ended, or the next one began."""
 
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
@@ -576,6 +583,12 @@ class Source:
             del self.beside[:-MAX_BESIDE]
         for run in ended:
             self.over |= run.pids
+        return ended
+
+    def end_all(self) -> list[OpenRun]:
+        """No line of these comes any more: all starts, the current one last."""
+        ended = [*self.beside, *([] if self.open is None else [self.open])]
+        self.beside, self.open = [], None
         return ended
 
     def replaced(self, pid: int) -> list[OpenRun]:

@@ -80,8 +80,14 @@ class ExecutedShape(Signal, frozen=True, gc=False):
     shape: Bucket
 
 
+class CodeFence(Signal, frozen=True, gc=False):
+    """An edge of a block of code in a page of Markdown: behind it may be another log."""
+
+
 class Elided(Signal, frozen=True, gc=False):
     """A person cut lines out here."""
+
+    text: str = "lines were cut out of this log"
 
 
 class ConfigSection(Signal, frozen=True, gc=False):
@@ -283,7 +289,7 @@ def is_at_work(made: object) -> bool:
     return isinstance(made, FrameSeen) and made.phase in (AT_WORK, IN_REQUEST)
 
 
-_FOREIGN = Elided | ShutdownLine | FrameSeen | RequestLine | ResponseLine
+_FOREIGN = CodeFence | Elided | ShutdownLine | FrameSeen | RequestLine | ResponseLine
 
 
 def is_foreign(made: Sequence[object]) -> bool:

@@ -225,8 +225,8 @@ class RunTracker:
             case Elided():
                 ended = [e for s in self._ranks.values() for e in end_step(s, None)]
                 self._is_whole = False
-                text = "lines were cut out of this log"
-                return [*ended, Note(topic="elided", text=text, line=origin.line)]
+                note = Note(topic="elided", text=made.text, line=origin.line)
+                return [*ended, note]
             case ConfigSection():
                 state.section = made.name
             case ConfigLine():

@@ -15,6 +15,7 @@ from tests.helpers import (
 )
 from warmup_insights.model.events import (
     BucketMiss,
+    KVCacheAllocated,
     MemoryMeasured,
     PhaseMarked,
     RunStarted,
@@ -604,3 +605,53 @@ def test_the_last_lines_of_a_stopped_engine_begin_no_later_start():
     runs, _ = read(start.format(6, 29) + second)
     begun = [summary_of(found)["time"] for _, found in sorted(runs.items())]
     assert [time["started_at"][11:19] for time in begun] == ["16:10:00", "17:01:57"]
+
+
+WEIGHTS = (
+    "INFO 03-{} [gpu_model_runner.py:1892] Model loading took {} GiB and 4.2 seconds\n"
+)
+CACHE = "INFO 03-{} [kv_cache_utils.py:1097] GPU KV cache size: {} tokens\n"
+FENCE = "```\n"
+
+
+def quoted(*blocks: str) -> str:
+    """A page of Markdown with these blocks of code."""
+    parts = (f"And then:\n\n```text\n{block}{FENCE}\n" for block in blocks)
+    return "# Starts\n\n" + "".join(parts)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [CACHE.format("05 12:00:20", "50,000"), CACHE.format("02 10:40:20", "50,000"),
+     CACHE.format("02 09:59:00", "50,000"), "INFO 03-02 10:00:01 [x.py:1] text\n"
+     + CACHE.format("02 11:00:00", "50,000")],
+)  # fmt: skip
+def test_logs_quoted_in_one_page_are_runs_of_their_own(second: str):
+    first = WEIGHTS.format("02 10:00:06", "1.12") + CACHE.format(
+        "02 10:00:20", "100,000"
+    )
+    runs, _ = read(quoted(first, second))
+    found = [of(KVCacheAllocated, run)[0].num_tokens for run in runs.values()]
+    assert found == [100_000, 50_000]
+
+
+def test_log_quoted_in_pieces_is_one_run_that_is_not_whole():
+    runs, _ = read(
+        quoted(
+            WEIGHTS.format("02 10:00:06", "1.12"),
+            CACHE.format("02 10:00:20", "100,000"),
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+        )
+    )
+    (found,) = runs.values()
+    assert summary_of(found)["status"] == "failed"
+    assert [note.topic for note in folded(found).summary.notes].count("elided") == 1
+
+
+def test_fence_in_a_prompt_cuts_no_log():
+    runs, _ = read(
+        WEIGHTS.format("02 10:00:06", "1.12")
+        + "INFO 03-02 10:00:06 [x.py:1] ```python\n"
+        + CACHE.format("02 13:00:20", "100,000")
+    )
+    assert len(runs) == 1
