@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -247,6 +247,8 @@ PLATFORM = "platform"
 _TRITON = "triton_looked_for"
 PROGRAM_LINES = 300
 """Imports print fewer lines; a trainer that builds its model first prints more."""
+LONG_BEFORE_S = 600.0
+"""A program makes its engine, and that its processes, sooner after they imported vLLM."""
 SPAWNING = frozenset({"max_model_len", PLATFORM})
 """Rules of the line behind which nothing slow is left of an engine's configuration (vLLM
 `EngineArgs.create_engine_config`: the model's comes first), and of one that each process
@@ -297,13 +299,26 @@ class Imports:
         if not rule.starts or not self._seen:
             return False
         own = [seen for who, seen in self._seen if who == actor]
+        near = _up_to(time, own)
         if rule.starts == ENGINE_CONFIG:
             # A core that was spawned imports after the process that it belongs to.
-            self.began = own[0] if own else None
-            return actor is not None and self._seen[0][0] != actor
-        self.began = own[-1] if own else None
-        is_first = len(self._seen) == 1 and len(own) == 1
+            self.began = near[0] if near else None
+            is_other = actor is not None and self._seen[0][0] != actor
+            return is_other or len(near) < len(own)
+        self.began = near[-1] if near else None
+        is_first = len(self._seen) == 1 and len(near) == 1
         return not is_first and (bool(own) or actor is not None)
+
+
+def _up_to(time: float | None, seen: Sequence[float | None]) -> Sequence[float | None]:
+    """The last of these times, none of them long before the next one or `time`: what
+    imports vLLM so long before is another program, or does other things first."""
+    for place in range(len(seen) - 1, -1, -1):
+        own = seen[place]
+        if own is not None and time is not None and time - own > LONG_BEFORE_S:
+            return seen[place + 1 :]
+        time = own
+    return seen
 
 
 _PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")

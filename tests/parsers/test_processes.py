@@ -317,6 +317,19 @@ def test_a_program_that_imports_before_the_server_does_is_not_its_start():
         assert folded(events(text)).summary.time.wall_s == wall_s
 
 
+@pytest.mark.parametrize("core", [True, False])
+def test_a_program_that_imported_long_before_is_not_the_start(core: bool):
+    text = "INFO 04-30 {}:00 [__init__.py:216] Automatically detected platform cuda.\n"
+    chatter = "".join(f"INFO 04-30 17:{n}:00 [train.py:1] step\n" for n in range(10, 44))
+    engine = CONFIG.format(71, 8, "a/one") + INIT.format(71, 12)
+    both = text.format("15:08") + chatter
+    if core:
+        both += text.format("17:44") + text.format("17:45")
+    summary = folded(events(both + engine)).summary
+    assert summary.time.wall_s == (72.0 if core else 4.0)
+    assert [n.topic for n in summary.notes] == ["begins_here"]
+
+
 def test_another_web_server_that_is_ready_first_is_not_the_one_that_waits():
     ready = "INFO:     Application startup complete.\n"
     routes = "INFO 04-30 17:45:19 [launcher.py:29] Available routes are:\n"
