@@ -320,7 +320,9 @@ def test_a_program_that_imports_before_the_server_does_is_not_its_start():
 @pytest.mark.parametrize("core", [True, False])
 def test_a_program_that_imported_long_before_is_not_the_start(core: bool):
     text = "INFO 04-30 {}:00 [__init__.py:216] Automatically detected platform cuda.\n"
-    chatter = "".join(f"INFO 04-30 17:{n}:00 [train.py:1] step\n" for n in range(10, 44))
+    chatter = "".join(
+        f"INFO 04-30 17:{n}:00 [train.py:1] step\n" for n in range(10, 44)
+    )
     engine = CONFIG.format(71, 8, "a/one") + INIT.format(71, 12)
     both = text.format("15:08") + chatter
     if core:
