@@ -173,14 +173,9 @@ def test_a_simulated_run_is_not_held_against_a_real_one():
 
 
 def test_other_numbers_of_ranks_do_not_compare_shares_of_a_model():
-    first = summary_of(start_up())
-    two_ranks = [
-        *start_up()[:-2],
-        step("prompt", PROMPTS[0], rank=0),
-        step("prompt", PROMPTS[0], rank=1),
-        *finished(),
-    ]
-    result = compare([first, summary_of(two_ranks, "bbb")])
+    ranks = [step("prompt", PROMPTS[0], rank=rank) for rank in range(2)]
+    one, two = ([*start_up()[:-2], *ranks[:n], *finished()] for n in (1, 2))
+    result = compare([summary_of(one), summary_of(two, "bbb")])
     assert verdicts(result, "kv_cache_bytes") == ["not_comparable"]
     assert verdicts(result, "warmup_s") == ["same"]
 

@@ -18,7 +18,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 16
+FOLD = 17
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -928,8 +928,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     model: str | None = None
     """As the engine names it."""
     ranks: int | None = 1
-    """As stated, else as many as have events; null when a log shows one of several and
-    nothing states how many."""
+    """As stated, else as many as have events; null when a log shows one of several or none
+    and nothing states how many."""
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
     status: str = "unknown"
