@@ -23,6 +23,14 @@ _NEWER_DRIVER = Way(
     "a restart of the host, or of what uses its devices",
 )
 _OLDER_IMAGE = Way("an image made for an older CUDA", "an older vLLM")
+_CUDA_COMPAT = Way(
+    "VLLM_ENABLE_CUDA_COMPATIBILITY=1 with an image of vLLM that has it, or the libraries of "
+    "cuda-compat before the driver's in LD_LIBRARY_PATH",
+    "devices for data centres only",
+)
+_ON_CHIP = Way(
+    "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
+)
 _GIVE_DEVICES = Way(
     "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
     "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit; check CUDA_VISIBLE_DEVICES",
@@ -50,8 +58,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
-         r"installation|hipErrorNoBinaryForGpu|Unsupported gpu architecture|PTX was compiled with an unsupported "
-         r"toolchain|ptxas fatal",
+         r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
@@ -69,6 +76,14 @@ ROWS: tuple[KnownError, ...] = (
           _OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
+        (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
+         r"has_sink[=:] ?True",
+         "The attention backend has no attention sinks, which the model needs",
+         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits"),
+          Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
+              "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
+              "slower than a backend made for the device"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -84,8 +99,22 @@ ROWS: tuple[KnownError, ...] = (
          "A Triton kernel needs more shared memory than the multiprocessor has",
          (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",
               "the memory of the device has no part in it"),
-          Way("--gpu-memory-utilization, higher or lower", "does not help: it is on-chip "
-              "memory"))),
+          _ON_CHIP)),
+        (r"memory space [sv]mem",
+         "A kernel needs more of the memory on the chip of the TPU than it has",
+         (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
+              "--xla_tpu_scoped_vmem_limit_kib with more", "none known"),
+          _ON_CHIP)),
+        (r"UVA is not available",
+         "The model runner needs pinned memory, which is off (under WSL2 unless it is asked for)",
+         (Way.that_sets("WSL2 with a kernel of 4.19.121 or newer",
+                        VLLM_WSL2_ENABLE_PIN_MEMORY="1"),
+          Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
+          Way("a newer vLLM, which does without it", "another image"))),
+        (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not",
+         "The processor lacks an instruction that a package was built with",
+         (Way("`lscpu`: a build of vLLM for this processor (AVX2 instead of AVX512), or a "
+              "virtual machine that has the instructions of its host", "another image"),)),
     ),
     *rows(
         "memory_changed",
@@ -101,6 +130,9 @@ ROWS: tuple[KnownError, ...] = (
          r"forward compatibility was attempted",
          "The driver of the host is older than the CUDA of the image",
          (_NEWER_DRIVER, _OLDER_IMAGE)),
+        (r"PTX was compiled with an unsupported toolchain|UnsupportedPtxVersion",
+         "The driver of the host is older than the CUDA that a kernel was compiled with",
+         (_NEWER_DRIVER, _CUDA_COMPAT, _OLDER_IMAGE)),
         (r"Driver/library version mismatch",
          "The driver was replaced while its old module is still loaded",
          (Way("restart the host, or unload and load the nvidia modules",
