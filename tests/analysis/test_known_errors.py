@@ -195,8 +195,8 @@ TEXTS = [
      "released together", {}),
     ("AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended. Did you "
      "mean: 'num_special_tokens_to_add'?", "packages_mismatch", "transformers<5", {}),
-    ("ImportError: cannot import name 'A' from 'transformers'", "program_error",
-     "released together", {}),
+    ("ImportError: cannot import name 'A' from 'transformers'", "packages_mismatch",
+     "the version of transformers", {}),
     ("RuntimeError: Worker process (PID=1) terminated with exit code -15.", "killed", "dmesg",
      {}),
     ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
