@@ -385,8 +385,8 @@ ROWS: tuple[KnownError, ...] = (
          "Quantised weights do not fit the kernel on so many ranks",
          (Way("a smaller --tensor-parallel-size, where it is more than 1",
               "each device holds more of the weights"),
-          Way("--quantization {1}: a kernel without this limit", "slower",
-              {"quantization": "{1}"}),
+          Way("--quantization {1}: a kernel without this limit",
+              "slower; only for a checkpoint of that kind", {"quantization": "{1}"}),
           Way("a newer vLLM, which takes another kernel for such a layer alone",
               "another image"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"

@@ -178,10 +178,23 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         numbers_at(facts, found),
         [
             *_first_generation(facts),
+            *_without_artefacts(facts),
             Way(f"read the traceback around that line; {more}", price),
         ],
         "shows which call failed, and with what",
     )
+
+
+def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
+    """The error was raised in a compiled artefact; whether an earlier start made it, no line
+    states (vLLM `compilation/caching.py`)."""
+    failure = facts.summary.failure
+    if failure is not None and failure.artifact is not None:
+        yield Way(
+            "VLLM_DISABLE_COMPILE_CACHE=1 for one start: the traceback leads through a compiled "
+            "artefact, which an earlier start may have left",
+            "one cold start; with no error then, remove the cache (VLLM_CACHE_ROOT)",
+        )
 
 
 def _first_generation(facts: RunFacts) -> Iterator[Way]:
