@@ -460,7 +460,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_of_a_build",
-        (": cannot find -l", ": fatal error: ", "nvcc fatal", "ptxas fatal", "/bin/sh: "),
+        (
+            ": cannot find -l",
+            ": fatal error: ",
+            "nvcc fatal",
+            "ptxas fatal",
+            "/bin/sh: ",
+        ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
         r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",

@@ -765,6 +765,8 @@ def test_files_in_memory_count_as_used_where_host_and_device_share_it(total, is_
 def test_an_error_in_a_compiled_artefact_may_be_that_of_the_cache():
     """No line says whether an artefact was loaded: the traceback leads through one."""
     text = "ValueError: too many values to unpack (expected 12)"
-    failure = Failure(failure="error", message=text, artifact="/c/rank_0_0/x.py", line=3)
+    failure = Failure(
+        failure="error", message=text, artifact="/c/rank_0_0/x.py", line=3
+    )
     finding = only([started("vllm"), failure], "failure_unexplained")
     assert any("VLLM_DISABLE_COMPILE_CACHE=1" in way for way, _ in ways_of(finding))

@@ -762,7 +762,11 @@ def test_a_failed_build_is_explained_by_its_first_error(lines):
     text = CORE.format(5, "EngineCore failed to start.") + "\n"
     text += "\n".join("(EngineCore pid=7) " + line for line in lines)
     (failure,) = of(Failure, events(START + text))
-    firsts = ("/usr/bin/ld: cannot find -la", "ptxas fatal", "/bin/sh: 1: /usr/local/cuda")
+    firsts = (
+        "/usr/bin/ld: cannot find -la",
+        "ptxas fatal",
+        "/bin/sh: 1: /usr/local/cuda",
+    )
     assert failure.message.startswith(firsts)
 
 
@@ -779,7 +783,9 @@ def test_what_a_compiler_raised_stands_with_the_backend_that_raised_it():
 
 def test_memory_that_weights_were_made_in_is_of_loading():
     """vLLM `model_executor/layers/`: a layer makes its weights while the model is built."""
-    frame = '  File "/x/vllm/model_executor/layers/linear.py", line 202, in create_weights'
+    frame = (
+        '  File "/x/vllm/model_executor/layers/linear.py", line 202, in create_weights'
+    )
     lines = (
         CORE.format(5, "EngineCore failed to start."),
         CORE.format(5, frame),
