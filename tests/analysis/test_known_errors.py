@@ -427,6 +427,23 @@ TEXTS = [
      "speculative_draft_tensor_parallel_size", {}),
     ("ValueError: Offline data parallel mode is not supported/useful for dense models.",
      "setting_refused", "a program for each rank", {}),
+    ("RuntimeError: Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/layout.hpp:60): "
+     "Unknown SF transformation", "device_unsupported", "VLLM_USE_DEEP_GEMM=0",
+     {"VLLM_USE_DEEP_GEMM": "0"}),
+    ("RuntimeError: DeepGEMM backend is not available", "missing_tool", "DeepGEMM in the image",
+     {}),
+    ("AssertionError: local_world_size (8) must be less than or equal to the number of visible "
+     "devices (2).", "setting_refused", "--tensor-parallel-size 2", {"tensor_parallel_size": 2}),
+    ("AssertionError: local_world_size (8) must be less than or equal to the number of visible "
+     "devices (0).", "setting_refused", "8 devices for the container", {}),
+    ("RuntimeError: oneCCL: ze_fd_manager.cpp:214 fill_device_fds: EXCEPTION: open failed: fd: "
+     "-1, errno: No such file or directory", "ranks_not_connected", "/dev/dri/by-path", {}),
+    ("ValueError: Either a revision or a version must be specified.", "packages_mismatch",
+     "kernels", {}),
+    ("ValueError: `limit_mm_per_prompt` is only supported for multimodal models.",
+     "model_unsupported", "that knows the model", {}),
+    ("ValueError: Loading lora [\"a failed: No adapter found for /out/checkpoint-57\"]",
+     "model_access", "/out/checkpoint-57 as the hub", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
      "Used 32.42M of 16.00M vmem.", "device_unsupported", "newer tpu-inference", {}),
 ]  # fmt: skip
@@ -520,3 +537,15 @@ def test_what_asks_ray_for_a_node_by_its_address_may_have_another_address():
         "resource request {'node:10.0.1.12': 0.001, 'GPU': 1.0}"
     )
     assert "VLLM_HOST_IP" in _ways(text)
+
+
+def test_a_device_type_that_is_not_found_may_be_that_of_another_package():
+    text = _ways("RuntimeError: Failed to infer device type")
+    assert "habana-torch-plugin" in text
+    assert "runtimeClassName" in text
+
+
+def test_a_gaudi_that_is_not_acquired_may_have_the_driver_of_another_release():
+    for status in ("synStatus=8 [Device not found]", "synStatus=26 [Generic failure]"):
+        text = _ways(f"RuntimeError: {status} Device acquire failed.")
+        assert "the driver of the image's release" in text

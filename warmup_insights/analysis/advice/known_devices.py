@@ -31,9 +31,14 @@ _CUDA_COMPAT = Way(
 _ON_CHIP = Way(
     "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
 )
+_GAUDI_RELEASE = Way(
+    "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
+    "another image or driver",
+)
 _GIVE_DEVICES = Way(
     "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
-    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit; check CUDA_VISIBLE_DEVICES",
+    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit, and runtimeClassName where "
+    "that runtime is not the default; check CUDA_VISIBLE_DEVICES",
     "none",
 )
 
@@ -69,6 +74,10 @@ ROWS: tuple[KnownError, ...] = (
           _OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
+        (r"Assertion error \(.{0,200}deepgemm",
+         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
+         (Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"),
+          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
@@ -167,8 +176,16 @@ ROWS: tuple[KnownError, ...] = (
          "This version reads devices by number only",
          (Way("CUDA_VISIBLE_DEVICES with numbers (`nvidia-smi -L` lists them in order), or a "
               "newer vLLM", "none"),)),
+        (r"Failed to infer device type",
+         "vLLM found no device that it was built for",
+         (_GIVE_DEVICES,
+          Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
+              "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
+              "torch; print(torch.version.cuda)'`)", "another environment"),
+          Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
+              "as vllm with +cpu in its version", "much slower"))),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
-         r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
+         r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
@@ -204,7 +221,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"\[Device not found\]|No devices found",
          "The process found no free device",
          (_GIVE_DEVICES,
-          Way("end what holds the devices (hl-smi): each belongs to one process", "none"))),
+          Way("end what holds the devices (hl-smi): each belongs to one process", "none"),
+          _GAUDI_RELEASE)),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",
@@ -212,7 +230,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
               "device files), then start again", "none"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
-              "ends"))),
+              "ends"), _GAUDI_RELEASE)),
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
          "A kernel met a value that it does not allow, such as an index outside of a table",
          (Way("the lines `Assertion ... failed` above the error name the kernel and the condition; "

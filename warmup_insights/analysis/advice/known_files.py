@@ -119,7 +119,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_access",
-        (r"No adapter found for (\S{1,200})|'(\S{1,200})/adapter_config\.json'",
+        (r"No adapter found for ([^\s\"'\]]{1,200})|'(\S{1,200})/adapter_config\.json'",
          "The LoRA adapter is not there",
          (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
               "adapter_config.json", "none"),)),
@@ -159,7 +159,7 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
-        (r"deep_?gemm",
+        (r"[Dd]eep_?(?:gemm|GEMM)",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"))),
@@ -271,6 +271,11 @@ ROWS: tuple[KnownError, ...] = (
               "another image"),
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
+        (r"limit_mm_per_prompt\W{1,3}is only supported for multimodal",
+         "This version takes the model for one of text only",
+         (Way("a vLLM, with the transformers it asks for, that knows the model with its images",
+              "another image"),
+          Way("no --limit-mm-per-prompt, where only text is wanted", "images are refused"))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
          r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken|"
          r"model_file or model_proto must be",
@@ -404,6 +409,10 @@ ROWS: tuple[KnownError, ...] = (
               "newer or older one names and orders these settings in another way",
               "models that need the other one do not load"),
           _SAME_RELEASE)),
+        (r"Either a revision or a version must be specified",
+         "The package kernels is newer than transformers allows",
+         (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
+              "none: it is optional", "another environment"), _SAME_RELEASE)),
         (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})",
          "A package is there, of another version",
          (Way("the version of {1} that the release of vLLM, or the plugin that imports from it, "

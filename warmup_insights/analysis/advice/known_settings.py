@@ -427,6 +427,10 @@ ROWS: tuple[KnownError, ...] = (
         (r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
          "There are fewer devices than ranks",
          _visible_ranks),
+        (r"local_world_size \((\d{1,6})\) must be less than or equal to the number of visible "
+         r"devices \((\d{1,6})\)",
+         "There are fewer devices than ranks",
+         _visible_ranks),
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
