@@ -85,7 +85,8 @@ def _thrown(match: re.Match[str]) -> Made:
 def _refused(match: re.Match[str]) -> Made:
     """What pydantic prints below `validation error for`, without the value behind it."""
     text = match["text"].partition(" [type=")[0].rstrip()
-    return FailureLine(f"ValueError: {text}", is_bare=True)
+    name = "ValueError" if match["kind"] == "Value error" else "AssertionError"
+    return FailureLine(f"{name}: {text}", is_bare=True)
 
 
 _ERROR = (
@@ -217,8 +218,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_validation",
-        "Value error, ",
-        r"\s{0,8}Value error, (?P<text>.{1,600})",
+        ("Value error, ", "Assertion failed, "),
+        r"\s{0,8}(?P<kind>Value error|Assertion failed), (?P<text>.{1,600})",
         build=_refused,
         levels=(NO_LEVEL, "ERROR"),
         samples=(

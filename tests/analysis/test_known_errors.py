@@ -427,6 +427,11 @@ TEXTS = [
      "speculative_draft_tensor_parallel_size", {}),
     ("ValueError: Offline data parallel mode is not supported/useful for dense models.",
      "setting_refused", "a program for each rank", {}),
+    ("AssertionError: In Mamba cache align mode, block_size (2096) must be <= "
+     "max_num_batched_tokens (2048).", "setting_refused", "--max-num-batched-tokens 2096",
+     {"max_num_batched_tokens": 2096}),
+    ("AssertionError: 3-read Mamba conv transfer requires DS conv state layout. Set "
+     "VLLM_SSM_CONV_STATE_LAYOUT=DS", "setting_refused", "VLLM_SSM_CONV_STATE_LAYOUT=DS", {}),
     ("RuntimeError: Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/layout.hpp:60): "
      "Unknown SF transformation", "device_unsupported", "VLLM_USE_DEEP_GEMM=0",
      {"VLLM_USE_DEEP_GEMM": "0"}),

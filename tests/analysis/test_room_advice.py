@@ -770,3 +770,23 @@ def test_an_error_in_a_compiled_artefact_may_be_that_of_the_cache():
     )
     finding = only([started("vllm"), failure], "failure_unexplained")
     assert any("VLLM_DISABLE_COMPILE_CACHE=1" in way for way, _ in ways_of(finding))
+
+
+def test_room_in_pieces_that_are_too_small_is_no_lack_of_room():
+    """XLA, error E0101: what is free is more than what was wanted, and not in one piece."""
+    text = (
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: "
+        "Attempting to allocate 1.96G. That was not possible. There are 2.50G free."
+    )
+    figures = {k: int(v) for k, v in figures_of(text).items()}
+    failure = Failure(
+        failure="out_of_memory", message=text, phase="load_model", **figures
+    )
+    finding = only([started("vllm", device_kind="tpu"), failure], "allocation_refused")
+    assert "no lack of room" in finding.title
+
+
+def test_an_error_of_a_program_may_be_one_of_its_release():
+    text = "AttributeError: 'EagleProposer' object has no attribute 'positions'"
+    ways = [way for way, _ in ways_of(only(ended("error", text), "program_error"))]
+    assert any("another release of vLLM" in way for way in ways)

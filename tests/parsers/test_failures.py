@@ -781,6 +781,23 @@ def test_what_a_compiler_raised_stands_with_the_backend_that_raised_it():
     assert failure.message.endswith("failed to get the hash of the compiled graph")
 
 
+def test_what_an_assertion_refused_is_read_below_the_heading_of_pydantic():
+    """pydantic prints the text of an AssertionError behind `Assertion failed, `."""
+    lines = (
+        API + "Traceback (most recent call last):",
+        API + '  File "/x/vllm/engine/arg_utils.py", line 9, in create_engine_config',
+        API
+        + "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+        API
+        + "  Assertion failed, block_size (2096) must be <= max_num_batched_tokens (2048). "
+        "[type=assertion_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]",
+    )
+    (failure,) = of(Failure, events("\n".join(lines) + "\n"))
+    assert failure.message == (
+        "AssertionError: block_size (2096) must be <= max_num_batched_tokens (2048)."
+    )
+
+
 def test_memory_that_weights_were_made_in_is_of_loading():
     """vLLM `model_executor/layers/`: a layer makes its weights while the model is built."""
     frame = (

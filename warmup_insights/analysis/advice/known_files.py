@@ -100,7 +100,7 @@ ROWS: tuple[KnownError, ...] = (
          "The user of the process has no name in the image (/etc/passwd), which torch asks for",
          (Way("USER with any name, and HOME on a volume that this user may write; "
               "TORCHINDUCTOR_CACHE_DIR alone does not do in every version", "none"),
-          Way("a user that the image has (2000 in images of vLLM)", "another owner of files"))),
+          Way("a user that the image has (2000 in newer images of vLLM)", "another owner of files"))),
         (r"numa_migrate_pages failed|[gs]et_mempolicy: Operation not permitted",
          "The process may not choose the node of its memory",
          (Way("--cap-add SYS_NICE (or --security-opt seccomp=unconfined) in Docker; in Kubernetes "
@@ -331,14 +331,15 @@ ROWS: tuple[KnownError, ...] = (
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
           EAGER)),
         (r"PTXASError|PTXAS error|ptxas fatal",
-         "The assembler (ptxas) that Triton brings made no code for this device",
+         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
          (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
               "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
           Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not)",
          "The compiler of CUDA (nvcc) is of another version than the kernels or the device need",
-         (Way("a newer CUDA toolkit in the image, as new as torch's, with CUDA_HOME and PATH "
-              "naming it (`nvcc --version`)", "some GB of image"),
+         (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
+              "(`nvcc --version`); an older one for a device that it has left out",
+              "some GB of image"),
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),

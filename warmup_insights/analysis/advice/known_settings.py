@@ -188,6 +188,19 @@ def _fewer_chips(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _whole_block(match: re.Match[str]) -> Iterable[Way]:
+    """A step as long as a block (vLLM `config/vllm.py`, `mamba_cache_mode` align)."""
+    yield Way.that_sets(
+        "more memory for activations",
+        " or more",
+        max_num_batched_tokens=int(match[1]),
+    )
+    yield Way(
+        "--no-enable-prefix-caching, which needs these blocks",
+        "prompts that begin alike are computed anew",
+    )
+
+
 def _as_many_states(match: re.Match[str]) -> Iterable[Way]:
     """As many requests as states fit (vLLM `config/compilation.py`)."""
     blocks = int(match[1])
@@ -298,11 +311,14 @@ ROWS: tuple[KnownError, ...] = (
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
          _fewer_chips),
+        (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
+         "A step takes fewer tokens than a block of the Mamba layers' cache",
+         _whole_block),
         (r"exceeds available Mamba cache blocks \((\d{1,9})\)",
          "Fewer states of the Mamba layers fit than requests may run",
          _as_many_states),
         (r"VLLM_PORT '.{1,100}' appears to be a URI|base 10: '(?:tcp|udp)://",
-         "Kubernetes set VLLM_PORT, for a service that is named vllm",
+         "Kubernetes set a variable for a service: VLLM_PORT for one that is named vllm",
          (Way("enableServiceLinks: false in the pod, or another name for the service", "none"),
           Way("VLLM_PORT with a number in the pod", "none"))),
         (r"Offline data parallel mode is not supported",
@@ -476,6 +492,9 @@ LAST: tuple[KnownError, ...] = rows(
      "The engine refuses a combination of settings",
      (Way("one of the two that the message names left out",
           "what it does; another version may know both"),)),
+    (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
+     "The engine asks for a variable",
+     (Way("{1}, as the message asks for it", "what the message states"),)),
     (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "

@@ -91,7 +91,11 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
                 + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
                 "the log holds no proof; the last frames above the line name the package "
                 "whose call failed",
-            )
+            ),
+            Way(
+                "another release of vLLM: a newer one, or the one that last started this model",
+                "another image; an error of a release is in its list of issues",
+            ),
         ],
         "the call finds what it expects",
     )
@@ -160,9 +164,9 @@ def stopped_early(facts: RunFacts) -> Iterator[Finding]:
         return
     probe = probe_of(facts.history)
     allowed = "more than the start takes" if probe is None else f"{probe.allowed_s} s"
-    when = (
-        "" if seconds is None else f" {format_duration(seconds)} after its first line"
-    )
+    when = ""
+    if seconds is not None:
+        when = f" at least {format_duration(seconds)} after its first line"
     yield finding_of(
         f"The start was ended by SIGTERM{when}, before it was ready.",
         {} if seconds is None else {"wall_s": seconds},

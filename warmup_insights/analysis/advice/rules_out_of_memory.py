@@ -363,9 +363,9 @@ def _share_above(
 
 
 @failure_rule(
-    "an allocation failed while more than twice as much was free",
+    "an allocation failed while more than twice as much was free, or as much on a TPU",
     "free and needed memory",
-    formula="needed < free / 2",
+    formula="needed < free / 2; on a TPU, whose compiler states what is free, needed < free",
     margin="no setting is changed",
     source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
     example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
