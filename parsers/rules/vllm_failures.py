@@ -490,6 +490,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Failed: Cuda error ",
             "Abort was called at ",
             "Illegal instruction",
+            "UCX library was compiled with",
         ),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
         r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
@@ -498,7 +499,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
         r"Abort was called at \d{1,7} line in file(?=:)|"
         # A shell, of a program built for another processor.
-        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}",
+        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
+        # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
+        r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
         build=_failure(None),
         levels=(NO_LEVEL,),
         samples=(

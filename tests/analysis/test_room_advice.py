@@ -790,3 +790,11 @@ def test_an_error_of_a_program_may_be_one_of_its_release():
     text = "AttributeError: 'EagleProposer' object has no attribute 'positions'"
     ways = [way for way, _ in ways_of(only(ended("error", text), "program_error"))]
     assert any("another release of vLLM" in way for way in ways)
+
+
+def test_where_no_line_shows_the_stage_a_smaller_cache_may_help():
+    """The end of a traceback: what ran before it is in no line."""
+    failure = Failure(failure="out_of_memory", message="CUDA error: out of memory")
+    start = started("vllm", device_kind="cuda", time=None)
+    ways = ways_of(only([start, failure], "out_of_memory"))
+    assert any("lower --gpu-memory-utilization" in way for way, _ in ways)

@@ -830,6 +830,10 @@ def test_the_stage_that_a_wrapper_states_is_that_of_the_cause():
     ("line", "kind"),
     [
         ("Illegal instruction (core dumped)", "error"),
+        (
+            "[pod:77] FATAL: UCX library was compiled with avx but CPU does not support it.",
+            "error",
+        ),
         ("./serve.sh: line 3: 77 Illegal instruction     (core dumped) vllm", "error"),
         (
             "ERROR 07-16 10:00:09 multiproc_worker_utils.py:120] Worker VllmWorkerProcess "

@@ -59,6 +59,8 @@ LEAST_HELD = 128 * MIB
 """Less than this between rounded figures is no other process: each takes a context."""
 UNIFIED = (118 * GIB, 123 * GIB)
 """Memory of devices that share it with their host: 121.7 GiB of a GB10, 122.8 of a Thor."""
+UNSEEN = "starting"
+"""The stage of a run of which no line shows one."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 _ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
@@ -607,6 +609,13 @@ def _room_ways(
         yield from smaller_batch(facts, found)
     else:
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
+        is_seen = found.phase or stage_of(facts, found) != UNSEEN
+        if shortfall is None and not is_seen:
+            yield Way(
+                "a lower --gpu-memory-utilization",
+                "KV cache; helps where it was allocated before, as when graphs are captured: "
+                "the log does not show the stage",
+            )
     yield from more_devices(facts)
 
 
