@@ -58,7 +58,7 @@ LEAST_RESERVE = 0.05
 LEAST_HELD = 128 * MIB
 """Less than this between rounded figures is no other process: each takes a context."""
 UNIFIED = (118 * GIB, 123 * GIB)
-"""Memory of devices that share it with their host: 121.7 GiB of a GB10, 122.8 of a Thor."""
+"""Memory of a GB10, which shares it with its host: 119 to 122 GiB, as drivers state it."""
 UNSEEN = "starting"
 """The stage of a run of which no line shows one."""
 LENGTH_STEP = 16
