@@ -85,7 +85,7 @@ _CRASH = re.compile(
 )
 _OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
 _BUILD = re.compile(
-    r"[Nn]inja|Error (?:building|compiling) |nvcc|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
+    r"[Nn]inja|Error (?:building|compiling) |nvcc|PTXAS|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
 )
 """The error of a kernel that did not build, whose compiler printed why."""
 _LAUNCHER = re.compile(
@@ -220,10 +220,11 @@ class Failures:
         may_follow = self._serving_line is None and is_of_start and not is_wrapper
         if (self._is_stopped and not may_follow) or len(self._causes) >= MAX_CAUSES:
             return
-        if made.kind and made.is_detail and self._ends_in_colon():
+        if self._explains_last(made, origin):
             last = self._causes.pop()
             message = f"{last.message} {made.message}"
-            self._causes.append(dataclasses.replace(last, message=message))
+            kind = last.kind if made.is_detail else kind_of_message(message)
+            self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
             self._build_error = self._build_error or made
@@ -250,8 +251,15 @@ class Failures:
         else:
             self._causes.append(cause)
 
-    def _ends_in_colon(self) -> bool:
-        return bool(self._causes) and self._causes[-1].message.endswith(":")
+    def _explains_last(self, made: FailureLine, origin: Origin) -> bool:
+        """Whether it is the second line of the error before it, whose first ends in a colon."""
+        last = self._causes[-1] if self._causes else None
+        if last is None or not last.message.endswith(":"):
+            return False
+        if made.is_detail:
+            return made.kind is not None
+        is_same = last.origin.rank == origin.rank and not made.is_heading
+        return is_same and last.message.endswith(" raised:")
 
     def _follows(self, made: FailureLine) -> bool:
         """Whether it follows from what failed before: the other end of a connection, or
@@ -346,10 +354,11 @@ class Failures:
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:
         the innermost error is printed first, and can lead through a compiler alone."""
-        yield from (p for text, p in _STATED_PHASES.items() if text in cause.message)
-        own = [cause.phase] if cause.phase != AT_WORK else []
-        later = (c.phase for c in self._causes if c.origin.line > cause.origin.line)
-        yield from (phase for phase in (*own, *later) if phase and phase != AT_WORK)
+        later = (c for c in self._causes if c.origin.line > cause.origin.line)
+        for c in (cause, *later):
+            yield from (p for text, p in _STATED_PHASES.items() if text in c.message)
+            if c.phase and c.phase != AT_WORK:
+                yield c.phase
 
     def _is_vague(self, cause: _Cause) -> bool:
         """Whether it may be of one request, or of another program that made it."""

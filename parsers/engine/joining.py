@@ -20,7 +20,9 @@ _REFUSED = "validation error"
 _DETAILS = {
     _REASONS: re.compile(r"\s{0,8}\w{1,100}Kernel\w{0,40}:? \S.{0,2000}"),
     _NCCL: re.compile(rf"nccl\w{{1,40}}: .{{1,500}}|{_NCCL_LAST}\s*"),
-    _REFUSED: re.compile(r"[A-Za-z_][\w.]{0,80}|  (?!Value error, )\S.{0,600}"),
+    _REFUSED: re.compile(
+        r"[A-Za-z_][\w.]{0,80}|  (?!Value error, |Assertion failed, )\S.{0,600}"
+    ),
 }
 """Text in the first line of an error to the lines below that are part of it."""
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")

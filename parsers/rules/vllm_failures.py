@@ -17,6 +17,7 @@ _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
 _FRAMES = {
     "load_model": "load_model", "load_weights": "load_model",
+    "create_weights": "load_model",
     "determine_available_memory": "profile_run", "profile_run": "profile_run",
     "determine_num_available_blocks": "profile_run",
     "profile_cudagraph_memory": "graph_memory_profile",
@@ -84,7 +85,8 @@ def _thrown(match: re.Match[str]) -> Made:
 def _refused(match: re.Match[str]) -> Made:
     """What pydantic prints below `validation error for`, without the value behind it."""
     text = match["text"].partition(" [type=")[0].rstrip()
-    return FailureLine(f"ValueError: {text}", is_bare=True)
+    name = "ValueError" if match["kind"] == "Value error" else "AssertionError"
+    return FailureLine(f"{name}: {text}", is_bare=True)
 
 
 _ERROR = (
@@ -216,8 +218,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_validation",
-        "Value error, ",
-        r"\s{0,8}Value error, (?P<text>.{1,600})",
+        ("Value error, ", "Assertion failed, "),
+        r"\s{0,8}(?P<kind>Value error|Assertion failed), (?P<text>.{1,600})",
         build=_refused,
         levels=(NO_LEVEL, "ERROR"),
         samples=(
@@ -422,6 +424,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "killed_worker",
+        "died, exit code: -9",
+        r"Worker \S{1,60} pid \d{1,9} died, exit code: -9\b",
+        build=_failure("killed"),
+        levels=("ERROR",),
+        files=("multiproc_worker_utils.py",),
+        samples=(
+            Sample(
+                "ERROR 05-19 09:38:42 [multiproc_worker_utils.py:120] Worker "
+                "VllmWorkerProcess pid 6341 died, exit code: -9",
+                {"kind": "killed"},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_thrown",
         (
             "what():",
@@ -444,9 +461,16 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "failure_of_a_build",
-        (": cannot find -l", ": fatal error: ", "nvcc fatal"),
-        # The linker, the compilers of C and CUDA.
-        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal).{1,300}",
+        (
+            ": cannot find -l",
+            ": fatal error: ",
+            "nvcc fatal",
+            "ptxas fatal",
+            "/bin/sh: ",
+        ),
+        # The linker, the compilers of C and CUDA, the shell that starts them.
+        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
         build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
         levels=(NO_LEVEL, "ERROR"),
         samples=(
@@ -465,13 +489,19 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Fatal Python error: ",
             "Failed: Cuda error ",
             "Abort was called at ",
+            "Illegal instruction",
+            "UCX library was compiled with",
         ),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
         r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
         # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
         r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
-        r"Abort was called at \d{1,7} line in file(?=:)",
+        r"Abort was called at \d{1,7} line in file(?=:)|"
+        # A shell, of a program built for another processor.
+        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
+        # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
+        r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
         build=_failure(None),
         levels=(NO_LEVEL,),
         samples=(

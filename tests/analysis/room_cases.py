@@ -139,6 +139,12 @@ def killed(seconds: float = 50.0, is_ready: bool = False) -> list[Any]:
     ]  # fmt: skip
 
 
+def stopped(message: str) -> list[Any]:
+    """A start that was stopped before it was ready."""
+    order = ShutdownRequested(message=message, in_start=True, time=1_000_120.0)
+    return [started("vllm", device_kind="cuda", time=1_000_000.0), order]
+
+
 def ended(kind: str, message: str = "no", *before: Event, **figures: Any) -> list[Any]:
     """A start that failed, of an engine on CUDA."""
     return [
@@ -253,6 +259,11 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
     "program_error": (
         [ended("error", "KeyError: 0"), served("error", message="TypeError: no")],
         [*OTHER, ended("error", "ValueError: no")],
+    ),
+    "stopped_early": (
+        [stopped("KeyboardInterrupt: terminated"),
+         stopped("[shutdown] EngineCore: trigger received signal=SIGTERM")],
+        [stopped("KeyboardInterrupt"), start_up(), killed()],
     ),
     "killed": (
         [killed(), killed(is_ready=True), served("killed")],

@@ -195,8 +195,8 @@ TEXTS = [
      "released together", {}),
     ("AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended. Did you "
      "mean: 'num_special_tokens_to_add'?", "packages_mismatch", "transformers<5", {}),
-    ("ImportError: cannot import name 'A' from 'transformers'", "program_error",
-     "released together", {}),
+    ("ImportError: cannot import name 'A' from 'transformers'", "packages_mismatch",
+     "the version of transformers", {}),
     ("RuntimeError: Worker process (PID=1) terminated with exit code -15.", "killed", "dmesg",
      {}),
     ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
@@ -262,7 +262,7 @@ TEXTS = [
     ("RuntimeError: Data processing error: CAS service error : Reqwest Error",
      "model_access", "the same start again", {}),
     ("ValueError: `rope_scaling` must be a dictionary with two fields, `type` and `factor`",
-     "model_unsupported", "transformers", {}),
+     "packages_mismatch", "the version of transformers", {}),
     ("KeyError: 'model.layers.0.self_attn.qkv_proj.weight_scale'", "model_unsupported",
      "as new as the checkpoint", {}),
     ("ModuleNotFoundError: No module named 'habana_frameworks'", "missing_tool",
@@ -352,6 +352,105 @@ TEXTS = [
      "ranks_not_connected", "the server's process", {}),
     ("RuntimeError: The size of tensor a (4096) must match the size of tensor b (1024) at "
      "non-singleton dimension 0", "failure_unexplained", "VLLM_LOGGING_LEVEL=DEBUG", {}),
+    ("ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (600). Each decode "
+     "sequence requires one Mamba cache block, so CUDA graph capture cannot proceed. Please "
+     "lower max_num_seqs to at most 600 or increase gpu_memory_utilization.",
+     "setting_refused", "--max-num-seqs 600", {"max_num_seqs": 600}),
+    ("RuntimeError: Worker failed with error 'max_num_seqs (256) exceeds available Mamba cache "
+     "blocks (161). Each decode sequence requires one Mamba cache block', please check the "
+     "stack trace above for the root cause", "setting_refused", "--max-num-seqs 161",
+     {"max_num_seqs": 161}),
+    ("torch.AcceleratorError: CUDA error: the provided PTX was compiled with an unsupported "
+     "toolchain.", "driver_mismatch", "newer driver", {}),
+    ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name' "
+     "(triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error)",
+     "build_failed", "TRITON_PTXAS_PATH", {}),
+    ("nvcc fatal   : Unknown option '-static-global-template-stub=false' (RuntimeError: Ninja "
+     "build failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_120a' (RuntimeError: Ninja build "
+     "failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
+    ("/bin/sh: 1: :/usr/local/cuda/bin/nvcc: not found (RuntimeError: Ninja build failed. "
+     "Ninja output:)", "missing_tool", "CUDA_HOME", {}),
+    ("KeyError: 'getpwuid(): uid not found: 1000770000'", "host_limit", "USER", {}),
+    ("ValueError: VLLM_PORT 'tcp://10.1.2.3:8000' appears to be a URI. This may be caused by a "
+     "Kubernetes service discovery issue", "setting_refused", "enableServiceLinks: false", {}),
+    ("ValueError: invalid literal for int() with base 10: 'tcp://10.1.2.3:8000'",
+     "setting_refused", "enableServiceLinks: false", {}),
+    ("RuntimeError: UVA is not available", "device_unsupported",
+     "VLLM_WSL2_ENABLE_PIN_MEMORY=1", {"VLLM_WSL2_ENABLE_PIN_MEMORY": "1"}),
+    ("openai_harmony.HarmonyError: error downloading or loading vocab file: failed to download "
+     "or load vocab file", "model_access", "TIKTOKEN_ENCODINGS_BASE", {}),
+    ("RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids "
+     "['a'] and 3 unique IP addresses {'10.0.1.12'}.", "ranks_not_connected",
+     "--node-ip-address", {}),
+    ("ValueError: Ray does not allocate any GPUs on the driver node. Consider adjusting the "
+     "Ray placement group or running the driver on a GPU node.", "ranks_not_connected",
+     "on a node of the cluster with a device", {}),
+    ("ValueError: Number of devices 4 must be >= the product of mesh_shape (1, 8)",
+     "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
+    ("ValueError: Insufficient devices for 2D mesh: found 1, expected 8 for mesh shape (1, 8).",
+     "setting_refused", "jax.devices()", {}),
+    ("RuntimeError: numa_migrate_pages failed. errno: 1", "host_limit", "SYS_NICE", {}),
+    ("AssertionError: No enough allowed NUMA nodes to bind threads of 2 CPUWorkers. Allowed "
+     "NUMA nodes are [0]. Please try to bind threads manually.", "setting_refused",
+     "--tensor-parallel-size 1", {"tensor_parallel_size": 1}),
+    ("Illegal instruction", "device_unsupported", "lscpu", {}),
+    ("RuntimeError: moe_wna16_marlin_gemm, /workspace/csrc/libtorch_stable/moe/marlin_moe_wna16"
+     "/ops.cu:768, size_k = 256, is not divisible by b_scales.size(1) = 15", "setting_refused",
+     "smaller --tensor-parallel-size", {}),
+    ("RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+     "ranks_not_connected", "NCCL_DEBUG=INFO", {}),
+    ("RuntimeError: vLLM failed to compile the model. The most likely reason for this is that "
+     "a previous compilation failed, leading to a corrupted compilation artifact.",
+     "build_failed", "~/.cache/vllm/torch_compile_cache", {}),
+    ("AssertionError: failed to get the hash of the compiled graph", "build_failed",
+     "~/.cache/vllm/torch_compile_cache", {}),
+    ("ImportError: Numba needs NumPy 2.2 or less. Got NumPy 2.3.", "packages_mismatch",
+     "NumPy 2.2 or less", {}),
+    ("AttributeError: `newbyteorder` was removed from the ndarray class in NumPy 2.0. Use "
+     "`arr.view(arr.dtype.newbyteorder(order))` instead.", "packages_mismatch", "numpy<2", {}),
+    ("ImportError: cannot import name 'AConfig' from 'transformers' (/x/__init__.py)",
+     "packages_mismatch", "the version of transformers", {}),
+    ("TypeError: Invalid type of HuggingFace config. Expected type: <class 'a.BConfig'>, but "
+     "found type: <class 'c.BConfig'>", "packages_mismatch", "the version of transformers", {}),
+    ("AttributeError: 'Qwen2MoeConfig' object has no attribute 'mlp_only_layers'",
+     "packages_mismatch", "the version of transformers", {}),
+    ("RuntimeError: Failed to import transformers.models.clip.modeling_clip because of the "
+     "following error (look up to see its traceback):", "packages_mismatch",
+     "the line below", {}),
+    ("ImportError: bitsandbytes version is wrong. Please install bitsandbytes>=0.46.1.",
+     "missing_tool", "bitsandbytes>=0.46.1", {}),
+    ("ValueError: rope_scaling should have a 'rope_type' key", "packages_mismatch",
+     "the version of transformers", {}),
+    ("ValueError: speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or "
+     "target model tensor_parallel_size", "setting_refused",
+     "speculative_draft_tensor_parallel_size", {}),
+    ("ValueError: Offline data parallel mode is not supported/useful for dense models.",
+     "setting_refused", "a program for each rank", {}),
+    ("AssertionError: In Mamba cache align mode, block_size (2096) must be <= "
+     "max_num_batched_tokens (2048).", "setting_refused", "--max-num-batched-tokens 2096",
+     {"max_num_batched_tokens": 2096}),
+    ("AssertionError: 3-read Mamba conv transfer requires DS conv state layout. Set "
+     "VLLM_SSM_CONV_STATE_LAYOUT=DS", "setting_refused", "VLLM_SSM_CONV_STATE_LAYOUT=DS", {}),
+    ("RuntimeError: Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/layout.hpp:60): "
+     "Unknown SF transformation", "device_unsupported", "VLLM_USE_DEEP_GEMM=0",
+     {"VLLM_USE_DEEP_GEMM": "0"}),
+    ("RuntimeError: DeepGEMM backend is not available", "missing_tool", "DeepGEMM in the image",
+     {}),
+    ("AssertionError: local_world_size (8) must be less than or equal to the number of visible "
+     "devices (2).", "setting_refused", "--tensor-parallel-size 2", {"tensor_parallel_size": 2}),
+    ("AssertionError: local_world_size (8) must be less than or equal to the number of visible "
+     "devices (0).", "setting_refused", "8 devices for the container", {}),
+    ("RuntimeError: oneCCL: ze_fd_manager.cpp:214 fill_device_fds: EXCEPTION: open failed: fd: "
+     "-1, errno: No such file or directory", "ranks_not_connected", "/dev/dri/by-path", {}),
+    ("ValueError: Either a revision or a version must be specified.", "packages_mismatch",
+     "kernels", {}),
+    ("ValueError: `limit_mm_per_prompt` is only supported for multimodal models.",
+     "model_unsupported", "that knows the model", {}),
+    ("ValueError: Loading lora [\"a failed: No adapter found for /out/checkpoint-57\"]",
+     "model_access", "/out/checkpoint-57 as the hub", {}),
+    ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
+     "Used 32.42M of 16.00M vmem.", "device_unsupported", "newer tpu-inference", {}),
 ]  # fmt: skip
 
 
@@ -405,3 +504,53 @@ def test_a_text_of_any_length_is_searched_in_bounded_time():
 def test_what_no_row_names_has_none():
     for text in ("", "no", "ValueError: no", "AssertionError", "Uncaught exception"):
         assert known_error(text) is None
+
+
+def _ways(message):
+    (finding,) = advise(facts_of(ended(kind_of_message(message), message)))
+    return " | ".join((finding.suggestion, *(way.suggestion for way in finding.ways)))
+
+
+def test_attention_sinks_need_another_backend():
+    for text in (
+        "AssertionError: Sinks are only supported in FlashAttention 3",
+        "ValueError: No valid attention backend found for cuda with has_sink: True. Reasons: "
+        "{FLASH_ATTN: [sink setting not supported]}.",
+    ):
+        assert "TRITON_ATTN" in _ways(text)
+
+
+def test_the_message_of_a_kernel_names_the_quantisation_without_its_limit():
+    text = (
+        "ValueError: Weight input_size_per_partition = 10944 is not divisible by min_thread_k "
+        "= 128. Consider reducing tensor_parallel_size or running with --quantization gptq."
+    )
+    assert "--quantization gptq" in _ways(text)
+
+
+def test_a_system_call_that_rdma_needs_is_named():
+    assert "IPC_LOCK" in _ways("RuntimeError: NCCL error: unhandled system error")
+
+
+def test_an_error_of_cuda_in_nccl_is_no_lack_of_shared_memory():
+    assert "/dev/shm" not in _ways("RuntimeError: NCCL error: unhandled cuda error")
+
+
+def test_what_asks_ray_for_a_node_by_its_address_may_have_another_address():
+    text = (
+        "ray.exceptions.RaySystemError: System error: No available node types can fulfill "
+        "resource request {'node:10.0.1.12': 0.001, 'GPU': 1.0}"
+    )
+    assert "VLLM_HOST_IP" in _ways(text)
+
+
+def test_a_device_type_that_is_not_found_may_be_that_of_another_package():
+    text = _ways("RuntimeError: Failed to infer device type")
+    assert "habana-torch-plugin" in text
+    assert "runtimeClassName" in text
+
+
+def test_a_gaudi_that_is_not_acquired_may_have_the_driver_of_another_release():
+    for status in ("synStatus=8 [Device not found]", "synStatus=26 [Generic failure]"):
+        text = _ways(f"RuntimeError: {status} Device acquire failed.")
+        assert "the driver of the image's release" in text

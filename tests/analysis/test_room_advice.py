@@ -716,3 +716,85 @@ def test_weights_of_4_bits_are_not_to_have_fewer(settings, is_offered):
                    total_bytes=24 * GIB)  # fmt: skip
     finding = only(events, "weights_too_large")
     assert any("weights of" in way for way, _ in ways_of(finding)) is is_offered
+
+
+def test_what_a_rounded_text_leaves_open_is_not_held_by_others():
+    """22.36 GiB less 22.20 and 0.118: 43 MiB, of which 10 MiB are rounding; no process of
+    its own has so little of a device."""
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a "
+        "total capacity of 22.36 GiB of which 120.88 MiB is free. Including non-PyTorch "
+        "memory, this process has 22.20 GiB memory in use."
+    )
+    figures = {k: int(v) for k, v in figures_of(text).items()}
+    share = config(gpu_memory_utilization=0.98)
+    events = ended("out_of_memory", text, share, cache(), **figures)
+    finding = only(events, "out_of_memory")
+    assert not any("what else holds" in way for way, _ in ways_of(finding))
+
+
+def test_an_engine_whose_budget_is_known_had_loaded_something():
+    events = [started("vllm-gaudi", device_kind="hpu"), budget(),
+              PhaseMarked(name="import", edge="start", time=1_000_001.0),
+              Failure(failure="out_of_memory", message="no", needed_bytes=8 * GIB)]  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert not any("had loaded" in way for way, _ in ways_of(finding))
+
+
+def test_graphs_are_captured_beside_a_cache_that_no_line_shows():
+    """A traceback that leads through the capture is enough: the cache comes before it."""
+    start = [started("vllm", device_kind="cuda"),
+             Failure(failure="out_of_memory", message="no", phase="graph_capture")]  # fmt: skip
+    ways = [way for way, _ in ways_of(only(start, "out_of_memory"))]
+    assert any("fewer graphs" in way for way in ways)
+    assert any("lower --gpu-memory-utilization" in way for way in ways)
+
+
+@pytest.mark.parametrize(("total", "is_shared"), [(121.69, True), (79.19, False)])
+def test_files_in_memory_count_as_used_where_host_and_device_share_it(total, is_shared):
+    """121.69 GiB is what a GB10 has."""
+    finding = only(
+        ended("out_of_memory", free_bytes=int(0.5 * total * GIB),
+              needed_bytes=int(0.85 * total * GIB), total_bytes=int(total * GIB),
+              wanted_utilization=0.85),
+        "memory_taken",
+    )  # fmt: skip
+    assert is_shared == any("drop_caches" in way for way, _ in ways_of(finding))
+
+
+def test_an_error_in_a_compiled_artefact_may_be_that_of_the_cache():
+    """No line says whether an artefact was loaded: the traceback leads through one."""
+    text = "ValueError: too many values to unpack (expected 12)"
+    failure = Failure(
+        failure="error", message=text, artifact="/c/rank_0_0/x.py", line=3
+    )
+    finding = only([started("vllm"), failure], "failure_unexplained")
+    assert any("VLLM_DISABLE_COMPILE_CACHE=1" in way for way, _ in ways_of(finding))
+
+
+def test_room_in_pieces_that_are_too_small_is_no_lack_of_room():
+    """XLA, error E0101: what is free is more than what was wanted, and not in one piece."""
+    text = (
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: "
+        "Attempting to allocate 1.96G. That was not possible. There are 2.50G free."
+    )
+    figures = {k: int(v) for k, v in figures_of(text).items()}
+    failure = Failure(
+        failure="out_of_memory", message=text, phase="load_model", **figures
+    )
+    finding = only([started("vllm", device_kind="tpu"), failure], "allocation_refused")
+    assert "no lack of room" in finding.title
+
+
+def test_an_error_of_a_program_may_be_one_of_its_release():
+    text = "AttributeError: 'EagleProposer' object has no attribute 'positions'"
+    ways = [way for way, _ in ways_of(only(ended("error", text), "program_error"))]
+    assert any("another release of vLLM" in way for way in ways)
+
+
+def test_where_no_line_shows_the_stage_a_smaller_cache_may_help():
+    """The end of a traceback: what ran before it is in no line."""
+    failure = Failure(failure="out_of_memory", message="CUDA error: out of memory")
+    start = started("vllm", device_kind="cuda", time=None)
+    ways = ways_of(only([start, failure], "out_of_memory"))
+    assert any("lower --gpu-memory-utilization" in way for way, _ in ways)

@@ -744,13 +744,107 @@ def test_a_program_that_asks_its_engine_has_made_it():
             "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'x.c']' returned "
             "non-zero exit status 1.",
         ),
+        # Triton `backends/nvidia/compiler.py`: what ptxas prints is below.
+        (
+            "triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error",
+            "`ptxas` stderr:",
+            "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+        ),
+        # The shell of a build without its compiler.
+        (
+            "RuntimeError: Ninja build failed. Ninja output:",
+            "/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found",
+            "ninja: build stopped: subcommand failed.",
+        ),
     ],
 )
 def test_a_failed_build_is_explained_by_its_first_error(lines):
     text = CORE.format(5, "EngineCore failed to start.") + "\n"
     text += "\n".join("(EngineCore pid=7) " + line for line in lines)
     (failure,) = of(Failure, events(START + text))
-    assert failure.message.startswith("/usr/bin/ld: cannot find -la: No such file")
+    firsts = (
+        "/usr/bin/ld: cannot find -la",
+        "ptxas fatal",
+        "/bin/sh: 1: /usr/local/cuda",
+    )
+    assert failure.message.startswith(firsts)
+
+
+def test_what_a_compiler_raised_stands_with_the_backend_that_raised_it():
+    """torch `_dynamo/output_graph.py` ends its line in `raised:`."""
+    lines = (
+        CORE.format(5, "EngineCore failed to start."),
+        CORE.format(5, "torch._dynamo.exc.BackendCompilerFailed: backend='x' raised:"),
+        CORE.format(5, "AssertionError: failed to get the hash of the compiled graph"),
+    )
+    (failure,) = of(Failure, events(START + "\n".join(lines)))
+    assert failure.message.endswith("failed to get the hash of the compiled graph")
+
+
+def test_what_an_assertion_refused_is_read_below_the_heading_of_pydantic():
+    """pydantic prints the text of an AssertionError behind `Assertion failed, `."""
+    lines = (
+        API + "Traceback (most recent call last):",
+        API + '  File "/x/vllm/engine/arg_utils.py", line 9, in create_engine_config',
+        API
+        + "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+        API
+        + "  Assertion failed, block_size (2096) must be <= max_num_batched_tokens (2048). "
+        "[type=assertion_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]",
+    )
+    (failure,) = of(Failure, events("\n".join(lines) + "\n"))
+    assert failure.message == (
+        "AssertionError: block_size (2096) must be <= max_num_batched_tokens (2048)."
+    )
+
+
+def test_memory_that_weights_were_made_in_is_of_loading():
+    """vLLM `model_executor/layers/`: a layer makes its weights while the model is built."""
+    frame = (
+        '  File "/x/vllm/model_executor/layers/linear.py", line 202, in create_weights'
+    )
+    lines = (
+        CORE.format(5, "EngineCore failed to start."),
+        CORE.format(5, frame),
+        CORE.format(5, "torch.OutOfMemoryError: CUDA out of memory."),
+    )
+    (failure,) = of(Failure, events(START + "\n".join(lines)))
+    assert failure.phase == "load_model"
+
+
+def test_the_stage_that_a_wrapper_states_is_that_of_the_cause():
+    lines = (
+        CORE.format(5, "EngineCore failed to start."),
+        CORE.format(5, "torch.OutOfMemoryError: CUDA out of memory."),
+        CORE.format(
+            5,
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 "
+            "dummy requests.",
+        ),
+    )
+    (failure,) = of(Failure, events(START + "\n".join(lines)))
+    assert failure.phase == "sampler_warmup"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Illegal instruction (core dumped)", "error"),
+        (
+            "[pod:77] FATAL: UCX library was compiled with avx but CPU does not support it.",
+            "error",
+        ),
+        ("./serve.sh: line 3: 77 Illegal instruction     (core dumped) vllm", "error"),
+        (
+            "ERROR 07-16 10:00:09 multiproc_worker_utils.py:120] Worker VllmWorkerProcess "
+            "pid 5021 died, exit code: -9",
+            "killed",
+        ),
+    ],
+)
+def test_a_process_that_a_signal_ended(line, kind):
+    (failure,) = of(Failure, events(START + line + "\n"))
+    assert failure.failure == kind
 
 
 @pytest.mark.parametrize(

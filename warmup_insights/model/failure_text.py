@@ -31,6 +31,8 @@ _MEMORY_WORDS = (
     "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
     "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
 )  # fmt: skip
+_ON_CHIP = re.compile(r"memory space [sv]mem\b")
+"""XLA, of memory that a kernel works in on the chip of a TPU: not the device's."""
 _KILLED = re.compile(r"Failed core proc\(s\): \{(?:'[^']{1,80}': -9(?:, )?){1,99}\}")
 """Exit codes of the engine cores (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
 _REFUSED = re.compile(r'"aten::(?:new_)?empty\w{0,20}".{0,200} API call failed')
@@ -99,7 +101,8 @@ def kind_of_message(message: str) -> str:
     lowered = message.lower()
     if any(word in lowered for word in _NO_CACHE_WORDS):
         return "no_kv_cache"
-    if any(word in lowered for word in _MEMORY_WORDS) or _REFUSED.search(message):
+    is_short = any(word in lowered for word in _MEMORY_WORDS)
+    if (is_short and not _ON_CHIP.search(message)) or _REFUSED.search(message):
         return "out_of_memory"
     return "killed" if _KILLED.search(message) else "error"
 

@@ -42,6 +42,8 @@ _ENGINE_FAILED = re.compile(
     r"EngineCore (?:failed to start|hit an exception)"
 )
 """What states that an engine did not start, above or below what ended it."""
+_IN_PIECES = "That was not possible. There are "
+"""XLA, of memory of which what is free is stated: more than was wanted lies in pieces."""
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
@@ -144,8 +146,10 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         fits = stated.estimated_model_len
         is_known = (found.needed is not None and bool(found.free)) or bool(fits)
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
-    if found.free and found.needed is not None and found.needed < 0.5 * found.free:
-        return "allocation_refused"
+    if found.free and found.needed is not None:
+        part = 1.0 if _IN_PIECES in found.message else 0.5
+        if found.needed < part * found.free:
+            return "allocation_refused"
     return "weights_too_large" if _is_full_of_weights(facts, found) else "out_of_memory"
 
 

@@ -23,9 +23,22 @@ _NEWER_DRIVER = Way(
     "a restart of the host, or of what uses its devices",
 )
 _OLDER_IMAGE = Way("an image made for an older CUDA", "an older vLLM")
+_CUDA_COMPAT = Way(
+    "VLLM_ENABLE_CUDA_COMPATIBILITY=1 with an image of vLLM that has it, or the libraries of "
+    "cuda-compat before the driver's in LD_LIBRARY_PATH",
+    "devices for data centres only",
+)
+_ON_CHIP = Way(
+    "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
+)
+_GAUDI_RELEASE = Way(
+    "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
+    "another image or driver",
+)
 _GIVE_DEVICES = Way(
     "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
-    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit; check CUDA_VISIBLE_DEVICES",
+    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit, and runtimeClassName where "
+    "that runtime is not the default; check CUDA_VISIBLE_DEVICES",
     "none",
 )
 
@@ -50,8 +63,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
-         r"installation|hipErrorNoBinaryForGpu|Unsupported gpu architecture|PTX was compiled with an unsupported "
-         r"toolchain|ptxas fatal",
+         r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
@@ -62,6 +74,10 @@ ROWS: tuple[KnownError, ...] = (
           _OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
+        (r"Assertion error \(.{0,200}deepgemm",
+         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
+         (Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"),
+          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
@@ -69,6 +85,14 @@ ROWS: tuple[KnownError, ...] = (
           _OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
+        (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
+         r"has_sink[=:] ?True",
+         "The attention backend has no attention sinks, which the model needs",
+         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits"),
+          Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
+              "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
+              "slower than a backend made for the device"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -84,8 +108,22 @@ ROWS: tuple[KnownError, ...] = (
          "A Triton kernel needs more shared memory than the multiprocessor has",
          (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",
               "the memory of the device has no part in it"),
-          Way("--gpu-memory-utilization, higher or lower", "does not help: it is on-chip "
-              "memory"))),
+          _ON_CHIP)),
+        (r"memory space [sv]mem",
+         "A kernel needs more of the memory on the chip of the TPU than it has",
+         (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
+              "--xla_tpu_scoped_vmem_limit_kib with more", "none known"),
+          _ON_CHIP)),
+        (r"UVA is not available",
+         "The model runner needs pinned memory, which is off (under WSL2 unless it is asked for)",
+         (Way.that_sets("WSL2 with a kernel of 4.19.121 or newer",
+                        VLLM_WSL2_ENABLE_PIN_MEMORY="1"),
+          Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
+          Way("a newer vLLM, which does without it", "another image"))),
+        (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not",
+         "The processor lacks an instruction that a package was built with",
+         (Way("`lscpu`: a build of vLLM for this processor (AVX2 instead of AVX512), or a "
+              "virtual machine that has the instructions of its host", "another image"),)),
     ),
     *rows(
         "memory_changed",
@@ -101,6 +139,9 @@ ROWS: tuple[KnownError, ...] = (
          r"forward compatibility was attempted",
          "The driver of the host is older than the CUDA of the image",
          (_NEWER_DRIVER, _OLDER_IMAGE)),
+        (r"PTX was compiled with an unsupported toolchain|UnsupportedPtxVersion",
+         "The driver of the host is older than the CUDA that a kernel was compiled with",
+         (_NEWER_DRIVER, _CUDA_COMPAT, _OLDER_IMAGE)),
         (r"Driver/library version mismatch",
          "The driver was replaced while its old module is still loaded",
          (Way("restart the host, or unload and load the nvidia modules",
@@ -135,8 +176,16 @@ ROWS: tuple[KnownError, ...] = (
          "This version reads devices by number only",
          (Way("CUDA_VISIBLE_DEVICES with numbers (`nvidia-smi -L` lists them in order), or a "
               "newer vLLM", "none"),)),
+        (r"Failed to infer device type",
+         "vLLM found no device that it was built for",
+         (_GIVE_DEVICES,
+          Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
+              "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
+              "torch; print(torch.version.cuda)'`)", "another environment"),
+          Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
+              "as vllm with +cpu in its version", "much slower"))),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
-         r"No CUDA GPUs are available|Found no NVIDIA driver|Failed to infer device type|"
+         r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
@@ -172,7 +221,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"\[Device not found\]|No devices found",
          "The process found no free device",
          (_GIVE_DEVICES,
-          Way("end what holds the devices (hl-smi): each belongs to one process", "none"))),
+          Way("end what holds the devices (hl-smi): each belongs to one process", "none"),
+          _GAUDI_RELEASE)),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",
@@ -180,7 +230,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
               "device files), then start again", "none"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
-              "ends"))),
+              "ends"), _GAUDI_RELEASE)),
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
          "A kernel met a value that it does not allow, such as an index outside of a table",
          (Way("the lines `Assertion ... failed` above the error name the kernel and the condition; "

@@ -78,7 +78,7 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:disk )?space",
          "A file system is full",
          (_MORE_DISK,)),
-        (r"Permission denied|Read-only file system|uid not found|Errno (?:13|30)\b",
+        (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
          "The process may not write where it wants to",
          (_WRITABLE,)),
         (r"Too many open files|Errno 24\b",
@@ -96,6 +96,15 @@ ROWS: tuple[KnownError, ...] = (
          "The process may start no more threads",
          (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1",
               "none"),)),
+        (r"getpwuid\(\): uid not found",
+         "The user of the process has no name in the image (/etc/passwd), which torch asks for",
+         (Way("USER with any name, and HOME on a volume that this user may write; "
+              "TORCHINDUCTOR_CACHE_DIR alone does not do in every version", "none"),
+          Way("a user that the image has (2000 in newer images of vLLM)", "another owner of files"))),
+        (r"numa_migrate_pages failed|[gs]et_mempolicy: Operation not permitted",
+         "The process may not choose the node of its memory",
+         (Way("--cap-add SYS_NICE (or --security-opt seccomp=unconfined) in Docker; in Kubernetes "
+              "securityContext.capabilities.add: [SYS_NICE]", "a right of the container"),)),
         (r"AF_UNIX path too long|ipc path .{0,400} is longer than",
          "The path of a socket between processes is too long",
          (Way("VLLM_RPC_BASE_PATH or TMPDIR with a short path, such as /tmp", "none"),)),
@@ -110,7 +119,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_access",
-        (r"No adapter found for (\S{1,200})|'(\S{1,200})/adapter_config\.json'",
+        (r"No adapter found for ([^\s\"'\]]{1,200})|'(\S{1,200})/adapter_config\.json'",
          "The LoRA adapter is not there",
          (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
               "adapter_config.json", "none"),)),
@@ -119,6 +128,9 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "missing_tool",
+        (r"version is wrong\. Please install ([\w.-]{1,60}[<>=~!]{0,2}[\w.]{0,20}\w)",
+         "A package is of another version than is needed",
+         (Way("{1} in the environment of the engine", "a larger image"),)),
         (r"cannot find -l(\w{1,40})",
          "The linker does not find a library that kernels are built with",
          (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
@@ -147,7 +159,7 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
-        (r"deep_?gemm",
+        (r"[Dd]eep_?(?:gemm|GEMM)",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"))),
@@ -180,6 +192,12 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_access",
+        (r"HarmonyError: error downloading or loading vocab",
+         "The vocabulary of gpt-oss (Harmony), which is no file of the model, cannot be had",
+         (Way("TIKTOKEN_ENCODINGS_BASE with a folder that holds o200k_base.tiktoken and "
+              "cl100k_base.tiktoken (https://openaipublic.blob.core.windows.net/encodings/)",
+              "none"),
+          Way("the network of the container: a proxy or its certificates", "none"))),
         (r"[Gg]ated ?[Rr]epo|gated repo|403 Client Error|Access to model .{1,160} "
          r"is restricted|awaiting a review",
          "The model is behind a licence or a login",
@@ -247,13 +265,17 @@ ROWS: tuple[KnownError, ...] = (
          r"architectures? .{1,200}(?:not supported|failed to be inspected|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
          r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
-         r"is not a registered model in the Transformers|rope_scaling.{0,40}(?:must be a "
-         r"dictionary|should have a)",
+         r"is not a registered model in the Transformers",
          "This version does not know the architecture of the model",
          (Way("a vLLM whose list of supported models has it, with the transformers it asks for",
               "another image"),
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
+        (r"limit_mm_per_prompt\W{1,3}is only supported for multimodal",
+         "This version takes the model for one of text only",
+         (Way("a vLLM, with the transformers it asks for, that knows the model with its images",
+              "another image"),
+          Way("no --limit-mm-per-prompt, where only text is wanted", "images are refused"))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
          r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken|"
          r"model_file or model_proto must be",
@@ -301,6 +323,26 @@ ROWS: tuple[KnownError, ...] = (
               "operation and why", "the log does not hold more than this"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"))),
+        (r"corrupted compilation artifact|failed to get the hash of the compiled graph",
+         "A graph was not compiled, or an artefact of an earlier start that failed was loaded",
+         (Way("an empty compile cache: remove ~/.cache/vllm/torch_compile_cache (under "
+              "VLLM_CACHE_ROOT where that is set); an error of the compiler itself shows then",
+              "one cold start"),
+          Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
+          EAGER)),
+        (r"PTXASError|PTXAS error|ptxas fatal",
+         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
+         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
+              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
+          Way("torch and Triton of a release that was made for this device", "another image"))),
+        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not)",
+         "The compiler of CUDA (nvcc) is of another version than the kernels or the device need",
+         (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
+              "(`nvcc --version`); an older one for a device that it has left out",
+              "some GB of image"),
+          _BUILT,
+          Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
+              "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
          r"cudaErrorStreamCapture|stream is capturing",
          "A graph was not captured",
@@ -358,7 +400,33 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
-        (r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
+        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|"
+         r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"
+         r"LoRA|Speculative|Compilation|Observability|KV|Structured|Decoding|MultiModal|Pooler|"
+         r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
+         r"\w{0,40}')\w{1,80}Config' object has no attribute",
+         "The configuration of the model has another form than this vLLM reads",
+         (Way("the version of transformers that the release of vLLM asks for (`pip check`): a "
+              "newer or older one names and orders these settings in another way",
+              "models that need the other one do not load"),
+          _SAME_RELEASE)),
+        (r"Either a revision or a version must be specified",
+         "The package kernels is newer than transformers allows",
+         (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
+              "none: it is optional", "another environment"), _SAME_RELEASE)),
+        (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})",
+         "A package is there, of another version",
+         (Way("the version of {1} that the release of vLLM, or the plugin that imports from it, "
+              "asks for (`pip check`)", "another environment"), _SAME_RELEASE)),
+        (r"(\w{1,40}) needs (\w{1,40} [\d.]{1,12}\d or (?:less|greater))\.",
+         "A package is of a version that another one cannot use",
+         (Way("{2} in the environment of the engine, or a newer {1}", "another environment"),)),
+        (r"was removed (?:from the \w{1,40} class )?in (?:the )?NumPy 2",
+         "A package was written for NumPy 1",
+         (Way("`pip install 'numpy<2'`, or a newer release of the package that the last frame "
+              "above the error names", "other packages may need the newer NumPy"),)),
+        (r"cannot import name '\w{1,80}' from 'vllm[.']|"
+         r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
          "A package was made for another release of vLLM or transformers",
          (_SAME_RELEASE,)),
         (r"/(lib[\w+]{1,20})\.so[.\d]{0,8}: version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found",
@@ -372,5 +440,10 @@ ROWS: tuple[KnownError, ...] = (
          r"requires .{1,60}but .{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",
          (_SAME_RELEASE,)),
+        (r"Failed to import transformers\.[\w.]{1,100} because of the following error",
+         "A module of transformers cannot be imported",
+         (Way("the package that the line below the error names, of the version that fits torch "
+              "and transformers; an optional one (flash-attn, deepspeed, peft) may be removed",
+              "another environment"), _SAME_RELEASE)),
     ),
 )  # fmt: skip

@@ -10,6 +10,11 @@ _HOST_INTERFACE = Way(
     "with the interface that the nodes share, ports open between them",
     "none; an address that the others cannot reach is the usual cause",
 )
+_RAY_ADDRESS = Way(
+    "VLLM_HOST_IP on each node with the address that `ray start --node-ip-address` was given "
+    "there: a request for `node:` names one that `ray list nodes` must have",
+    "none; one value for all nodes is as wrong",
+)
 _NCCL_LOG = Way(
     "NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET: the last lines before the error name "
     "the call that failed",
@@ -33,13 +38,21 @@ _GAUDI_LINKS = (
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
+        (r"Every node should have a unique IP address",
+         "Ray and vLLM know a node by different addresses",
+         (_RAY_ADDRESS,)),
+        (r"does not allocate any \w{1,10} on the driver node",
+         "Ray has no device on the node of the server",
+         (Way("the server started on a node of the cluster with a device (`ray status`)", "none"),
+          _RAY_ADDRESS)),
         (r"placement group|placement_group|Current node has no GPU|enough resources|"
          r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
          (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
               "pipeline parallel size at most the GPUs of the cluster", "none"),
           Way("end what holds them: an earlier engine keeps its placement group until its "
-              "driver ends", "that engine"))),
+              "driver ends", "that engine"),
+          _RAY_ADDRESS)),
         (r"RayActorError|ActorDiedError|ActorUnavailable|RayTaskError|owner died|NodeDied",
          "A Ray worker died, and its own log holds why",
          (Way("read the worker's .err file in /tmp/ray/session_latest/logs of that node; its host "
@@ -81,11 +94,29 @@ ROWS: tuple[KnownError, ...] = (
               "start that hangs is found later"),
           Way("~/ascend/log/debug/plog of the rank that failed first",
               "the log does not hold more than the code"))),
+        (r"oneCCL|ProcessGroupXCCL",
+         "The library between the Intel devices failed",
+         (Way("/dev/dri and /dev/dri/by-path in the container (--device /dev/dri -v "
+              "/dev/dri/by-path:/dev/dri/by-path), where files of devices were not opened",
+              "none"),
+          MEMORY_OF_SHM,
+          Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
+              "the log does not hold more than this"))),
         (r"HCCL|hccl[A-Z]\w{0,40}|hcl\w{0,20}",
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"unhandled system error|ncclSystemError",
          "A system call failed in the library between the devices",
-         (MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE)),
+         (MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE,
+          Way("IPC_LOCK for the container, with /dev/infiniband, where nodes use RDMA",
+              "a right of the container"))),
+        (r"unhandled cuda error|UnhandledCudaError",
+         "A call of CUDA failed in the library between the devices",
+         (_NCCL_LOG,
+          Way("a restart of the host after an update of its driver; a driver as new as the CUDA "
+              "of NCCL (the lines `cudaDriverVersion` and `NCCL version`)",
+              "what runs on its devices"),
+          Way("NCCL_P2P_DISABLE=1, then NCCL_CUMEM_ENABLE=0, one at a time: virtual devices "
+              "(vGPU) have neither", "slower; shows which call fails"))),
         (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",
          "The library between the devices failed",
          (_NCCL_LOG, MEMORY_OF_SHM,

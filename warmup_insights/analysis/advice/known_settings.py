@@ -173,6 +173,47 @@ def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _fewer_chips(match: re.Match[str]) -> Iterable[Way]:
+    """As many ranks as JAX has devices; one may be the processor, where it found no TPU."""
+    there = int(match[1] or match[2])
+    if there > 1:
+        yield Way.that_sets(
+            "each device holds more of the weights and of the KV cache",
+            tensor_parallel_size=there,
+        )
+    yield Way(
+        "`python -c 'import jax; print(jax.devices())'`: CpuDevice means that no TPU was found; "
+        "TPU_VISIBLE_CHIPS and the devices of the container or session otherwise",
+        "none",
+    )
+
+
+def _whole_block(match: re.Match[str]) -> Iterable[Way]:
+    """A step as long as a block (vLLM `config/vllm.py`, `mamba_cache_mode` align)."""
+    yield Way.that_sets(
+        "more memory for activations",
+        " or more",
+        max_num_batched_tokens=int(match[1]),
+    )
+    yield Way(
+        "--no-enable-prefix-caching, which needs these blocks",
+        "prompts that begin alike are computed anew",
+    )
+
+
+def _as_many_states(match: re.Match[str]) -> Iterable[Way]:
+    """As many requests as states fit (vLLM `config/compilation.py`)."""
+    blocks = int(match[1])
+    if blocks:
+        yield Way.that_sets(
+            f"at most {count_of(blocks, 'request')} at once", max_num_seqs=blocks
+        )
+    yield Way(
+        "a higher --gpu-memory-utilization, as far as memory is free at the start",
+        "less margin; how much a state takes the message does not hold",
+    )
+
+
 def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks of a context that divide those of tensor parallelism."""
     tensor, context = int(match[1]), int(match[2])
@@ -259,13 +300,31 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
-        (r"Not enough allowed NUMA nodes to bind threads of \d{1,6} local CPUWorkers\. Allowed "
+        (r"Not? enough allowed NUMA nodes to bind threads of \d{1,6} (?:local )?CPUWorkers\. Allowed "
          r"NUMA nodes are \[([\d, ]{0,200})\]",
          "There are fewer nodes of memory than workers on the CPU",
          _ranks_on_nodes),
         (r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
          "There are fewer devices than ranks",
          _visible_ranks),
+        (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
+         r"Insufficient devices for 2D mesh: found (\d{1,6}),",
+         "There are fewer devices than ranks",
+         _fewer_chips),
+        (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
+         "A step takes fewer tokens than a block of the Mamba layers' cache",
+         _whole_block),
+        (r"exceeds available Mamba cache blocks \((\d{1,9})\)",
+         "Fewer states of the Mamba layers fit than requests may run",
+         _as_many_states),
+        (r"VLLM_PORT '.{1,100}' appears to be a URI|base 10: '(?:tcp|udp)://",
+         "Kubernetes set a variable for a service: VLLM_PORT for one that is named vllm",
+         (Way("enableServiceLinks: false in the pod, or another name for the service", "none"),
+          Way("VLLM_PORT with a number in the pod", "none"))),
+        (r"Offline data parallel mode is not supported",
+         "A program that is no server runs no copies of a dense model",
+         (Way("no data_parallel_size: a program for each rank, each with devices of its own "
+              "(CUDA_VISIBLE_DEVICES), or `vllm serve`", "the program divides its prompts"),)),
         (r"tp_size=(\d{1,6}) must be divisible by dcp_size=(\d{1,6})",
          "The ranks of a context do not divide those of tensor parallelism",
          _dividing_context),
@@ -338,7 +397,16 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
           Way("--enable-expert-parallel, where the layer is one of experts: each rank holds "
               "whole ones", "another division of the work between ranks"))),
-        (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape",
+        (r"is not divisible by min_thread_[kn].{0,100}?--quantization (\w{1,40})",
+         "Quantised weights do not fit the kernel on so many ranks",
+         (Way("a smaller --tensor-parallel-size, where it is more than 1",
+              "each device holds more of the weights"),
+          Way("--quantization {1}: a kernel without this limit",
+              "slower; only for a checkpoint of that kind", {"quantization": "{1}"}),
+          Way("a newer vLLM, which takes another kernel for such a layer alone",
+              "another image"))),
+        (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"
+         r"\bsize_[kn] = \d{1,9},? is not divisible by",
          "Quantised weights do not divide among so many ranks",
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
           Way("another kind of quantisation, of larger or no groups", "another checkpoint"))),
@@ -373,6 +441,10 @@ ROWS: tuple[KnownError, ...] = (
          "An adapter has a higher rank than was allowed",
          _larger_rank),
         (r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
+         "There are fewer devices than ranks",
+         _visible_ranks),
+        (r"local_world_size \((\d{1,6})\) must be less than or equal to the number of visible "
+         r"devices \((\d{1,6})\)",
          "There are fewer devices than ranks",
          _visible_ranks),
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
@@ -420,12 +492,15 @@ LAST: tuple[KnownError, ...] = rows(
      "The engine refuses a combination of settings",
      (Way("one of the two that the message names left out",
           "what it does; another version may know both"),)),
+    (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
+     "The engine asks for a variable",
+     (Way("{1}, as the message asks for it", "what the message states"),)),
     (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
           "the error names it", "none"),)),
     (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
-     r"(?:must|should|has to|needs to) be\b",
+     r"(?:(?:must|should|has to|needs to) be\b|cannot be other)",
      "The engine refuses a value",
      (Way("{1}, an option or a value in the files of the model, as the message asks for it",
           "none"),)),

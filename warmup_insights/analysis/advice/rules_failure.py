@@ -91,7 +91,11 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
                 + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
                 "the log holds no proof; the last frames above the line name the package "
                 "whose call failed",
-            )
+            ),
+            Way(
+                "another release of vLLM: a newer one, or the one that last started this model",
+                "another image; an error of a release is in its list of issues",
+            ),
         ],
         "the call finds what it expects",
     )
@@ -139,6 +143,46 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
 
 
+_TERMINATED = re.compile(
+    r"SIGTERM|KeyboardInterrupt: \S{0,20} ?terminated|SystemExit: 15"
+)
+"""What vLLM prints of SIGTERM; a person at a keyboard sends SIGINT."""
+
+
+@rule(
+    "the engine got SIGTERM before it was ready",
+    "the line of the stop; time of the lines",
+    formula="startupProbe = 1.5 x the longest start seen",
+    margin="who sent it is not named; no finding for a stop from a keyboard",
+    source="vLLM `entrypoints/openai/api_server.py signal_handler`, docs `deployment/k8s`",
+    example="`KeyboardInterrupt: terminated` while the weights were loaded",
+)
+def stopped_early(facts: RunFacts) -> Iterator[Finding]:
+    """The start was ended by SIGTERM, which a probe of Kubernetes sends too."""
+    summary, seconds = facts.summary, facts.figure("wall_s")
+    if summary.status != "stopped" or not _TERMINATED.search(summary.stop or ""):
+        return
+    probe = probe_of(facts.history)
+    allowed = "more than the start takes" if probe is None else f"{probe.allowed_s} s"
+    when = ""
+    if seconds is not None:
+        when = f" at least {format_duration(seconds)} after its first line"
+    yield finding_of(
+        f"The start was ended by SIGTERM{when}, before it was ready.",
+        {} if seconds is None else {"wall_s": seconds},
+        [
+            Way(
+                f"in Kubernetes a startupProbe that allows {allowed} (failureThreshold x "
+                "periodSeconds), where `kubectl describe pod` names a probe that failed",
+                "a hanging start is found later; a person or a scheduler sends the same signal",
+            )
+        ],
+        "the start is not ended while it makes progress",
+        tuple(probe.yaml().splitlines()) if probe else (),
+        severity="medium",
+    )
+
+
 @failure_rule(
     "a failure has a line and no other rule",
     "the failure",
@@ -178,10 +222,23 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         numbers_at(facts, found),
         [
             *_first_generation(facts),
+            *_without_artefacts(facts),
             Way(f"read the traceback around that line; {more}", price),
         ],
         "shows which call failed, and with what",
     )
+
+
+def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
+    """The error was raised in a compiled artefact; whether an earlier start made it, no line
+    states (vLLM `compilation/caching.py`)."""
+    failure = facts.summary.failure
+    if failure is not None and failure.artifact is not None:
+        yield Way(
+            "VLLM_DISABLE_COMPILE_CACHE=1 for one start: the traceback leads through a compiled "
+            "artefact, which an earlier start may have left",
+            "one cold start; with no error then, remove the cache (VLLM_CACHE_ROOT)",
+        )
 
 
 def _first_generation(facts: RunFacts) -> Iterator[Way]:
@@ -393,6 +450,6 @@ KNOWN = (
 )
 
 RULES = (
-    *KNOWN, deliberate_stop, program_error, killed, failure_unexplained,
+    *KNOWN, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
     ended_without_trace,
 )  # fmt: skip

@@ -46,7 +46,7 @@ from warmup_insights.analysis.advice.ways import (
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost
-from warmup_insights.units import GIB, format_bytes
+from warmup_insights.units import GIB, MIB, format_bytes
 
 LENGTH_SHARE = 0.98
 """Of the engine's estimate: the next start may have a little less memory."""
@@ -55,6 +55,12 @@ CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
 below the second what is left is hardly enough for the model."""
 LEAST_RESERVE = 0.05
 """Of usable memory, what graphs keep at least where their need is not known."""
+LEAST_HELD = 128 * MIB
+"""Less than this between rounded figures is no other process: each takes a context."""
+UNIFIED = (118 * GIB, 123 * GIB)
+"""Memory of a GB10, which shares it with its host: 119 to 122 GiB, as drivers state it."""
+UNSEEN = "starting"
+"""The stage of a run of which no line shows one."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 _ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
@@ -241,14 +247,22 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             {"gpu_memory_utilization": round(share, 2)},
         )
     ]  # fmt: skip
+    is_shared = UNIFIED[0] < total < UNIFIED[1] and facts.summary.device.kind != "hpu"
+    files = [
+        Way(
+            "where the device shares the host's memory: `sync; echo 3 > "
+            "/proc/sys/vm/drop_caches` on the host before the start, or a newer vLLM",
+            "files in memory count as used there; they are read from disk again",
+        )
+    ] if is_shared else []  # fmt: skip
     yield finding_of(
         f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} asks for "
         f"{format_bytes(found.needed)}{found.where}; {format_bytes(others)} were in use.",
         numbers,
-        [*lower, stop]
+        [*lower, stop, *files]
         if share >= CLOSE_SHARE * wanted
-        else [stop, _other_device(facts), *lower],
+        else [stop, *files, *([] if files else [_other_device(facts)]), *lower],
         "the engine passes this check, which comes before the weights are loaded",
     )
 
@@ -351,9 +365,9 @@ def _share_above(
 
 
 @failure_rule(
-    "an allocation failed while more than twice as much was free",
+    "an allocation failed while more than twice as much was free, or as much on a TPU",
     "free and needed memory",
-    formula="needed < free / 2",
+    formula="needed < free / 2; on a TPU, whose compiler states what is free, needed < free",
     margin="no setting is changed",
     source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
     example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
@@ -550,7 +564,8 @@ def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
     memory, others = facts.summary.memory_or_none, held_by_others(found)
-    if shortfall is not None and others is not None and others >= shortfall:
+    least_held = max(shortfall or 0, LEAST_HELD)
+    if shortfall is not None and others is not None and others >= least_held:
         least = "" if found.stated.process_bytes is not None else "at least "
         yield Way(
             f"end what else holds {least}{format_bytes(others)} of the device "
@@ -567,8 +582,8 @@ def _room_ways(
         )
     if _is_empty_handed(facts, found):
         yield Way(
-            f"end what else holds memory of the devices ({monitor(facts)}): this engine had "
-            "not loaded anything yet",
+            f"end what else holds memory of the devices ({monitor(facts)}): no line shows "
+            "that this engine had loaded anything",
             "none for this engine",
         )
         return
@@ -588,18 +603,29 @@ def _room_ways(
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
-    if has_cache and _is_capturing(facts, found):
+    if (has_cache or found.phase) and _is_capturing(facts, found):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
+        is_seen = found.phase or stage_of(facts, found) != UNSEEN
+        if shortfall is None and not is_seen:
+            yield Way(
+                "a lower --gpu-memory-utilization",
+                "KV cache; helps where it was allocated before, as when graphs are captured: "
+                "the log does not show the stage",
+            )
     yield from more_devices(facts)
 
 
 def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
     """Whether memory ran out before this engine had taken any worth the name."""
-    if facts.figure("weights_bytes") is not None or found.stated.allocated_bytes:
+    memory = facts.summary.memory_or_none
+    has_budget = memory.usable_bytes is not None or memory.kv_cache_bytes is not None
+    if has_budget or found.stated.allocated_bytes:
+        return False
+    if facts.figure("weights_bytes") is not None:
         return False
     is_ahead = found.phase is None and stage_of(facts, found) in AHEAD
     return is_ahead or _NCCL.search(found.message) is not None

@@ -203,7 +203,8 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
         {"waited_s": seconds},
         "tensor_parallel_size",
         "`ray status`: all nodes joined, as many GPUs free as tensor times pipeline parallel size, "
-        "no placement group of an engine that ended",
+        "no placement group of an engine that ended; a `node:` in the specs is an address that "
+        "`ray list nodes` has (VLLM_HOST_IP)",
         "ranks start as soon as all have a GPU; Ray gives up after 1800 s",
         price="none; on one node --distributed-executor-backend mp needs no Ray",
         phase="start_workers",
