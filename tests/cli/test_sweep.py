@@ -166,10 +166,10 @@ SERVER = """
     def record_stop():
         with EventStore(db) as store, store.begin() as t:
             t.append("srv", [
-                Failure(failure="killed", message="stopped by a signal", time=6.0),
-                RunFinished(status="failed", time=6.0),
+                ShutdownRequested(message="a signal", in_start=True, time=6.0),
+                RunFinished(status="stopped", time=6.0),
             ])
-            t.update_run("srv", status="failed")
+            t.update_run("srv", status="stopped")
         sys.exit(130)
     if mode == "deaf":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -283,6 +283,8 @@ def test_a_server_that_is_never_ready_is_given_up(tmp_path, monkeypatch, mode):
     limit_s = {"slow": 2.0, "stopped": 6.0}[mode]
     outcome = run_server(tmp_path, monkeypatch, mode, timeout_s=limit_s)
     assert outcome.reason == f"not ready within {limit_s:g} s"
+    if mode == "stopped":
+        assert outcome.status == "failed"
     assert children_of(tmp_path / "server.py") == []
 
 

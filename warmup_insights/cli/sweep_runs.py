@@ -236,13 +236,13 @@ def _outcome(
             return PointOutcome(point, None, "failed", seconds, reason)
         run_id = found[0].run_id
         summary = refresh(store, run_id).summary
-        if reason and summary.status == "failed" and summary.failure is None:
+        has_no_cause = summary.status in ("failed", "stopped") and not summary.failure
+        if reason and has_no_cause:
             _note_failure(store, run_id, reason)
             summary = refresh(store, run_id).summary
         if summary.status in _DONE:
             store.update_run(run_id, notes=experiment.note)
-        # The run of a server that was stopped states only that it was.
-        if summary.failure is not None and summary.failure.kind != "killed":
+        if summary.failure is not None:
             reason = summary.failure.message or reason
         return PointOutcome(point, run_id, summary.status, seconds, reason)
 

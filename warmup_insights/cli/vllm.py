@@ -17,10 +17,10 @@ from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.model.events import (
     ConfigRecorded,
     Event,
-    Failure,
     PhaseMarked,
     RunFinished,
     RunStarted,
+    ShutdownRequested,
 )
 from warmup_insights.model.run import RunRecord, new_run_id, own_process
 from warmup_insights.recorder import Recorder
@@ -190,9 +190,8 @@ def _last_events(
         is_ready = summary.time.ready_at is not None
         is_skipped = summary.status == "skipped"
         is_failure = is_failure or run.status == "failed"
-    if is_stopped_server and not is_ready:
-        is_failure = True
-        text = "stopped by a signal before it was ready"
-        events.append(Failure(failure="killed", message=text))
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
+    if is_stopped_server and not (is_ready or is_failure):
+        status, text = "stopped", "a signal that was passed on"
+        events.append(ShutdownRequested(message=text, in_start=True))
     return [*events, RunFinished(status=status)]

@@ -647,7 +647,7 @@ class RunFinished(Event):
     """The recorded process ended in order; last event of a recorded run."""
 
     status: str
-    """`finished`, `failed` or `skipped`."""
+    """`finished`, `failed`, `skipped` or `stopped`."""
 
 
 class PodSeen(Event):

@@ -137,7 +137,7 @@ class Identity:
                 self._is_ready = self._is_serving = True
             case GraphsCaptured():
                 self._is_warm = True
-            case RunFinished():
+            case RunFinished() if event.status != "stopped":
                 self._finished = event.status
 
     def _ordered(self, event: ShutdownRequested) -> None:
