@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -164,29 +165,18 @@ def memory_read(session: Session, call: Call) -> Watch:
         state.warmup.readings.append((time.perf_counter(), used))
 
 
-def warmup_pass(session: Session, call: Call) -> Watch:
+def warmup_pass(
+    session: Session, call: Call, *, phase: str | None = None, mode: str | None = None
+) -> Watch:
     """`warmup_graphs`: one pass over the buckets of a phase.
 
     A second pass of a phase within one warm-up is vllm-gaudi's validation: it repeats
     buckets, so it counts as time and not as warm-up. In vllm-fork up to 1.21 a pass
     has a strategy, captures what fits, and may be repeated for what is left.
     """
-    mode = "graph" if _has_budget(call) else None
-    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), mode)
-
-
-def plain_pass(session: Session, call: Call) -> Watch:
-    """`warmup_all_buckets` of vllm-fork up to 1.21: without graphs."""
-    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), "eager")
-
-
-def unified_pass(session: Session, call: Call) -> Watch:
-    """`warmup_unified_graphs` of vllm-gaudi v0.11.2 to v0.16."""
-    yield from _watch_pass(session, call, "unified", None)
-
-
-def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> Watch:
     state = session.state
+    phase = phase or phase_of(call.arg("is_prompt"))
+    mode = "graph" if _has_budget(call) else mode
     current = state.current = _new_pass(session, call, phase, mode)
     name = _phase_name(call, current)
     _note_budget(session, call, current)
@@ -199,6 +189,12 @@ def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> W
         state.warmup.phases_done.add(_pass_key(current))
     if outcome.error is None and not current.is_validation:
         _summarize(session, call, current, outcome.result)
+
+
+plain_pass = partial(warmup_pass, mode="eager")
+"""`warmup_all_buckets` of vllm-fork up to 1.21: without graphs."""
+unified_pass = partial(warmup_pass, phase="unified")
+"""`warmup_unified_graphs` of vllm-gaudi v0.11.2 to v0.16."""
 
 
 def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pass:
