@@ -7,7 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, filled, name_axes, new_figure, time_unit
+from dashboard.charts.base import (
+    Figure,
+    Picture,
+    filled,
+    name_axes,
+    new_figure,
+    time_unit,
+)
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
 from dashboard.text import figure_text, short_name, visible
@@ -85,6 +92,18 @@ def gaps_frame(result: Comparison) -> pd.DataFrame:
     return pd.DataFrame(cells, columns=["after", "before", *names])
 
 
+def phases_picture(result: Comparison, summaries: Sequence[RunSummary]) -> Picture:
+    """Where the time of each start-up went."""
+    phases, names = phases_table(result, summaries), run_names(result)
+    hint = "Each bar is one start-up; unlogged time is hatched."
+    rest = phases["name"].nunique() - MOST_NAMED
+    if rest > 0:
+        hint += f" The {rest} shortest phases are in no legend; point at a bar for its name."
+    return Picture(
+        "Where the time went", hint, phases, lambda frame: phase_stacks(frame, names)
+    )
+
+
 def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.DataFrame:
     """Phase totals of all runs: run, name, meaning, duration_s."""
     frames = [
@@ -95,6 +114,15 @@ def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.Data
     if not frames:
         return pd.DataFrame([], columns=["run", "name", "meaning", "duration_s"])
     return pd.concat(frames, ignore_index=True)
+
+
+def memory_picture(result: Comparison) -> Picture:
+    """The memory budget of each run."""
+    hint = "Each bar is one device, from weights to KV cache."
+    parts, names = memory_table(result), run_names(result)
+    return Picture(
+        "Memory budgets", hint, parts, lambda frame: part_stacks(frame, names)
+    )
 
 
 def memory_table(result: Comparison) -> pd.DataFrame:
@@ -218,15 +246,6 @@ MOST_NAMED = 10
 def _named(phases: pd.DataFrame) -> set[str]:
     """The phases that took the most time of all runs together."""
     return set(phases.groupby("name")["duration_s"].sum().nlargest(MOST_NAMED).index)
-
-
-def phases_hint(phases: pd.DataFrame) -> str:
-    """What the phase times of several runs show."""
-    text = "Each bar is one start-up; unlogged time is hatched."
-    rest = phases["name"].nunique() - MOST_NAMED
-    if rest > 0:
-        text += f" The {rest} shortest phases are in no legend; point at a bar for its name."
-    return text
 
 
 def _stacks(order: Sequence[str], x_title: str) -> Figure:

@@ -16,24 +16,13 @@ from warmup_insights.units import format_time
 MARK = "contradictory"
 LABELS = {
     "wall_s": "Start-up",
-    "warmup_s": "Warm-up",
     "captured_percent": "Captured",
-    "num_kv_blocks": "KV blocks",
-    "kv_cache_tokens": "KV cache tokens",
-    "max_concurrency": "Requests at full length",
     "graph_memory_bytes": "Graph memory",
-    "warmup_allocated_bytes": "Taken by warm-up",
     "prompt_capture_percent": "Prompt captured",
     "decode_capture_percent": "Decode captured",
-    "misses": "Bucket misses",
-    "unlogged_s": "Unlogged time",
     "gc_s": "Garbage collection",
-    "gc_freeze_s": "Freezing the collector",
-    "engine_init_s": "Engine initialisation",
     "graphs_captured": "Captured at start",
     "lazy_captures": "Captured while serving",
-    "sampler_s": "Sampler warm-up",
-    "defrag_s": "Defragmenter warm-up",
 }
 """Names that fit above a number; the others are the titles of the table."""
 HELP = {

@@ -13,7 +13,8 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from dashboard import shown
-from dashboard.charts.base import Figure, make_room, mark_synthetic, on_dark
+from dashboard.charts.base import Picture, make_room, mark_synthetic, on_dark
+from dashboard.charts.buckets import bucket_text
 from dashboard.palette import STATUS_COLOURS
 from dashboard.text import markdown, sentence
 from warmup_insights.errors import WarmupInsightsError
@@ -173,6 +174,7 @@ def csv_button(table: pd.DataFrame, key: str) -> None:
 
     def text() -> str:
         rows = table.astype("object").where(table.notna(), None)
+        rows = rows.map(lambda v: bucket_text(v) if isinstance(v, tuple) else v)
         return csv_text(list(table.columns), rows.itertuples(index=False, name=None))
 
     download(
@@ -226,19 +228,20 @@ def card(title: str, hint: str | None = None, *, data: pd.DataFrame | None = Non
 
 
 def chart(
-    figure: Figure,
-    data: pd.DataFrame,
+    picture: Picture,
     *,
     key: str,
-    title: str,
-    hint: str,
     simulated: str | None = None,
     selectable: bool = False,
 ) -> Any:
-    """A figure in its frame: title, what to look at, picture and data to take away.
+    """A picture in its frame, with its data to take away, if it has any.
 
     Gives the selection of a selectable figure.
     """
+    title, hint, data = picture.title, picture.hint, picture.frame
+    if data.empty:
+        return None
+    figure = picture.draw(data)
     make_room(figure)
     if simulated is not None:
         mark_synthetic(figure, simulated)
@@ -295,15 +298,14 @@ class View:
         """A key of a widget that is another one for another run."""
         return f"{self.run.run_id}-{name}"
 
-    def chart(
-        self, figure: Figure, data: pd.DataFrame, *, key: str, title: str, hint: str,
-        selectable: bool = False,
-    ) -> Any:  # fmt: skip
-        """A figure of this run in its frame; the selection of a selectable one."""
+    def chart(self, picture: Picture, key: str, *, selectable: bool = False) -> Any:
+        """A picture of this run in its frame; the selection of a selectable one."""
         return chart(
-            figure, data, key=self.key(key), title=title, hint=hint,
-            simulated=self.simulated, selectable=selectable,
-        )  # fmt: skip
+            picture,
+            key=self.key(key),
+            simulated=self.simulated,
+            selectable=selectable,
+        )
 
     def table(
         self, rows: pd.DataFrame, *, key: str, title: str, hint: str,

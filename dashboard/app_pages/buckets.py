@@ -9,9 +9,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
     bucket_map,
-    bucket_text,
     choose_axes,
     names_for,
     panels_of,
@@ -218,12 +218,13 @@ def _map(trial: Trial, phase: str) -> None:
         )  # fmt: skip
         rows = panels[value]
         hint += f" These are the {len(rows):,} with {axes.names[axes.panel]} {value}."
-    widgets.chart(
-        bucket_map(rows, axes),
-        rows.assign(bucket=[bucket_text(b) for b in rows["bucket"]])[["phase", "bucket"]],
-        key=f"lab-{phase}-{trial.strategy}", title=f"{phase.capitalize()} buckets",
-        hint=hint, simulated="not run",
-    )  # fmt: skip
+    picture = Picture(
+        f"{phase.capitalize()} buckets",
+        hint,
+        rows[["phase", "bucket"]],
+        lambda _: bucket_map(rows, axes),
+    )
+    widgets.chart(picture, key=f"lab-{phase}-{trial.strategy}", simulated="not run")
 
 
 def _worst(trial: Trial) -> None:

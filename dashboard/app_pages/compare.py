@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, shown, widgets
-from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
-from dashboard.comparing import part_stacks, phase_stacks
+from dashboard.charts.memory import budget_picture
 from dashboard.palette import colour, darkened
 from dashboard.run_controls import choose_several, report_button
 from dashboard.text import markdown
@@ -106,49 +106,36 @@ def _settings(result: Comparison) -> None:
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
-    names = comparing.run_names(result)
-    phases = comparing.phases_table(result, summaries)
-    if not phases.empty:
-        widgets.chart(
-            phase_stacks(phases, names), phases, key="phases",
-            title="Where the time went", simulated=_simulated(result),
-            hint=comparing.phases_hint(phases),
-        )  # fmt: skip
+    made_up = _simulated(result)
+    phases = comparing.phases_picture(result, summaries)
+    widgets.chart(phases, key="phases", simulated=made_up)
     widgets.table(
         comparing.gaps_frame(result), key="gaps",
         title="Unlogged time between the same lines",
         hint="Numbers and paths in a line make it no other line.",
     )  # fmt: skip
-    parts = comparing.memory_table(result)
-    if not parts.empty:
-        widgets.chart(
-            part_stacks(parts, names), parts, key="parts",
-            title="Memory budgets", simulated=_simulated(result),
-            hint="Each bar is one device, from weights to KV cache.",
-        )  # fmt: skip
+    memory = comparing.memory_picture(result)
+    widgets.chart(memory, key="parts", simulated=made_up)
     _waterfalls(result, summaries)
 
 
 def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
+    names = map(markdown, comparing.run_names(result))
     known = [
-        (name, run, summary, steps)
-        for name, run, summary in zip(
-            comparing.run_names(result), result.runs, summaries, strict=True
-        )
-        if len(steps := budget_frame(summary))
+        (summary, replace(budget, title=name))
+        for name, summary in zip(names, summaries, strict=True)
+        if len((budget := budget_picture(summary)).frame)
     ]
     if len(known) < 2:
         return
     columns = st.columns(2)
-    for number, (name, run, summary, steps) in enumerate(known[:WATERFALLS]):
+    for number, (summary, budget) in enumerate(known[:WATERFALLS]):
         with columns[number % 2]:
             widgets.chart(
-                budget_waterfall(steps),
-                steps, key=f"waterfall-{run.run_id}",
-                title=markdown(name),
-                hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
+                budget,
+                key=f"waterfall-{summary.run_id}",
                 simulated=shown.provenance(summary),
-            )  # fmt: skip
+            )
 
 
 def _buckets(result: Comparison, _: Sequence[RunSummary]) -> None:

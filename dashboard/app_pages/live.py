@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, shown, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.memory import memory_line, memory_points
 from dashboard.logs import follow_form, read_followed
 from dashboard.server import read_settings
@@ -166,13 +167,14 @@ def _memory(run: RunRecord, folded: Folded) -> None:
         return
     total = folded.summary.memory_or_none.total_bytes
     until_s = max(points[-1][0], folded.summary.time.wall_s or 0.0)
-    widgets.chart(
-        memory_line(points, total, until_s),
+    picture = Picture(
+        "Device memory",
+        "In use since the start, as far as the run states it.",
         pd.DataFrame(points, columns=["since_start_s", "used_bytes"]),
-        key=f"memory-{run.run_id}", title="Device memory",
-        hint="In use since the start, as far as the run states it.",
-        simulated=shown.provenance(run),
-    )  # fmt: skip
+        lambda _: memory_line(points, total, until_s),
+    )
+    made_up = shown.provenance(run)
+    widgets.chart(picture, key=f"memory-{run.run_id}", simulated=made_up)
 
 
 with widgets.guarded():

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import configurations, data, shown, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.runs import with_series
 from dashboard.configurations import configurations_figure as configurations_figure
 from dashboard.run_controls import names
@@ -188,12 +189,15 @@ def _figure(
     if points["line"].duplicated().any():
         hint += f". Lines connect points that differ in {markdown(settings[-1])} only"
     x, y = (BY_NAME[name].title for name, _ in axes[:2])
+    picture = Picture(
+        f"{y[0].upper()}{y[1:]} against {x}",
+        f"{hint}. Click a point to open its run. {markdown(note)}",
+        points,
+        lambda frame: configurations_figure(frame, axes, picked),
+    )
     event = widgets.chart(
-        configurations_figure(points, axes, picked), points,
-        key="configurations", title=f"{y[0].upper()}{y[1:]} against {x}",
-        hint=f"{hint}. Click a point to open its run. {markdown(note)}",
-        simulated=label, selectable=True,
-    )  # fmt: skip
+        picture, key="configurations", simulated=label, selectable=True
+    )
     clicked = [
         p["customdata"][0] for p in event["selection"]["points"] if p.get("customdata")
     ]

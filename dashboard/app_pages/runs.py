@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import data, logs, shown, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.runs import level_words, runs_table, trend, trend_frame
 from dashboard.palette import STATUS_COLOURS
 from dashboard.run_controls import delete, edit
@@ -248,14 +250,16 @@ def _trend(rows: pd.DataFrame) -> None:
 
 def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
     mark = series["figures"].iloc[0]  # not text where the runs are real
-    widgets.chart(
-        trend(series, by=by, words=_TREND[by]), series,
-        key=f"trend-{by}-{number}", title=markdown(name),
-        hint=f"{len(series)} runs, median {format_duration(series[by].median())}, "
+    picture = Picture(
+        markdown(name),
+        f"{len(series)} runs, median {format_duration(series[by].median())}, "
         f"slowest {format_duration(series[by].max())}."
         f"{markdown(level_words(series, by))}",
-        simulated=mark if isinstance(mark, str) else None,
-    )  # fmt: skip
+        series,
+        partial(trend, by=by, words=_TREND[by]),
+    )
+    simulated = mark if isinstance(mark, str) else None
+    widgets.chart(picture, key=f"trend-{by}-{number}", simulated=simulated)
 
 
 with widgets.guarded():

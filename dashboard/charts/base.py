@@ -7,6 +7,7 @@ Streamlit, so tests read what is drawn as data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,16 @@ LEGEND_PX = 12
 """More height for each entry of a legend beyond the first four."""
 
 Values = Sequence[Any] | pd.Series
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its data and what stands above it: a title and what to look at."""
+
+    title: str
+    hint: str
+    frame: pd.DataFrame
+    draw: Callable[[pd.DataFrame], Figure]
 
 
 def new_figure(height: int) -> Figure:

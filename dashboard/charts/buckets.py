@@ -11,10 +11,12 @@ import plotly.graph_objects as go
 
 from dashboard.charts.base import Figure, known_text, name_axes, new_figure, size_unit
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
+from warmup_insights.analysis.misses import Diagnosis
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import (
     BucketRow,
     PhaseBuckets,
+    RunSummary,
     UsedShape,
 )
 from warmup_insights.units import (
@@ -376,6 +378,26 @@ def step_facts(row: Mapping[Any, Any]) -> list[str]:
     if "compile_s" in known:
         facts.append(f"compilation {format_duration(known['compile_s'])}")
     return facts
+
+
+def misses_frame(summary: RunSummary, found: Iterable[Diagnosis]) -> pd.DataFrame:
+    """The diagnoses of shapes without a bucket as a table of text."""
+    return pd.DataFrame(
+        [
+            {
+                "phase": item.phase,
+                "shape": bucket_text(item.shape),
+                "count": item.count,
+                "why": item.reason(
+                    names_for(len(item.shape), summary.phase(item.phase))
+                ),
+                "nearest bucket": bucket_text(item.nearest) if item.nearest else "",
+                "ran in": bucket_text(item.fallback) if item.fallback else "",
+                "setting": " ".join(item.settings),
+            }
+            for item in found
+        ]
+    )
 
 
 def bucket_text(bucket: Bucket) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from dashboard import shown
 from dashboard.charts.base import (
     Figure,
+    Picture,
     add_rows,
     bars_height,
     filled,
@@ -43,13 +44,16 @@ _STATED = (
     "graph_reserved_bytes", "graph_memory_bytes", "kv_cache_bytes",
 )  # fmt: skip
 BUDGET_COLUMNS = ["step", "kind", "meaning", "bytes", "start_bytes", "text"]
-BUDGET_HINTS = {
-    True: "From the whole device down to what is left for the KV cache.",
-    False: "Sizes that the log states; too few to divide the device.",
-}
-"""Whether the parts of a budget are known, and what its picture shows then."""
 
 _Step = tuple[str, str, str, int, int, str]
+
+
+def budget_picture(summary: RunSummary) -> Picture:
+    """The memory budget, as far as it is known."""
+    hint = "Sizes that the log states; too few to divide the device."
+    if summary.memory_or_none.parts:
+        hint = "From the whole device down to what is left for the KV cache."
+    return Picture("Memory budget", hint, budget_frame(summary), budget_waterfall)
 
 
 def budget_frame(summary: RunSummary) -> pd.DataFrame:
@@ -150,6 +154,18 @@ def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
     return summary.failure or end
 
 
+def reserve_picture(summary: RunSummary) -> Picture:
+    """The memory of graphs against what was set aside for them."""
+    unused = BY_NAME["graph_unused_blocks"].read(summary)
+    hint = "What was set aside for graphs, and what they took."
+    if unused is not None:
+        more = "is unused" if unused >= 0 else "graphs took beyond it"
+        blocks = text_of(summary, "graph_unused_blocks").removeprefix("-")
+        hint += f" What {more} would hold {blocks} KV blocks."
+    title = "Graph memory: reserved against used"
+    return Picture(title, hint, graph_shares(summary), reserved_used)
+
+
 def graph_shares(summary: RunSummary) -> pd.DataFrame:
     """What was set aside for graphs and what they took: share, reserved_bytes,
     reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside."""
@@ -170,6 +186,27 @@ def graph_shares(summary: RunSummary) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=columns)
     known = frame.dropna(how="all", subset=["reserved_bytes", "used_bytes"])
     return known.reset_index(drop=True)
+
+
+def curve_picture(folded: Folded) -> Picture:
+    """Memory in the order of capture, or of the warm-up where no capture states any."""
+    points, is_warmup = capture_points(folded.rows)
+    title, hint = (
+        "Captures",
+        "What graphs take together, in the order in which they were captured",
+    )
+    if is_warmup:
+        title = "Memory in the order of warm-up"
+        hint = "Free memory that went away during the warm-up, step by step"
+    captured = sum(row.captured is True for row in folded.rows)
+    if not is_warmup and len(points) < captured:
+        hint += f"; the log states it for {len(points)} of {captured}"
+    skipped = sum(row.skipped is True for row in folded.rows)
+    if skipped:
+        hint += f"; skipped because they did not fit: {skipped}"
+    budget = folded.summary.memory_or_none.graph_budget
+    limit = budget.total_bytes if budget else None
+    return Picture(title, f"{hint}.", points, lambda p: capture_curve(p, limit))
 
 
 def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from dashboard.charts.base import (
     OUTLINE,
     Figure,
+    Picture,
     add_rows,
     filled,
     known_text,
@@ -55,12 +56,22 @@ def capture_frame(summary: RunSummary) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["phase", "what", "count", "generated", "text"])
 
 
-def capture_hint(captures: pd.DataFrame) -> str:
-    """What `capture_frame` shows, in a sentence or two."""
-    text = "Shares of the generated buckets."
+def captures_picture(summary: RunSummary) -> Picture:
+    """How many buckets were warmed, and captured."""
+    captures = capture_frame(summary)
+    hint = "Shares of the generated buckets."
     if (captures["what"] == "captured_reported").any():
-        text += " What a log reports as captured can be more than its lines support."
-    return text
+        hint += " What a log reports as captured can be more than its lines support."
+    return Picture("Warmed and captured", hint, captures, capture_bars)
+
+
+def sampler_picture(section: SamplerFacts) -> Picture:
+    """What the sampler was warmed up with."""
+    cells = sampler_cells(section)
+    hint = "Batch size by configuration (temperature T, top-p, top-k). "
+    is_timed = bool(cells["duration_s"].notna().any())
+    hint += "Colour is time." if is_timed else "The log states no time per cell."
+    return Picture("Sampler grid", hint, cells, sampler_grid)
 
 
 def sampler_cells(section: SamplerFacts) -> pd.DataFrame:
@@ -90,6 +101,13 @@ def config_name(config: SamplerConfigFacts | SamplerStepFacts) -> str:
     return f"T {config.temperature:g}, p {config.top_p:g}, k {config.top_k:g}{changed}"
 
 
+def defrag_picture(summary: RunSummary) -> Picture:
+    """What the defragmenter did while serving."""
+    runs = defrag_frame(summary)
+    hint = f"Each of the {len(runs)} lines goes from the highest block before to that after."
+    return Picture("Defragmentations while serving", hint, runs, defrag_runs)
+
+
 def defrag_frame(summary: RunSummary) -> pd.DataFrame:
     """Live defragmentations with what to draw them over.
 
@@ -103,6 +121,16 @@ def defrag_frame(summary: RunSummary) -> pd.DataFrame:
     if runs["time"].isna().any():
         return runs.assign(x=range(1, len(runs) + 1), x_name="in order")
     return _since(runs, summary, "x", "x_name")
+
+
+def sizes_picture(captures: pd.DataFrame, by: str) -> Picture:
+    """CUDA graphs by size; `by` is duration_s or memory_bytes."""
+    title, hint = "Time by graph size", "One bar per captured graph."
+    if by == "memory_bytes":
+        title = "Memory by graph size"
+        hint += " Memory is a difference of free memory and can be negative."
+    known = captures[captures[by].notna()]
+    return Picture(title, hint, known, lambda frame: graphs_by_size(frame, by=by))
 
 
 def graph_captures(summary: RunSummary) -> pd.DataFrame:
@@ -176,6 +204,18 @@ def capture_bars(captures: pd.DataFrame) -> Figure:
     figure.update_xaxes(range=[0, 165], tickvals=[0, 25, 50, 75, 100])
     name_axes(figure, "share of the generated buckets (%)", None)
     return figure
+
+
+def stages_picture(summary: RunSummary) -> Picture:
+    """The warm-up of what is no bucket."""
+    stages = stages_frame(summary)
+    words = [
+        f"{row['stage']} {row['status']}"
+        + ("" if row["duration_s"] is None else f" in {row['text']}")
+        for row in stages.to_dict("records")
+    ]
+    hint = f"{'; '.join(words).capitalize()}."
+    return Picture("Sampler and defragmenter warm-up", hint, stages, stage_bars)
 
 
 def stages_frame(summary: RunSummary) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import pandas as pd
 from dashboard import shown
 from dashboard.charts.base import (
     Figure,
+    Picture,
     bars_height,
     filled,
     name_axes,
@@ -22,7 +23,7 @@ from dashboard.palette import phase_meaning
 from dashboard.text import figure_text, short_name
 from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.export.tables import excerpt
-from warmup_insights.model.figures import contradiction_mark
+from warmup_insights.model.figures import contradiction_mark, text_of
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     CompileFacts,
@@ -30,6 +31,25 @@ from warmup_insights.model.summary import (
     RunSummary,
 )
 from warmup_insights.units import format_duration
+
+
+def totals_picture(summary: RunSummary) -> Picture:
+    """Where the time of the start-up went, by phase."""
+    hint = f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched."
+    totals = phase_totals(phases_frame(summary))
+    return Picture("Where the time went", hint, totals, phase_bars)
+
+
+def ranks_picture(summary: RunSummary) -> Picture:
+    """The start-up of each rank."""
+    wall_s = summary.time.wall_s or 0.0
+    return Picture(
+        "Each rank",
+        "The phases of each rank; ranks above 0 often print little. Colours are those "
+        "of the phases above.",
+        rank_phases(summary),
+        lambda phases: rank_timeline(phases, wall_s),
+    )
 
 
 def phases_frame(summary: RunSummary) -> pd.DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
 import pandas as pd
 
-from dashboard.charts.base import Figure, make_room, mark_synthetic, on_dark
+from dashboard.charts.base import Figure, Picture, make_room, mark_synthetic, on_dark
 from dashboard.charts.buckets import bucket_text
 from dashboard.palette import darkened
 from dashboard.text import visible
@@ -75,33 +75,27 @@ class Section:
         """Whether there is anything to show."""
         return bool(self.paragraphs or self.findings or self.charts or self.tables)
 
-    def chart(
-        self, title: str, hint: str, frame: pd.DataFrame, draw: Callable[..., Figure]
-    ) -> None:
-        """Draw a frame for both kinds of page, if it has rows."""
-        if frame.empty:
+    def chart(self, picture: Picture) -> None:
+        """Draw a picture for both kinds of page, if it has data."""
+        if picture.frame.empty:
             return
-        figure = draw(frame)
+        figure = picture.draw(picture.frame)
         entries = make_room(figure)
         if self.made_up is not None:
             mark_synthetic(figure, self.made_up)
         figure.update_layout(template="none")
         height = int(figure.layout.height)
-        table = table_of(frame)
         self.charts.append(
             Chart(
-                title, hint, _json(figure), _json(on_dark(figure)), height,
-                entries > LONG_LEGEND, _bars(figure), table,
+                picture.title, picture.hint, _json(figure), _json(on_dark(figure)),
+                height, entries > LONG_LEGEND, _bars(figure), table_of(picture.frame),
             )
         )  # fmt: skip
 
-    def table(
-        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
-    ) -> None:
-        """Add a table, if it has rows."""
-        if rows:
-            left_out = max(0, len(rows) - MOST_ROWS)
-            self.tables.append((title, Table(header, rows[:MOST_ROWS], left_out)))
+    def table(self, title: str, frame: pd.DataFrame) -> None:
+        """Add a frame as a table, if it has rows."""
+        if len(frame):
+            self.tables.append((title, table_of(frame)))
 
 
 def _bars(figure: Figure) -> dict[str, list[Bar]]:

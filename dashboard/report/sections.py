@@ -3,64 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 
 from dashboard import comparing, shown
+from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
     bucket_map,
     bucket_text,
     buckets_frame,
     choose_axes,
     filled_in,
+    misses_frame,
     names_for,
     of_phase,
     panels_of,
     phases_in_order,
 )
-from dashboard.charts.memory import (
-    BUDGET_HINTS,
-    budget_frame,
-    budget_waterfall,
-    capture_curve,
-    capture_points,
-    graph_shares,
-    reserved_used,
-)
+from dashboard.charts.memory import budget_picture, curve_picture, reserve_picture
 from dashboard.charts.steps import (
-    capture_bars,
-    capture_frame,
-    capture_hint,
-    defrag_frame,
-    defrag_runs,
+    captures_picture,
+    defrag_picture,
     graph_captures,
-    graphs_by_size,
-    sampler_cells,
-    sampler_grid,
-    stage_bars,
-    stages_frame,
+    sampler_picture,
+    sizes_picture,
+    stages_picture,
 )
 from dashboard.charts.time import (
-    phase_bars,
-    phase_totals,
     phases_frame,
-    rank_phases,
-    rank_timeline,
+    ranks_picture,
     step_bars,
     timeline,
+    totals_picture,
 )
-from dashboard.comparing import part_stacks, phase_stacks
-from dashboard.report.parts import Section, table_of
+from dashboard.report.parts import Section
 from dashboard.text import visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.figures import known_figures, text_of
-from warmup_insights.model.summary import BucketRow, RunSummary
+from warmup_insights.model.figures import known_figures
+from warmup_insights.model.summary import BucketRow
 from warmup_insights.units import format_bytes, format_duration
 
 MOST_PANELS = 4
@@ -70,7 +58,7 @@ COSTLIEST = 15
 
 def run_sections(run: RunWithLines) -> list[Section]:
     """The parts of a run, in the order of its page."""
-    summary, rows = run.folded.summary, run.folded.rows
+    summary = run.folded.summary
     made_up = shown.provenance(summary)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
     odd = [visible(text) for text in oddities(summary) if text not in known]
@@ -89,7 +77,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
         ("Settings", _settings),
     ):
         section = Section(title, made_up)
-        add(section, summary, rows)
+        add(section, run.folded)
         sections.append(section)
     return [*sections[:-1], _figures(run), sections[-1]]
 
@@ -112,22 +100,15 @@ def _step_meaning(row: BucketRow) -> str:
     return "captured" if row.capture else "warmed"
 
 
-def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    wall = summary.time.wall_s
-    if wall is None:
+def _time(section: Section, folded: Folded) -> None:
+    summary = folded.summary
+    if summary.time.wall_s is None:
         return
-    phases = phases_frame(summary)
-    hint = f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched."
-    section.chart("By phase", hint, phase_totals(phases), phase_bars)
+    section.chart(totals_picture(summary))
     hint = "Phases from the first line to ready."
-    section.chart("On the clock", hint, phases, timeline)
-    section.chart(
-        "Each rank",
-        "Ranks above 0 often print little.",
-        rank_phases(summary),
-        lambda frame: rank_timeline(frame, wall),
-    )
-    timed = [(row.duration_s, row) for row in rows if row.duration_s]
+    section.chart(Picture("On the clock", hint, phases_frame(summary), timeline))
+    section.chart(ranks_picture(summary))
+    timed = [(row.duration_s, row) for row in folded.rows if row.duration_s]
     timed = sorted(timed, key=lambda pair: -pair[0])[:COSTLIEST]
     steps = [
         (
@@ -138,17 +119,14 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
         )
         for seconds, row in timed
     ]
-    section.chart(
-        f"The {len(steps)} costliest buckets",
-        "All steps of a bucket together."
-        + (
+    hint = "All steps of a bucket together."
+    if any(row.is_spike for _, row in timed):
+        hint += (
             " Those that took a multiple of their neighbours' time have another colour."
-            if any(row.is_spike for _, row in timed)
-            else ""
-        ),
-        pd.DataFrame(steps, columns=["name", "meaning", "duration_s", "text"]),
-        step_bars,
-    )
+        )
+    frame = pd.DataFrame(steps, columns=["name", "meaning", "duration_s", "text"])
+    title = f"The {len(steps)} costliest buckets"
+    section.chart(Picture(title, hint, frame, step_bars))
     gaps = [
         (
             f"{gap.start_s:.1f} s",
@@ -159,36 +137,20 @@ def _time(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> N
         )
         for gap in summary.time.gaps
     ]
-    header = ("from", "gap", "line", "last line before it", "first line after it")
-    section.table("Unlogged time", header, gaps)
+    header = ["from", "gap", "line", "last line before it", "first line after it"]
+    section.table("Unlogged time", pd.DataFrame(gaps, columns=header))
 
 
-def _memory(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    memory = summary.memory_or_none
-    hint = BUDGET_HINTS[bool(memory.parts)]
-    budget = budget_frame(summary)
-    section.chart("Memory budget", hint, budget, budget_waterfall)
-    section.chart(
-        "Graph memory: reserved against used",
-        "What was set aside for graphs, and what they took.",
-        graph_shares(summary),
-        reserved_used,
-    )
-    points, is_warmup = capture_points(rows)
-    limit = memory.graph_budget.total_bytes if memory.graph_budget else None
-    section.chart(
-        "Memory in the order of warm-up" if is_warmup else "Captures",
-        "Step by step, as far as single steps are known.",
-        points,
-        lambda frame: capture_curve(frame, limit),
-    )
+def _memory(section: Section, folded: Folded) -> None:
+    section.chart(budget_picture(folded.summary))
+    section.chart(reserve_picture(folded.summary))
+    section.chart(curve_picture(folded))
 
 
-def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    captures = capture_frame(summary)
-    hint = capture_hint(captures)
-    section.chart("Warmed and captured", hint, captures, capture_bars)
-    buckets = buckets_frame(rows)
+def _buckets(section: Section, folded: Folded) -> None:
+    summary = folded.summary
+    section.chart(captures_picture(summary))
+    buckets = buckets_frame(folded.rows)
     for phase in phases_in_order(buckets):
         part = summary.phase(phase)
         found = filled_in(of_phase(buckets, phase), part)
@@ -201,12 +163,9 @@ def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -
             for value, panel in panels_of(found, axes).items()
         }
         for where, panel in list((panels or {"": found}).items())[:MOST_PANELS]:
-            section.chart(
-                f"{phase.capitalize()} buckets{where}",
-                "One cell per bucket.",
-                panel,
-                lambda frame, axes=axes: bucket_map(frame, axes, by="state"),
-            )
+            draw = partial(bucket_map, axes=axes, by="state")
+            title = f"{phase.capitalize()} buckets{where}"
+            section.chart(Picture(title, "One cell per bucket.", panel, draw))
     cells = [
         (
             row.phase,
@@ -215,75 +174,51 @@ def _buckets(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -
             format_duration(row.duration_s),
             format_bytes(row.memory_bytes),
         )
-        for row in rows
+        for row in folded.rows
     ]
-    header = ("phase", "bucket", "state", "time", "memory")
-    section.table(f"All {len(cells):,} buckets", header, cells)
+    header = ["phase", "bucket", "state", "time", "memory"]
+    section.table(f"All {len(cells):,} buckets", pd.DataFrame(cells, columns=header))
 
 
-def _graphs(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    if summary.graphs is None:
-        return
-    captures = graph_captures(summary)
-    for by, words in (("duration_s", "Time"), ("memory_bytes", "Memory")):
-        section.chart(
-            f"{words} by graph size",
-            "One bar per captured graph.",
-            captures[captures[by].notna()],
-            lambda frame, by=by: graphs_by_size(frame, by=by),
-        )
+def _graphs(section: Section, folded: Folded) -> None:
+    captures = graph_captures(folded.summary)
+    section.chart(sizes_picture(captures, "duration_s"))
+    section.chart(sizes_picture(captures, "memory_bytes"))
 
 
-def _stages(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    hint = "As far as the run states it."
-    section.chart("Warm-up of both", hint, stages_frame(summary), stage_bars)
+def _stages(section: Section, folded: Folded) -> None:
+    summary = folded.summary
+    section.chart(stages_picture(summary))
     if summary.sampler is not None:
-        cells = sampler_cells(summary.sampler)
-        section.chart(
-            "Sampler grid", "Batch size by configuration.", cells, sampler_grid
-        )
-    section.chart(
-        "Defragmentations while serving",
-        "From the highest block in use before to after.",
-        defrag_frame(summary),
-        defrag_runs,
-    )
+        section.chart(sampler_picture(summary.sampler))
+    section.chart(defrag_picture(summary))
 
 
-def _misses(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    found = [
+def _misses(section: Section, folded: Folded) -> None:
+    summary = folded.summary
+    table = misses_frame(summary, diagnose(summary))
+    section.table("Shapes without a bucket", table.rename(columns={"count": "times"}))
+    late = [
         (
-            item.phase,
-            bucket_text(item.shape),
-            str(item.count),
-            item.reason(names_for(len(item.shape), summary.phase(item.phase))),
-            " ".join(item.settings),
+            visible(k.kernel),
+            str(k.count),
+            format_duration(k.after_ready_s),
+            "" if k.duration_s is None else format_duration(k.duration_s),
+            visible(k.detail or ""),
         )
-        for item in diagnose(summary)
+        for k in summary.serving_or_none.jit
     ]
-    header = ("phase", "shape", "times", "why", "setting")
-    section.table("Shapes without a bucket", header, found)
-    section.table(
-        "Compiled while serving",
-        ("kernel", "times", "after ready", "time", "configuration"),
-        [
-            (
-                visible(k.kernel),
-                str(k.count),
-                format_duration(k.after_ready_s),
-                "" if k.duration_s is None else format_duration(k.duration_s),
-                visible(k.detail or ""),
-            )
-            for k in summary.serving_or_none.jit
-        ],
-    )
+    header = ["kernel", "times", "after ready", "time", "configuration"]
+    section.table("Compiled while serving", pd.DataFrame(late, columns=header))
 
 
-def _settings(section: Section, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
-    pairs = sorted((visible(k), visible(v)) for k, v in summary.config.items())
-    section.table(f"{len(pairs):,} settings", ("setting", "value"), pairs)
-    notes = [(visible(n.topic), str(n.count), visible(n.text)) for n in summary.notes]
-    section.table("Remarks", ("topic", "times", "text"), notes)
+def _settings(section: Section, folded: Folded) -> None:
+    pairs = sorted((visible(k), visible(v)) for k, v in folded.summary.config.items())
+    frame = pd.DataFrame(pairs, columns=["setting", "value"])
+    section.table(f"{len(pairs):,} settings", frame)
+    notes = [(visible(n.topic), n.count, visible(n.text)) for n in folded.summary.notes]
+    frame = pd.DataFrame(notes, columns=["topic", "times", "text"])
+    section.table("Remarks", frame)
 
 
 def _figures(run: RunWithLines) -> Section:
@@ -295,8 +230,8 @@ def _figures(run: RunWithLines) -> Section:
         line = numbers.get(figure.name)
         text = visible(run.lines.get(line or 0, ""))
         rows.append((figure.title, figure.text(summary), str(line or ""), text))
-    header = ("figure", "value", "line", "text of the line")
-    section.table("Figures and their evidence", header, rows)
+    header = ["figure", "value", "line", "text of the line"]
+    section.table("Figures and their evidence", pd.DataFrame(rows, columns=header))
     return section
 
 
@@ -304,26 +239,14 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
     """Several runs side by side; the first is the baseline."""
     summaries = [run.folded.summary for run in runs]
     result = compare(summaries, [run.folded.rows for run in runs])
-    names = comparing.run_names(result)
     made_up = (
         "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
     )
     section = Section("Comparison", made_up)
     section.paragraphs += [visible(text) for text in result.reasons]
     section.paragraphs += [visible(note) for note in result.notes]
-    phases = comparing.phases_table(result, summaries)
-    section.chart(
-        "Where the time went",
-        comparing.phases_hint(phases),
-        phases,
-        lambda frame: phase_stacks(frame, names),
-    )
-    section.chart(
-        "Memory budgets",
-        "Each bar is one device, from weights to KV cache.",
-        comparing.memory_table(result),
-        lambda frame: part_stacks(frame, names),
-    )
+    section.chart(comparing.phases_picture(result, summaries))
+    section.chart(comparing.memory_picture(result))
     figures, _ = comparing.figures_table(result, summaries, full=True)
     partly = comparing.settings_table(result, partly=True)
     for title, frame in (
@@ -335,6 +258,5 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         ("Buckets that changed", comparing.bucket_changes(result)),
         ("Bucket misses", comparing.misses_table(result)),
     ):
-        if len(frame):
-            section.tables.append((title, table_of(frame)))
+        section.table(title, frame)
     return [section]

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import comparing, data, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
 from dashboard.shown import evidence_text
 from dashboard.text import WHOLE, markdown, sentence, short_name, visible
@@ -153,10 +154,8 @@ def _memory(view: View) -> None:
             f"{format_bytes(requested)} requested, {format_bytes(free)} free{short}. "
         )
         hint += "A request begins where free memory begins."
-    view.chart(
-        budget_waterfall(steps), steps,
-        key="failure", title="Memory at the failure", hint=hint,
-    )  # fmt: skip
+    picture = Picture("Memory at the failure", hint, steps, budget_waterfall)
+    view.chart(picture, "failure")
 
 
 def _evidence(view: View) -> None:

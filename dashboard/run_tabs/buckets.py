@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
     Axes,
     bucket_map,
@@ -73,14 +75,11 @@ def coverage_chart(
         return None
     axes = axes_of(view, rows, phase)
     shown = _panel(view, rows, axes, f"{key}-{phase}")
-    return view.chart(
-        bucket_map(shown, axes, by=by),
-        shown.assign(bucket=[bucket_text(bucket) for bucket in shown["bucket"]]),
-        key=f"{key}-{phase}",
-        title=title_of(phase),
-        hint=_hint(rows, shown, axes, by) + _proof(view, buckets, phase),
-        selectable=selectable,
+    hint = _hint(rows, shown, axes, by) + _proof(view, buckets, phase)
+    picture = Picture(
+        title_of(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
     )
+    return view.chart(picture, f"{key}-{phase}", selectable=selectable)
 
 
 def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
@@ -245,12 +244,10 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
                 "duration_s": list(top["duration_s"]),
             }
         )
-        view.chart(
-            step_bars(costs), costs,
-            key=f"costly-{phase}", title=f"The {len(costs)} costliest buckets",
-            hint=f"{len(known)} of {total} {phase} buckets have a time."
-            + _spikes_hint(known),
-        )  # fmt: skip
+        title = f"The {len(costs)} costliest buckets"
+        hint = f"{len(known)} of {total} {phase} buckets have a time."
+        hint += _spikes_hint(known)
+        view.chart(Picture(title, hint, costs, step_bars), f"costly-{phase}")
     with right:
         dimensions = [d for d in (axes.y, axes.x, axes.panel) if d is not None]
         chosen = st.segmented_control(
@@ -258,12 +255,12 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
         )  # fmt: skip
         costs = dimension_costs(rows, int(chosen))
-        view.chart(
-            dimension_bars(costs, axes.names[int(chosen)]), costs,
-            key=f"cost-{phase}-{chosen}", title="What each value costs",
-            hint="Leaving one value out saves its bar."
-            + (" A spike counts as its neighbours took." if known["spike_s"].notna().any() else ""),
-        )  # fmt: skip
+        hint = "Leaving one value out saves its bar."
+        if known["spike_s"].notna().any():
+            hint += " A spike counts as its neighbours took."
+        draw = partial(dimension_bars, name=axes.names[int(chosen)])
+        picture = Picture("What each value costs", hint, costs, draw)
+        view.chart(picture, f"cost-{phase}-{chosen}")
 
 
 def _spikes_hint(known: pd.DataFrame) -> str:
@@ -307,7 +304,7 @@ def _recipes(view: View) -> None:
 def _padding(view: View) -> None:
     padding = padding_frame(view.summary.serving_or_none.uses)
     view.table(
-        padding.assign(bucket=[bucket_text(b) for b in padding["bucket"]]),
+        padding.assign(bucket=padding["bucket"].map(bucket_text)),
         key="padding",
         title="Padding while serving",
         hint="What steps needed and what was executed, by bucket. Prompts count tokens, "

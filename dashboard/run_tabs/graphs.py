@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.buckets import bucket_text
-from dashboard.charts.memory import (
-    BUDGET_HINTS,
-    budget_frame,
-    budget_waterfall,
-    capture_curve,
-    capture_points,
-    graph_shares,
-    reserved_used,
-)
+from dashboard.charts.memory import budget_picture, curve_picture, reserve_picture
 from dashboard.charts.steps import (
-    capture_bars,
-    capture_frame,
-    capture_hint,
+    captures_picture,
     graph_captures,
-    graphs_by_size,
     lazy_timeline,
+    sizes_picture,
 )
 from dashboard.text import markdown
 from dashboard.widgets import View, figure
-from warmup_insights.model.figures import BY_NAME, text_of
+from warmup_insights.model.figures import text_of
 from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
 
 
@@ -38,12 +31,12 @@ def show_memory(view: View) -> None:
         _waterfall(view)
     with right:
         _reserved(view)
-    _curve(view)
+    view.chart(curve_picture(data.folded(view.run)), "curve")
 
 
 def _waterfall(view: View) -> None:
-    steps = budget_frame(view.summary)
-    if steps.empty:
+    budget = budget_picture(view.summary)
+    if budget.frame.empty:
         widgets.empty("No budget", "No line divides the memory of the device.")
         return
     memory = view.summary.memory_or_none
@@ -52,64 +45,20 @@ def _waterfall(view: View) -> None:
         facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
     if memory.graph_reserved_fraction is not None:
         facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
-    hint = BUDGET_HINTS[bool(memory.parts)]
     if facts:
-        hint += f" Set with {markdown(' and '.join(facts))}."
-    view.chart(
-        budget_waterfall(steps), steps,
-        key="waterfall", title="Memory budget", hint=hint,
-    )  # fmt: skip
+        set_with = f"{budget.hint} Set with {markdown(' and '.join(facts))}."
+        budget = replace(budget, hint=set_with)
+    view.chart(budget, "waterfall")
 
 
 def _reserved(view: View) -> None:
-    shares = graph_shares(view.summary)
-    if shares.empty:
+    reserve = reserve_picture(view.summary)
+    if reserve.frame.empty:
         widgets.empty(
             "Graph memory is not in this log",
             "No line states what was set aside for graphs or what they took.",
         )
-        return
-    view.chart(
-        reserved_used(shares), shares,
-        key="reserved", title="Reserved against used",
-        hint=_verdict(view.summary),
-    )  # fmt: skip
-
-
-def _verdict(summary: RunSummary) -> str:
-    unused = BY_NAME["graph_unused_blocks"].read(summary)
-    hint = "What was set aside for graphs, and what they took."
-    if unused is None:
-        return hint
-    more = "is unused" if unused >= 0 else "graphs took beyond it"
-    blocks = text_of(summary, "graph_unused_blocks").removeprefix("-")
-    return f"{hint} What {more} would hold {blocks} KV blocks."
-
-
-def _curve(view: View) -> None:
-    rows = data.folded(view.run).rows
-    points, is_warmup = capture_points(rows)
-    if points.empty:
-        return
-    skipped = sum(row.skipped is True for row in rows)
-    text = (
-        "Free memory that went away during the warm-up, step by step"
-        if is_warmup
-        else "What graphs take together, in the order in which they were captured"
-    )
-    captured = sum(row.captured is True for row in rows)
-    if not is_warmup and len(points) < captured:
-        text += f"; the log states it for {len(points)} of {captured}"
-    if skipped:
-        text += f"; skipped because they did not fit: {skipped}"
-    budget = view.summary.memory_or_none.graph_budget
-    view.chart(
-        capture_curve(points, budget.total_bytes if budget else None),
-        points.assign(bucket=[bucket_text(bucket) for bucket in points["bucket"]]),
-        key="curve",
-        title="Memory in the order of warm-up" if is_warmup else "Captures",
-        hint=text + ".",
-    )  # fmt: skip
+    view.chart(reserve, "reserved")
 
 
 def has_captures(summary: RunSummary) -> bool:
@@ -119,18 +68,13 @@ def has_captures(summary: RunSummary) -> bool:
 
 def show_captures(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
-    captures = capture_frame(view.summary)
-    if captures.empty:
+    captures = captures_picture(view.summary)
+    if captures.frame.empty:
         widgets.empty(
             "No counts",
             "No line states how many buckets were warmed or captured.",
         )
-    else:
-        view.chart(
-            capture_bars(captures), captures,
-            key="shares", title="Warmed and captured",
-            hint=capture_hint(captures),
-        )  # fmt: skip
+    view.chart(captures, "shares")
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
             st.markdown(explanation(view.summary, phase))
@@ -207,19 +151,9 @@ def show_sizes(view: View) -> None:
     )
     captures = graph_captures(summary)
     left, right = st.columns(2)
-    for place, by, words in (
-        (left, "duration_s", "Time"),
-        (right, "memory_bytes", "Memory"),
-    ):
-        if captures[by].notna().any():
-            with place:
-                view.chart(
-                    graphs_by_size(captures, by=by), captures,
-                    key=f"graphs-{by}", title=f"{words} by graph size",
-                    hint="One bar per captured graph. Memory is a difference of free "
-                    "memory and can be negative."
-                    if by == "memory_bytes" else "One bar per captured graph.",
-                )  # fmt: skip
+    for place, by in ((left, "duration_s"), (right, "memory_bytes")):
+        with place:
+            view.chart(sizes_picture(captures, by), f"graphs-{by}")
     _lazy(view, captures)
     _bars(view, graphs.bars)
 
@@ -243,13 +177,8 @@ def _uses(view: View) -> None:
 
 def _lazy(view: View, captures: pd.DataFrame) -> None:
     lazy = captures[(captures["when"] == "while serving") & captures["since_s"].notna()]
-    if lazy.empty:
-        return
-    view.chart(
-        lazy_timeline(lazy), lazy,
-        key="lazy", title="Captures while serving",
-        hint="When each delayed capture interrupted a request; larger marks took longer.",
-    )  # fmt: skip
+    hint = "When each delayed capture interrupted a request; larger marks took longer."
+    view.chart(Picture("Captures while serving", hint, lazy, lazy_timeline), "lazy")
 
 
 def _bars(view: View, bars: list[CaptureBar]) -> None:

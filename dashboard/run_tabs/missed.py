@@ -7,9 +7,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
-from dashboard.charts.buckets import bucket_text, names_for
+from dashboard.charts.buckets import misses_frame
 from dashboard.widgets import View
-from warmup_insights.analysis.misses import Diagnosis, diagnose, highest_settings
+from warmup_insights.analysis.misses import diagnose, highest_settings
 from warmup_insights.model.summary import RunSummary
 
 
@@ -76,23 +76,3 @@ def _misses(view: View) -> None:
             st.caption("For VLLM_BUCKETING_FROM_FILE; (batch, query, blocks).")
         else:
             st.caption("Bucket files need shapes of three numbers.")
-
-
-def misses_frame(summary: RunSummary, found: list[Diagnosis]) -> pd.DataFrame:
-    """The diagnoses as a table."""
-    return pd.DataFrame(
-        [
-            {
-                "phase": item.phase,
-                "shape": bucket_text(item.shape),
-                "count": item.count,
-                "why": item.reason(
-                    names_for(len(item.shape), summary.phase(item.phase))
-                ),
-                "nearest bucket": bucket_text(item.nearest) if item.nearest else "",
-                "ran in": bucket_text(item.fallback) if item.fallback else "",
-                "setting": " ".join(item.settings),
-            }
-            for item in found
-        ]
-    )

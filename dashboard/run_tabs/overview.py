@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.charts.base import bars_height
+from dashboard.charts.base import Picture, bars_height
 from dashboard.charts.buckets import map_height, of_phase, phases_in_order
-from dashboard.charts.memory import BUDGET_HINTS, budget_frame, budget_waterfall
-from dashboard.charts.steps import (
-    capture_bars,
-    capture_frame,
-    capture_hint,
-    stage_bars,
-    stages_frame,
-)
-from dashboard.charts.time import phase_bars, phase_totals, phases_frame
+from dashboard.charts.memory import budget_picture
+from dashboard.charts.steps import captures_picture, stages_picture
+from dashboard.charts.time import totals_picture
 from dashboard.run_tabs import advice
 from dashboard.run_tabs.buckets import coverage_chart
 from dashboard.text import markdown, sentence
@@ -29,7 +22,7 @@ from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     serving_sentences,
 )
-from warmup_insights.model.figures import text_of
+from warmup_insights.model.summary import RunSummary
 
 
 def show(view: View) -> None:
@@ -61,6 +54,10 @@ def show(view: View) -> None:
 
 FRAME_PX = 110
 """Title, hint and edges of a card."""
+_PICTURES: dict[str, Callable[[RunSummary], Picture]] = {
+    "budget": budget_picture, "captures": captures_picture, "phases": totals_picture,
+    "stages": stages_picture,
+}  # fmt: skip
 
 
 def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
@@ -69,32 +66,10 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     for phase in phases_in_order(buckets):
         sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
         yield map_height(len(sizes)), partial(coverage_chart, view, buckets, phase)
-    steps = budget_frame(summary)
-    if len(steps):
-        yield bars_height(len(steps)), lambda: view.chart(
-            budget_waterfall(steps), steps, key="budget",
-            title="Memory budget", hint=BUDGET_HINTS[bool(summary.memory_or_none.parts)],
-        )  # fmt: skip
-    captures = capture_frame(summary)
-    if len(captures):
-        yield 100 + 86 * captures["phase"].nunique(), lambda: view.chart(
-            capture_bars(captures), captures, key="captures",
-            title="Warmed and captured", hint=capture_hint(captures),
-        )  # fmt: skip
-    phases = phases_frame(summary)
-    if len(phases):
-        totals = phase_totals(phases)
-        yield bars_height(len(totals)), lambda: view.chart(
-            phase_bars(totals), totals, key="phases",
-            title="Where the time went",
-            hint=f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched.",
-        )  # fmt: skip
-    stages = stages_frame(summary)
-    if len(stages):
-        yield bars_height(len(stages)), lambda: view.chart(
-            stage_bars(stages), stages, key="stages",
-            title="Sampler and defragmenter warm-up", hint=_stages_hint(stages),
-        )  # fmt: skip
+    for key, draw in _PICTURES.items():
+        picture = draw(summary)
+        if len(picture.frame):
+            yield bars_height(len(picture.frame)), partial(view.chart, picture, key)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
     odd = [f"- {markdown(t)}" for t in oddities(summary) if t not in known]
     if odd:
@@ -102,15 +77,6 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     lacking = [f"- {sentence(text)}" for text in lacks(summary)]
     if lacking:
         yield 60 * len(lacking), lambda: _sentences(view, "Not in this log", lacking)
-
-
-def _stages_hint(stages: pd.DataFrame) -> str:
-    words = [
-        f"{row['stage']} {row['status']}"
-        + ("" if row["duration_s"] is None else f" in {row['text']}")
-        for row in stages.to_dict("records")
-    ]
-    return f"{'; '.join(words).capitalize()}. More on their tab."
 
 
 def _sentences(view: View, title: str, lines: Sequence[str]) -> None:

@@ -6,13 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import widgets
-from dashboard.charts.steps import defrag_frame as live_runs
-from dashboard.charts.steps import (
-    defrag_runs,
-    sampler_cells,
-    sampler_grid,
-    threshold_bars,
-)
+from dashboard.charts.base import Picture
+from dashboard.charts.steps import defrag_picture, sampler_picture, threshold_bars
 from dashboard.text import markdown
 from dashboard.widgets import Headline, View, figure
 from warmup_insights.model.summary import DefragFacts
@@ -41,16 +36,7 @@ def _sampler(view: View) -> None:
         ],
         even=False,
     )
-    cells = sampler_cells(section)
-    if cells.empty:
-        return
-    is_timed = bool(cells["duration_s"].notna().any())
-    view.chart(
-        sampler_grid(cells), cells,
-        key="sampler", title="Sampler grid",
-        hint="Batch size by configuration (temperature T, top-p, top-k). "
-        + ("Colour is time." if is_timed else "The log states no time per cell."),
-    )  # fmt: skip
+    view.chart(sampler_picture(section), "sampler")
 
 
 def _defrag(view: View) -> None:
@@ -70,7 +56,7 @@ def _defrag(view: View) -> None:
     if section.reason:
         st.warning(markdown(f"Skipped: {section.reason}"))
     _thresholds(view, section)
-    _live(view)
+    view.chart(defrag_picture(view.summary), "defrag")
 
 
 def _thresholds(view: View, section: DefragFacts) -> None:
@@ -81,23 +67,9 @@ def _thresholds(view: View, section: DefragFacts) -> None:
         steps = steps.groupby("threshold", as_index=False).agg(
             duration_s=("duration_s", "sum")
         )
-        view.chart(
-            threshold_bars(steps), steps,
-            key="thresholds", title="Warm-up by swap size",
-            hint="Each padded swap size compiles a graph of its own.",
-        )  # fmt: skip
+        hint = "Each padded swap size compiles a graph of its own."
+        picture = Picture("Warm-up by swap size", hint, steps, threshold_bars)
+        view.chart(picture, "thresholds")
     elif section.thresholds:
         sizes = ", ".join(str(value) for value in section.thresholds)
         st.caption(f"Thresholds {sizes}; the log states no time for each.")
-
-
-def _live(view: View) -> None:
-    runs = live_runs(view.summary)
-    if runs.empty:
-        return
-    view.chart(
-        defrag_runs(runs), runs,
-        key="defrag", title="While serving",
-        hint=f"{len(runs)} defragmentations; each line goes from the highest block in "
-        "use before to after.",
-    )  # fmt: skip

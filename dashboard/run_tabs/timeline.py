@@ -6,12 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, shown, widgets
+from dashboard.charts.base import Picture
 from dashboard.charts.time import (
     COSTLY_KINDS,
     costly_steps,
     phases_frame,
-    rank_phases,
-    rank_timeline,
+    ranks_picture,
     step_bars,
     timeline,
 )
@@ -28,18 +28,10 @@ def show(view: View) -> None:
     """Phases, ranks, gaps, steps."""
     _stated(view.summary)
     phases = phases_frame(view.summary)
-    view.chart(
-        timeline(phases), phases,
-        key="timeline", title="Start-up", hint=_hint(view.summary),
-    )  # fmt: skip
-    lanes = rank_phases(view.summary)
-    if len(lanes):
-        view.chart(
-            rank_timeline(lanes, view.summary.time.wall_s or 0.0), lanes,
-            key="ranks", title="Each rank",
-            hint="The phases of each rank; ranks above 0 often print little. Colours "
-            "are those of the phases above.",
-        )  # fmt: skip
+    if phases.empty:
+        widgets.empty("Start-up", "No line states when the start-up did anything.")
+    view.chart(Picture("Start-up", _hint(view.summary), phases, timeline), "timeline")
+    view.chart(ranks_picture(view.summary), "ranks")
     left, right = st.columns(2)
     with left:
         _steps(view)
@@ -92,11 +84,9 @@ def _steps(view: View) -> None:
             "No step has a duration", "The log states no time for single steps."
         )
         return
-    view.chart(
-        step_bars(steps), steps,
-        key="steps", title=f"The {len(steps)} costliest steps",
-        hint="Single buckets, captures and compilations, the longest first.",
-    )  # fmt: skip
+    hint = "Single buckets, captures and compilations, the longest first."
+    title = f"The {len(steps)} costliest steps"
+    view.chart(Picture(title, hint, steps, step_bars), "steps")
 
 
 def _gaps(view: View) -> None:
@@ -113,8 +103,8 @@ def _gaps(view: View) -> None:
         ],
         columns=["start_s", "unlogged_s", "line", "before", "after"],
     )
-    widgets.table(
-        table, key=view.key("gaps"), title="Unlogged time",
+    view.table(
+        table, key="gaps", title="Unlogged time",
         hint="Gaps of a second or more, the longest first, with their two lines.",
         columns={
             "start_s": st.column_config.NumberColumn("from (s)", format="%.1f"),

@@ -21,6 +21,7 @@ from tests.helpers import ROOT, folded
 from tests.parsers.test_spans import BEGAN, TREE, exported
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import InputError
+from warmup_insights.export import otlp
 from warmup_insights.export.otlp import make_spans, send
 from warmup_insights.export.parquet import write_parquet
 from warmup_insights.model.events import BucketUsed, ConfigRecorded
@@ -179,10 +180,11 @@ def test_a_failed_start_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "localhost:4317", "nothing"])
-def test_a_collector_that_is_not_there_is_one_sentence(address):
+def test_a_collector_that_is_not_there_is_one_sentence(address, monkeypatch):
+    monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
     run = folded(start_up())
     with pytest.raises(InputError, match="ollector"):
-        send(run, [], address, timeout_s=0.2)
+        send(run, [], address)
 
 
 def test_a_collector_that_refuses_is_one_sentence():

@@ -47,7 +47,7 @@ def test_from_an_uploaded_log_to_its_four_views(tmp_path, visit):
         assert any("23.75 GiB" in text for text in drawn)
         assert any("15 of 24, 62.5 %" in text for text in drawn)
         page.get_by_role("tab", name="Graph memory").click()
-        page.get_by_text("Reserved against used").wait_for()
+        page.get_by_text("Graph memory: reserved against used").wait_for()
         assert "tab=Graph+memory" in page.url
         visitor.open("/")
         page.locator('input[type="file"]').set_input_files(str(logs[1]))

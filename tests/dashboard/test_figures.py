@@ -518,7 +518,7 @@ def test_what_is_not_compared_has_no_zeros():
     ]
 
 
-def test_a_legend_of_many_phases_holds_the_longest_ones():
+def test_a_legend_of_many_phases_holds_the_longest_ones(monkeypatch):
     """More entries scroll in a narrow window; every bar keeps its name and its text."""
     rows = [("run", f"phase {n}", "load", float(n)) for n in range(1, 16)]
     columns = ["run", "name", "meaning", "duration_s"]
@@ -528,5 +528,9 @@ def test_a_legend_of_many_phases_holds_the_longest_ones():
     assert named == [f"phase {n}" for n in range(6, 16)]
     assert len(figure.data) == 15
     assert all(trace.name and trace.customdata for trace in figure.data)
-    assert "The 5 shortest phases are in no legend" in comparing.phases_hint(phases)
-    assert "legend" not in comparing.phases_hint(phases.tail(10))
+    monkeypatch.setattr(comparing, "run_names", lambda _: ["run"])
+    monkeypatch.setattr(comparing, "phases_table", lambda *_: phases)
+    hint = comparing.phases_picture(None, ()).hint
+    assert "The 5 shortest phases are in no legend" in hint
+    monkeypatch.setattr(comparing, "phases_table", lambda *_: phases.tail(10))
+    assert "legend" not in comparing.phases_picture(None, ()).hint

@@ -14,7 +14,13 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from warmup_insights.vllm_plugin.check import ATTACHES, MISSING, check_source
+from warmup_insights.vllm_plugin.check import (
+    ATTACHES,
+    MISSING,
+    Definitions,
+    findings,
+    status_of,
+)
 from warmup_insights.vllm_plugin.facts import version_of
 from warmup_insights.vllm_plugin.table import GAUDI, UPSTREAM
 
@@ -51,7 +57,8 @@ def findings_of(folder, revision):
         )
 
     newest = max(map(version_of, versions(folder)[:-1]))
-    return check_source(GAUDI, source_of, version_of(revision) or newest)
+    definitions, version = Definitions(source_of), version_of(revision) or newest
+    return findings((hook, status_of(hook, definitions, version)) for hook in GAUDI)
 
 
 def row(name, found):
@@ -86,7 +93,9 @@ def rows_of_vllm(folder):
                     return place.read_bytes()
             return None
 
-        yield row(f"v{version}", check_source(hooks, source_of, version))
+        definitions = Definitions(source_of)
+        found = [(hook, status_of(hook, definitions, version)) for hook in hooks]
+        yield row(f"v{version}", findings(found))
 
 
 def write_block(name, head, rows):

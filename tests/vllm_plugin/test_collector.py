@@ -9,7 +9,7 @@ import pytest
 
 from warmup_insights.model.events import PhaseMarked, RecipeCompiled, WarmupStep
 from warmup_insights.recorder import Recorder
-from warmup_insights.vllm_plugin.hpu.warmup import Freeze
+from warmup_insights.vllm_plugin.hpu.warmup import freeze, lift
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
 from warmup_insights.vllm_plugin.state import CollectorClock
@@ -55,18 +55,21 @@ def nothing_frozen():
 
 @pytest.mark.usefixtures("nothing_frozen")
 def test_freezing_and_lifting():
-    freeze = Freeze()
-    freeze.begin()
-    assert gc.get_freeze_count() == freeze.num_objects > 1000
-    assert freeze.lift()
+    notes = []
+    session = SimpleNamespace(emit=lambda _, **note: notes.append(note["values"]))
+    had_frozen = freeze(session)
+    assert gc.get_freeze_count() == notes[0]["objects"] > 1000
+    lift(session, had_frozen)
+    assert notes[1] == {"lifted": True}
     assert gc.get_freeze_count() == 0
 
 
 def test_what_the_program_had_frozen_stays_frozen():
     gc.freeze()
-    freeze = Freeze()
-    freeze.begin()
-    assert not freeze.lift()
+    notes = []
+    session = SimpleNamespace(emit=lambda _, **note: notes.append(note["values"]))
+    lift(session, freeze(session))
+    assert notes[1] == {"lifted": False}
     assert gc.get_freeze_count() > 1000
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.audit.__main__ import coverage, rows_of, wrong
 from tests.vllm_plugin.environments import BUILD, new_environment, run
-from warmup_insights.vllm_plugin.check import MISSING, check_source
+from warmup_insights.vllm_plugin.check import MISSING, Definitions, findings, status_of
 from warmup_insights.vllm_plugin.facts import version_of
 from warmup_insights.vllm_plugin.table import UPSTREAM
 
@@ -60,5 +60,6 @@ def test_the_calls_of_a_release_are_where_the_hooks_look(sources):
         return next((p.read_bytes() for p in places if p.is_file()), None)
 
     hooks = [hook for hook in UPSTREAM if hook.module.startswith("vllm.")]
-    found = check_source(hooks, source_of, version_of(SOURCES))
+    definitions, version = Definitions(source_of), version_of(SOURCES)
+    found = findings((hook, status_of(hook, definitions, version)) for hook in hooks)
     assert [each.target for each in found if each.status == MISSING] == []

@@ -85,7 +85,7 @@ def _check(as_json: bool) -> None:
         answer = {
             "engine": engine.name,
             "version": engine.version,
-            "hooks": [finding.as_dict() for finding in findings],
+            "hooks": [finding._asdict() for finding in findings],
         }
         print_json(answer)
         return

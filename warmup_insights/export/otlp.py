@@ -22,20 +22,13 @@ from warmup_insights.model.summary import RunSummary
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export import SpanExporter
 
 BATCH = 512
 """Spans of a request: the limit of the SDK's own batches."""
 TIMEOUT_S = 10.0
 
 
-def send(
-    folded: Folded,
-    events: Iterable[Event],
-    endpoint: str,
-    *,
-    timeout_s: float = TIMEOUT_S,
-) -> int:
+def send(folded: Folded, events: Iterable[Event], endpoint: str) -> int:
     """Send a run to an OpenTelemetry collector, OTLP over HTTP; the number of spans.
 
     `endpoint` is its address, such as http://localhost:4318; a path other than
@@ -53,22 +46,15 @@ def send(
         )
     spans = make_spans(folded, events)
     whole = endpoint if address.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
-    exporter = _exporter(whole, timeout_s)
-    _export(exporter, spans, whole)
+    _export(spans, whole)
     return len(spans)
 
 
-def _exporter(endpoint: str, timeout_s: float) -> SpanExporter:
+def _export(spans: Sequence[ReadableSpan], address: str) -> None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-    return OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
-
-
-def _export(
-    exporter: SpanExporter, spans: Sequence[ReadableSpan], address: str
-) -> None:
-    from opentelemetry.sdk.trace.export import SpanExportResult
-
+    exporter: SpanExporter = OTLPSpanExporter(endpoint=address, timeout=TIMEOUT_S)
     log = logging.getLogger("opentelemetry")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)  # what went wrong is one sentence of ours

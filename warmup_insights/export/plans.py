@@ -72,10 +72,11 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
         name: title for name, title in _CACHE_SETTINGS.items()
         if not own or len({plan.settings.get(name) for plan in plans}) > 1
     }  # fmt: skip
-    columns = {
-        name: title for name, title in _CACHE_FIGURES.items()
+    columns = [
+        name
+        for name in _CACHE_FIGURES
         if any(getattr(plan, name) is not None for plan in plans)
-    }  # fmt: skip
+    ]
     rows = [
         (
             "as in the run" if plan.is_own else "planned",
@@ -85,9 +86,20 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
         )
         for plan in plans
     ]
-    header = ("", *names.values(), *columns.values(), "outcome")
+    header = ("", *names.values(), *map(_heading, columns), "outcome")
     right = range(1, len(header) - 1)
     return make_table("KV cache under other settings", header, rows, right=right)
+
+
+def _heading(name: str) -> str:
+    """The title of a figure, or what fits above its column."""
+    return _SHORT.get(name, BY_NAME[name].title)
+
+
+_SHORT = {
+    "captured_percent": "captured", "kv_cache_tokens": "KV tokens",
+    "graphs_captured": "graphs", "graph_memory_bytes": "graph memory",
+}  # fmt: skip
 
 
 def _cache_text(plan: CachePlan, name: str) -> str:
@@ -105,12 +117,10 @@ _CACHE_SETTINGS = {
     "gpu_memory_utilization": "utilisation", "VLLM_GRAPH_RESERVED_MEM": "reserve",
     "max_model_len": "longest request", "kv_cache_dtype": "KV cache type",
 }  # fmt: skip
-_CACHE_FIGURES = {
-    "kv_cache_bytes": "KV cache", "num_kv_blocks": "KV blocks",
-    "kv_cache_tokens": "KV tokens", "max_concurrency": "requests at full length",
-    "graphs_captured": "graphs", "graph_memory_bytes": "graph memory",
-    "warmup_s": "warm-up",
-}  # fmt: skip
+_CACHE_FIGURES = (
+    "kv_cache_bytes", "num_kv_blocks", "kv_cache_tokens", "max_concurrency",
+    "graphs_captured", "graph_memory_bytes", "warmup_s",
+)  # fmt: skip
 _CACHE_OUTCOMES = {
     "fits": "fits", "no_kv_cache": "no room for a request of full length",
     "out_of_memory": "more than was free at the start",
@@ -313,15 +323,9 @@ def recommendation_table(result: Recommendation) -> TextTable:
 
 
 _FIGURES = (
-    ("captured_percent", "captured"),
-    ("kv_cache_tokens", "KV tokens"),
-    ("num_kv_blocks", "KV blocks"),
-    ("max_concurrency", "requests at full length"),
-    ("graph_memory_bytes", "graph memory"),
-    ("warmup_s", "warm-up"),
-    ("ready_s", "time to ready"),
-    ("engine_init_s", "engine initialisation"),
-)
+    "captured_percent", "kv_cache_tokens", "num_kv_blocks", "max_concurrency",
+    "graph_memory_bytes", "warmup_s", "ready_s", "engine_init_s",
+)  # fmt: skip
 
 SweepRow = tuple[Point, ConfigurationRow | None, str]
 
@@ -332,8 +336,8 @@ def sweep_table(experiment: Experiment, rows: Sequence[SweepRow]) -> TextTable:
     Figures that no point states are left out.
     """
     figures = [
-        (name, title)
-        for name, title in _FIGURES
+        name
+        for name in _FIGURES
         if any(row is not None and row.figures[name] is not None for _, row, _ in rows)
     ]
     names = list(dict.fromkeys(n for point, _, _ in rows for n, _ in point.settings))
@@ -341,13 +345,13 @@ def sweep_table(experiment: Experiment, rows: Sequence[SweepRow]) -> TextTable:
         [
             "*" if row is not None and row.is_non_dominated else "",
             *(dict(point.settings).get(name, "") for name in names),
-            *(_figure_text(n, row.figures[n] if row else None) for n, _ in figures),
+            *(_figure_text(n, row.figures[n] if row else None) for n in figures),
             f"{status}, simulated" if row is not None and row.is_synthetic else status,
             row.run_id if row is not None else "",
         ]
         for point, row, status in rows
     ]
-    header = ["", *names, *(title for _, title in figures), "status", "run"]
+    header = ["", *names, *map(_heading, figures), "status", "run"]
     right = range(1, len(header) - 2)
     note = mark_note([row for _, row, _ in rows if row is not None])
     return make_table(experiment.name, header, cells, right=right, note=note)

@@ -168,6 +168,17 @@ def first_known(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
+def sum_known(values: Iterable[Any]) -> Any:
+    """The sum of what is known; None when nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def least_known(values: Iterable[Any]) -> Any:
+    """The least of what is known; None when nothing is."""
+    return min((value for value in values if value is not None), default=None)
+
+
 def _part_bytes(name: str) -> Read:
     """A part of the memory budget; 0 where the parts are known and it is none."""
 
@@ -240,8 +251,8 @@ def num_misses(summary: RunSummary, phase: str | None = None) -> float | None:
 
 def _lazy_s(summary: RunSummary) -> float | None:
     lazy = summary.graphs.lazy if summary.graphs is not None else []
-    known = [row.duration_s for row in lazy if row.duration_s is not None]
-    return sum(known) if known else None
+    seconds: float | None = sum_known(row.duration_s for row in lazy)
+    return seconds
 
 
 _COMPILE_MONITORS = ("jit_monitor", "bridge_monitor")

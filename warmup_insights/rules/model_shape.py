@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class ModelShape:
     tie_word_embeddings: bool = False
 
     def __post_init__(self) -> None:
-        for field in _POSITIVE:
+        for field in _SIZES:
             if getattr(self, field) < 1:
                 raise InputError(
                     f"Model {self.name!r} has {field}={getattr(self, field)}; it must "
@@ -85,7 +85,7 @@ class ModelShape:
         return block_size * per_token
 
 
-_POSITIVE = (
+_SIZES = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
     "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings",
 )  # fmt: skip
@@ -96,28 +96,12 @@ _LLAMA_31 = RopeScaling(
     high_freq_factor=4.0,
     original_max_position_embeddings=8192,
 )
-_LLAMA_32 = RopeScaling(
-    factor=32.0,
-    low_freq_factor=1.0,
-    high_freq_factor=4.0,
-    original_max_position_embeddings=8192,
-)
+_LLAMA_32 = replace(_LLAMA_31, factor=32.0)
 
 
 def _preset(name: str, sizes: tuple[int, ...], **more: Any) -> ModelShape:
-    vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, positions = sizes
-    return ModelShape(
-        name=name,
-        vocab_size=vocab,
-        hidden_size=hidden,
-        intermediate_size=intermediate,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        head_dim=head_dim,
-        max_position_embeddings=positions,
-        **more,
-    )
+    more.update(zip(_SIZES, sizes, strict=True))
+    return ModelShape(name=name, **more)
 
 
 PRESETS: dict[str, ModelShape] = {

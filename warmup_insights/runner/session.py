@@ -75,7 +75,13 @@ class Session:
         self.engine = make_engine(device, shape, folder, settings)
         self.warmup = Warmup(self.engine, settings, self.emitter)
         self.workload = workload
-        self.requests = [] if workload is None else self._requests(workload)
+        self.requests: list[Request] = []
+        if workload is not None:
+            self.requests = load_requests(
+                workload,
+                vocab_size=shape.vocab_size,
+                max_model_len=settings.max_model_len,
+            )
         self.served: Served | None = None
 
     def run(self) -> Outcome:
@@ -90,8 +96,20 @@ class Session:
             self._note_graph_memory()
             if self.workload is not None:
                 self._serve(self.workload)
+        except DeviceOutOfMemory as error:
+            place = self.warmup.place
+            where = f"{place.stage} {place.bucket}" if place.bucket else place.stage
+            return self._failed(
+                "out_of_memory",
+                f"{where}: {error}",
+                error.free_bytes,
+                error.needed_bytes,
+            )
+        except NoCacheRoom as error:
+            free = self.warmup.budget.free_bytes
+            return self._failed("no_kv_cache", str(error), free)
         except WarmupInsightsError as error:
-            return self._failed(*self._failure(error))
+            return self._failed("error", str(error))
         except KeyboardInterrupt:
             return self._failed("killed", "interrupted from the keyboard")
         except BaseException as error:
@@ -100,13 +118,6 @@ class Session:
         status = "skipped" if self.settings.skip_warmup else "finished"
         self.emitter.emit(RunFinished(status=status))
         return Outcome(status)
-
-    def _requests(self, workload: WorkloadSettings) -> list[Request]:
-        return load_requests(
-            workload,
-            vocab_size=self.shape.vocab_size,
-            max_model_len=self.settings.max_model_len,
-        )
 
     def _serve(self, workload: WorkloadSettings) -> None:
         server = Server(self.warmup, self.emitter, self.shape.name)
@@ -146,19 +157,6 @@ class Session:
         }
         text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
         self.emitter.emit(Note(topic="graph_memory_counters", text=text, values=values))
-
-    def _failure(
-        self, error: WarmupInsightsError
-    ) -> tuple[str, str, int | None, int | None]:
-        if isinstance(error, DeviceOutOfMemory):
-            place = self.warmup.place
-            where = f"{place.stage} {place.bucket}" if place.bucket else place.stage
-            message = f"{where}: {error}"
-            return "out_of_memory", message, error.free_bytes, error.needed_bytes
-        if isinstance(error, NoCacheRoom):
-            free = self.warmup.budget.free_bytes
-            return "no_kv_cache", str(error), free, None
-        return "error", str(error), None, None
 
     def _failed(
         self,

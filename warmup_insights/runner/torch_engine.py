@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -24,24 +25,20 @@ from warmup_insights.runner.sampling import Sampler
 from warmup_insights.runner.weights import build_model
 
 
-class _BucketGraph:
+class _BucketGraph(NamedTuple):
     """A graph with the buffers that it reads and writes."""
 
-    def __init__(self, graph: Graph, inputs: StepInputs, logits: torch.Tensor) -> None:
-        self.graph = graph
-        self.inputs = inputs
-        self.logits = logits
+    graph: Graph
+    inputs: StepInputs
+    logits: torch.Tensor
 
 
-class _SwapGraph:
+class _SwapGraph(NamedTuple):
     """A graph that exchanges the blocks whose ids its buffers hold."""
 
-    def __init__(
-        self, graph: Graph, sources: torch.Tensor, targets: torch.Tensor
-    ) -> None:
-        self.graph = graph
-        self.sources = sources
-        self.targets = targets
+    graph: Graph
+    sources: torch.Tensor
+    targets: torch.Tensor
 
 
 class TorchEngine:

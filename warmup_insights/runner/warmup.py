@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 
 from warmup_insights.bucketing.base import Phase
-from warmup_insights.devices.base import MemoryReading
 from warmup_insights.model.events import (
     Bucket,
     EngineInitialized,
@@ -63,14 +64,15 @@ class Warmup:
 
     def load_model(self) -> None:
         """Put the weights on the device."""
-        with self._stage("load_model"), self._measured("weights"):
-            self.engine.load_model()
+        with self._stage("load_model"):
+            self.emitter.emit(self._measure("weights", self.engine.load_model))
 
     def profile_run(self) -> None:
         """Run the largest prompt, then divide what is left."""
         bucket = profile_bucket(self.settings)
-        with self._stage("profile_run", bucket), self._measured("profile_run"):
-            self.engine.profile_run(bucket)
+        with self._stage("profile_run", bucket):
+            work = partial(self.engine.profile_run, bucket)
+            self.emitter.emit(self._measure("profile_run", work))
         self.budget = self._divide_memory()
 
     def allocate_kv_cache(self) -> None:
@@ -80,29 +82,22 @@ class Warmup:
             self.layout = make_layout(
                 self.budget, settings.block_size, max_model_len=settings.max_model_len
             )
-            device = self.engine.device
-            before, began = device.memory(), device.now()
-            self.engine.allocate_kv_cache(self.layout)
-            device.synchronize()
-            after, ended = device.memory(), device.now()
-            self._emit_cache(after.used_bytes - before.used_bytes, ended)
-            self.emitter.emit(measured("kv_cache", before, after, ended - began, ended))
-
-    def _emit_cache(self, allocated_bytes: int, time: float) -> None:
-        settings, num_blocks = self.settings, self.layout.num_blocks
-        tokens = num_blocks * settings.block_size
-        self.emitter.emit(
-            KVCacheAllocated(
-                num_blocks=num_blocks,
-                block_size=settings.block_size,
-                num_tokens=tokens,
-                max_concurrency=tokens / settings.max_model_len,
-                tokens_per_request=settings.max_model_len,
-                num_host_blocks=0,
-                allocated_bytes=allocated_bytes,
-                time=time,
+            work = partial(self.engine.allocate_kv_cache, self.layout)
+            taken = self._measure("kv_cache", work)
+            tokens = self.layout.num_blocks * settings.block_size
+            self.emitter.emit(
+                KVCacheAllocated(
+                    num_blocks=self.layout.num_blocks,
+                    block_size=settings.block_size,
+                    num_tokens=tokens,
+                    max_concurrency=tokens / settings.max_model_len,
+                    tokens_per_request=settings.max_model_len,
+                    num_host_blocks=0,
+                    allocated_bytes=taken.delta_bytes,
+                    time=taken.time,
+                )
             )
-        )
+            self.emitter.emit(taken)
 
     def generate_buckets(self) -> None:
         """Generate the buckets, and record the outcome."""
@@ -220,37 +215,25 @@ class Warmup:
         with self.emitter.phase(name):
             yield
 
-    @contextmanager
-    def _measured(self, stage: str) -> Iterator[None]:
-        """Record what the work inside took."""
+    def _measure(self, stage: str, work: Callable[[], None]) -> MemoryMeasured:
+        """Do the work of a stage; what it took, by the readings before and after."""
         device = self.engine.device
         before, began = device.memory(), device.now()
-        yield
+        work()
         device.synchronize()
         after, ended = device.memory(), device.now()
-        self.emitter.emit(measured(stage, before, after, ended - began, ended))
-
-
-def measured(
-    stage: str,
-    before: MemoryReading,
-    after: MemoryReading,
-    duration_s: float | None,
-    time: float,
-) -> MemoryMeasured:
-    """What a stage took, from the readings before and after it."""
-    return MemoryMeasured(
-        stage=stage,
-        delta_bytes=after.used_bytes - before.used_bytes,
-        used_bytes=after.used_bytes,
-        free_bytes=after.free_bytes,
-        total_bytes=after.total_bytes,
-        host_delta_bytes=_difference(after.host_used_bytes, before.host_used_bytes),
-        host_used_bytes=after.host_used_bytes,
-        host_total_bytes=after.host_total_bytes,
-        duration_s=duration_s,
-        time=time,
-    )
+        return MemoryMeasured(
+            stage=stage,
+            delta_bytes=after.used_bytes - before.used_bytes,
+            used_bytes=after.used_bytes,
+            free_bytes=after.free_bytes,
+            total_bytes=after.total_bytes,
+            host_delta_bytes=_difference(after.host_used_bytes, before.host_used_bytes),
+            host_used_bytes=after.host_used_bytes,
+            host_total_bytes=after.host_total_bytes,
+            duration_s=ended - began,
+            time=ended,
+        )
 
 
 def _difference(after: int | None, before: int | None) -> int | None:
@@ -310,7 +293,7 @@ def warm_up_sampler(
         sizes = sampler_batch_sizes(decode_batch_sizes)
         emitter.emit(SamplerWarmup(status="started", batch_sizes=sizes))
         for params, changed in WARMUP_CONFIGS:
-            emitter.emit(_config_event(params, changed))
+            emitter.emit(SamplerConfig(**asdict(params), batch_changed=changed))
         for size in sizes:
             for params, changed in WARMUP_CONFIGS:
                 emitter.emit(_sampler_step(engine, size, params, changed))
@@ -318,15 +301,6 @@ def warm_up_sampler(
         emitter.emit(
             SamplerWarmup(status="completed", batch_sizes=sizes, duration_s=took)
         )
-
-
-def _config_event(params: SamplingParams, changed: bool) -> SamplerConfig:
-    return SamplerConfig(
-        temperature=params.temperature,
-        top_p=params.top_p,
-        top_k=params.top_k,
-        batch_changed=changed,
-    )
 
 
 def _sampler_step(
@@ -337,10 +311,8 @@ def _sampler_step(
     engine.warm_sampler(size, params, batch_changed=changed)
     device.synchronize()
     return SamplerStep(
+        **asdict(params),
         batch_size=size,
-        temperature=params.temperature,
-        top_p=params.top_p,
-        top_k=params.top_k,
         batch_changed=changed,
         duration_s=device.now() - began,
         time=began,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -22,27 +22,21 @@ OTHER_VERSION = "other version"
 NOT_INSTALLED = "not installed"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What would become of one hook."""
+class Finding(NamedTuple):
+    """What would become of one hook; `status` is a constant of this module."""
 
     engine: str
     topic: str
     target: str
     versions: str
     status: str
-    """One of the constants of this module."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def check(hooks: Iterable[Hook]) -> list[Finding]:
     """The findings for every hook and the installed engines, in the order of the table."""
     definitions = Definitions(installed_source)
     versions = {name: installed_version(name) for name in ("vllm", "vllm-gaudi")}
-    return _findings(
+    return findings(
         (
             hook,
             status_of(hook, definitions, versions.get(hook.engine, versions["vllm"])),
@@ -53,17 +47,7 @@ def check(hooks: Iterable[Hook]) -> list[Finding]:
     )
 
 
-def check_source(
-    hooks: Iterable[Hook],
-    source_of: Callable[[str], bytes | None],
-    version: Version | None,
-) -> list[Finding]:
-    """The findings for every hook and the source tree of a version."""
-    definitions = Definitions(source_of)
-    return _findings((hook, status_of(hook, definitions, version)) for hook in hooks)
-
-
-def _findings(statuses: Iterable[tuple[Hook, str]]) -> list[Finding]:
+def findings(statuses: Iterable[tuple[Hook, str]]) -> list[Finding]:
     """What is missing is not so when another row of its topic attaches."""
     found = list(statuses)
     seen = {(hook.engine, hook.topic) for hook, status in found if status == ATTACHES}

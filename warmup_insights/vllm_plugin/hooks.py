@@ -101,17 +101,8 @@ class Attachment:
         return self._wrap(original)
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.iscoroutinefunction(original):
-            wrapper = self._wrap_coroutine(original)
-        else:
-            wrapper = self._wrap_function(original)
-        setattr(wrapper, MARK, self.hook)
-        return wrapper
-
-    def _wrap_function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         names = parameter_names(original)
 
-        @functools.wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
             watch = self._enter(names, args, kwargs) if self.is_on else None
             if watch is None:
@@ -124,25 +115,22 @@ class Attachment:
             self._leave(watch, Outcome(result=result))
             return result
 
-        return watched
-
-    def _wrap_coroutine(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        names = parameter_names(original)
-
-        @functools.wraps(original)
-        async def watched(*args: Any, **kwargs: Any) -> Any:
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
             watch = self._enter(names, args, kwargs) if self.is_on else None
+            if watch is None:
+                return await original(*args, **kwargs)
             try:
                 result = await original(*args, **kwargs)
             except BaseException as error:
-                if watch is not None:
-                    self._leave(watch, Outcome(error=error))
+                self._leave(watch, Outcome(error=error))
                 raise
-            if watch is not None:
-                self._leave(watch, Outcome(result=result))
+            self._leave(watch, Outcome(result=result))
             return result
 
-        return watched
+        is_coroutine = inspect.iscoroutinefunction(original)
+        wrapper = functools.wraps(original)(awaited if is_coroutine else watched)
+        setattr(wrapper, MARK, self.hook)
+        return wrapper
 
     def _enter(
         self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -367,20 +367,6 @@ class PhaseCosts:
     run_s: LinearCost | None
     captures_in_runs: bool
 
-    def step_s(self, bucket: Bucket, *, has_graph: bool) -> float | None:
-        """Seconds that the steps of a bucket take in all; None where not known."""
-        run = _seconds(self.run_s, bucket)
-        capture = _seconds(self.capture_s, bucket) if has_graph else 0.0
-        if not self.captures_in_runs:
-            return None if run is None or capture is None else run + capture
-        if has_graph:
-            return capture
-        return run if run is not None else _seconds(self.capture_s, bucket)
-
-
-def _seconds(cost: LinearCost | None, bucket: Bucket) -> float | None:
-    return None if cost is None else cost.estimate(bucket).value
-
 
 def phase_costs(evidence: Evidence, phase: str) -> PhaseCosts:
     """The costs of the buckets of one phase."""

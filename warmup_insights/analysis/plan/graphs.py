@@ -346,14 +346,11 @@ def _split(
         if known is None or known.error is None:
             return None
         for bucket in buckets:
-            has_graph = (phase, bucket) in capturing and cost.capture_s is not None
-            total = cost.step_s(bucket, has_graph=has_graph)
-            if total is None:
-                return None
-            alone = 0.0 if has_graph and cost.captures_in_runs else None
-            if alone is None:
-                alone = cost.step_s(bucket, has_graph=False) or 0.0
-            runs, captures = runs + alone, captures + total - alone
+            captured = cost.capture_s if (phase, bucket) in capturing else None
+            if captured is not None:
+                captures += captured.estimate(bucket).value
+            if captured is None or not cost.captures_in_runs:
+                runs += (cost.run_s or known).estimate(bucket).value
     return runs, captures
 
 

@@ -29,23 +29,8 @@ def refuse_contradictions(summary: RunSummary, needed: frozenset[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class BlockSize:
-    """Bytes of one KV block, all layers: the likely value and the range it lies in."""
-
-    bytes: int
-    lowest: float
-    highest: float
-    has_own_padding: bool
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the range is a point."""
-        return self.lowest == self.highest
-
-
-def block_size(summary: RunSummary) -> BlockSize:
-    """The size of a KV block as the summary has it.
+def _block_bytes(summary: RunSummary) -> tuple[int, tuple[float, float]]:
+    """Bytes of one KV block, all layers: the likely value and the range it lies in.
 
     Raises:
         InputError: the run lacks what its KV cache or its blocks took.
@@ -60,9 +45,7 @@ def block_size(summary: RunSummary) -> BlockSize:
         raise InputError(
             "This run does not state how much memory its KV cache got; plan from another"
         )
-    return BlockSize(
-        memory.block_bytes, *memory.block_bytes_range, bool(memory.num_padding_blocks)
-    )
+    return memory.block_bytes, memory.block_bytes_range
 
 
 @dataclass(frozen=True)
@@ -75,14 +58,15 @@ class MemoryPlan:
     """
 
     budget: MemoryBudget
-    block: BlockSize
+    block_bytes_range: tuple[float, float]
     num_blocks: int
     num_blocks_range: tuple[int, int]
 
     @property
     def cache_bytes(self) -> int:
         """What allocating the cache takes, the padding block included."""
-        return (self.num_blocks + self.block.has_own_padding) * self.block.bytes
+        budget = self.budget
+        return (self.num_blocks + budget.has_own_padding) * budget.block_bytes
 
 
 def divide_memory(
@@ -97,7 +81,7 @@ def divide_memory(
         InputError: the run lacks what was free after profiling.
         SettingError: a share is not between 0 and 1.
     """
-    block, memory = block_size(summary), summary.memory_or_none
+    (block_bytes, reach), memory = _block_bytes(summary), summary.memory_or_none
     if memory.free_bytes is None:
         raise InputError(
             "This run does not state what was free after its profiling run; plan from "
@@ -108,23 +92,23 @@ def divide_memory(
         free_bytes=memory.free_bytes - profile_growth,
         gpu_memory_utilization=utilization,
         graph_reserved_fraction=reserve,
-        block_bytes=block.bytes,
-        has_own_padding=block.has_own_padding,
+        block_bytes=block_bytes,
+        has_own_padding=bool(memory.num_padding_blocks),
     )
     fixed = summary.setting("num_gpu_blocks_override")
     if fixed is not None:
-        return MemoryPlan(budget, block, int(fixed), (int(fixed), int(fixed)))
+        return MemoryPlan(budget, reach, int(fixed), (int(fixed), int(fixed)))
     count = memory.num_kv_blocks or 0
     own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
     if (utilization, reserve, profile_growth) == (own_use, own_reserve, 0):
-        return MemoryPlan(budget, block, count, (count, count))
+        return MemoryPlan(budget, reach, count, (count, count))
     # On a simulated device the profiling run is linear in its tokens.
     is_sure = not profile_growth or summary.device.kind == "simulated"
     free = memory.free_bytes if not is_sure else budget.free_bytes
     others = [budget, replace(budget, free_bytes=free)]
     if not summary.is_log:
         counts = [other.num_blocks for other in others]
-        return MemoryPlan(budget, block, counts[0], (min(counts), max(counts)))
+        return MemoryPlan(budget, reach, counts[0], (min(counts), max(counts)))
     # What the rounded figures miss of the run's own blocks, they miss here as well.
     missing = 0
     if own_use is not None and own_reserve is not None:
@@ -138,11 +122,11 @@ def divide_memory(
     caches = [other.kv_cache_bytes for other in others]
     return MemoryPlan(
         budget,
-        block,
+        reach,
         max(0, budget.num_blocks + missing),
         (
-            max(0, int((min(caches) - slack) // block.highest) + missing),
-            max(0, int((max(caches) + slack) // block.lowest) + missing),
+            max(0, int((min(caches) - slack) // reach[1]) + missing),
+            max(0, int((max(caches) + slack) // reach[0]) + missing),
         ),
     )
 
@@ -234,7 +218,7 @@ def _gather_bytes(summary: RunSummary) -> float:
     shape = PRESETS.get(str(summary.model))
     if summary.engine.name != "reference" or shape is None:
         return 0.0
-    return block_size(summary).bytes / shape.num_hidden_layers
+    return _block_bytes(summary)[0] / shape.num_hidden_layers
 
 
 def observed_growth(summary: RunSummary) -> int | None:

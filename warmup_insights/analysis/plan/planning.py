@@ -380,7 +380,7 @@ class Planner:
             now = self._workspace.taken_bytes(_pairs(buckets.lists), growth)
             return (
                 known.graph_budget.free_bytes
-                - blocks * memory.block.bytes
+                - blocks * memory.budget.block_bytes
                 - (now - own)
             )
         used = [summary.phase(phase).graph_used_bytes for phase in PHASES]
@@ -511,11 +511,11 @@ class Planner:
                 "Some decode buckets gather more blocks than any that ran; what their "
                 "intermediates need beyond the profiling run is unknown and not counted."
             )
-        if not memory.block.is_exact:
-            size = memory.block
-            off = max(size.highest - size.bytes, size.bytes - size.lowest) / size.bytes
+        size, (least, most) = memory.budget.block_bytes, memory.block_bytes_range
+        if least != most:
+            off = max(most - size, size - least) / size
             notes.append(
-                f"A KV block is taken to be {format_bytes(size.bytes)}; the evidence allows "
+                f"A KV block is taken to be {format_bytes(size)}; the evidence allows "
                 f"{100 * off:.2g} % more or less."
             )
         if self.summary.synthetic:

@@ -13,9 +13,8 @@ it is one cost. A bucket may run in another shape than declared (vllm-gaudi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import asdict, replace
 
@@ -36,7 +35,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.model.figures import first_known
+from warmup_insights.model.figures import first_known, least_known, sum_known
 from warmup_insights.model.summary import (
     PHASES,
     BucketRow,
@@ -253,7 +252,7 @@ class Buckets:
             fate.captures = _Steps(event, position)
             fate.is_late = self._is_ready
         fate.captures.add(event)
-        facts.capture_bytes = _total((facts.capture_bytes, event.memory_bytes))
+        facts.capture_bytes = sum_known((facts.capture_bytes, event.memory_bytes))
 
     def phases(
         self, rows: Sequence[BucketRow], misses: Sequence[Miss]
@@ -272,20 +271,22 @@ class Buckets:
         )
         if not facts and not missed and budget is None:
             return None
-        generated = _lowest(first_known(each.generated, each.total) for each in facts)
+        generated = least_known(
+            first_known(each.generated, each.total) for each in facts
+        )
         captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
-        captured = _lowest(len(buckets) for buckets in captured_lists)
+        captured = least_known(len(buckets) for buckets in captured_lists)
         fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
         own = [row for row in rows if row.phase == phase]
         return PhaseBuckets(
             generated=generated,
-            omitted=_lowest(
+            omitted=least_known(
                 first_known(item.omitted_counted, item.omitted_listed) for item in facts
             ),
-            warmed=_lowest(self._warmed_count(item) for item in facts),
+            warmed=least_known(self._warmed_count(item) for item in facts),
             captured=captured,
-            captured_reported=_lowest(
+            captured_reported=least_known(
                 item.summary.captured_reported if item.summary else None
                 for item in facts
             ),
@@ -299,13 +300,13 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=_total(row.duration_s for row in own),
-            gc_s=_total(row.gc_s for row in own),
-            compiled=_total(row.compiled for row in own),
-            compile_s=_total(row.compile_s for row in own),
+            steps_s=sum_known(row.duration_s for row in own),
+            gc_s=sum_known(row.gc_s for row in own),
+            compiled=sum_known(row.compiled for row in own),
+            compile_s=sum_known(row.compile_s for row in own),
             reused=num_reused(own),
-            spikes=_total(row.is_spike for row in own),
-            spikes_s=_total(row.spike_s for row in own),
+            spikes=sum_known(row.is_spike for row in own),
+            spikes_s=sum_known(row.spike_s for row in own),
         )
 
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
@@ -325,10 +326,10 @@ class Buckets:
         for name in names:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
-                generated=_lowest(
+                generated=least_known(
                     first_known(each.generated, each.total) for each in facts
                 ),
-                warmed=_lowest(self._warmed_count(item) for item in facts),
+                warmed=least_known(self._warmed_count(item) for item in facts),
             )
         return result
 
@@ -413,14 +414,14 @@ def _row(
         captured=captured,
         skipped=skipped,
         missed=missed,
-        duration_s=_total(cost.duration_s for cost in costs),
-        resolution_s=_total(own.resolution_s for own in steps),
-        memory_bytes=_total(cost.memory_bytes for cost in costs),
+        duration_s=sum_known(cost.duration_s for cost in costs),
+        resolution_s=sum_known(own.resolution_s for own in steps),
+        memory_bytes=sum_known(cost.memory_bytes for cost in costs),
         executed=fate.executed,
         state=next(word for word, holds in states if holds),
-        gc_s=_total(own.gc_s for own in steps),
-        compiled=_total(own.compiled for own in steps),
-        compile_s=_total(own.compile_s for own in steps),
+        gc_s=sum_known(own.gc_s for own in steps),
+        compiled=sum_known(own.compiled for own in steps),
+        compile_s=sum_known(own.compile_s for own in steps),
         run=run,
         capture=capture,
     )
@@ -436,14 +437,3 @@ def _graph_fate(
         return False, True
     captured = None if captured_ones is None else False
     return captured, False if facts.saw_skips or facts.saw_captures else None
-
-
-def _total(values: Iterable[Any]) -> Any:
-    """The sum of what is known; None when nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _lowest(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return min(known) if known else None

@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RecipeCompiled,
 )
+from warmup_insights.model.figures import sum_known
 from warmup_insights.model.summary import (
     BucketRow,
     CompileFacts,
@@ -98,8 +99,10 @@ def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
     totals = [part for part in timed if part.what == "total"]
     # A function that was compiled as a whole holds its graphs.
     whole = [part for part in timed if part.what == "aot" and not part.from_cache]
-    known = [part.duration_s or 0.0 for part in totals or whole or timed]
-    return sum(known) if known else None
+    seconds: float | None = sum_known(
+        part.duration_s for part in totals or whole or timed
+    )
+    return seconds
 
 
 def start(
@@ -230,16 +233,13 @@ class Recipes:
             slowest = ranked[:MAX_SLOWEST]
         self.by_rank[rank] = RecipeFacts(
             count=own.count + 1,
-            seconds=_added(own.seconds, event.duration_s),
+            seconds=sum_known((own.seconds, event.duration_s)),
             outside=own.outside + is_outside,
-            outside_s=_added(own.outside_s, event.duration_s if is_outside else None),
+            outside_s=sum_known(
+                (own.outside_s, event.duration_s if is_outside else None)
+            ),
             slowest=slowest,
         )
-
-
-def _added(total: float | None, more: float | None) -> float | None:
-    """A sum in which unknown parts are left out; None without a known one."""
-    return total if more is None else (total or 0.0) + more
 
 
 def num_reused(rows: Iterable[BucketRow]) -> int | None:

@@ -24,7 +24,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     WarmupFinished,
 )
-from warmup_insights.model.figures import bytes_step, first_known, number
+from warmup_insights.model.figures import bytes_step, first_known, least_known, number
 from warmup_insights.model.summary import (
     GraphBudgetFacts,
     GraphFacts,
@@ -177,8 +177,8 @@ class Memory:
         known = {name: self._first(name) for name in names}
         # One setting is for all ranks: the smallest that any of them suggests.
         suggested = "suggested_kv_cache_bytes"
-        sizes = [facts.get(suggested) for facts in self._by_rank.values()]
-        known[suggested] = min((s for s in sizes if s is not None), default=None)
+        sizes = (facts.get(suggested) for facts in self._by_rank.values())
+        known[suggested] = least_known(sizes)
         if all(value is None for value in known.values()):
             return None
         for name in ("gpu_memory_utilization", "block_size"):

@@ -6,6 +6,7 @@ Source: `extension/bucketing/` (`common.py` and one file per strategy).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -137,16 +138,6 @@ def _note_ranges(
     )
 
 
-def prompt_buckets(session: Session, call: Call) -> Watch:
-    """`generate_prompt_buckets`."""
-    yield from _generated(session, call, "prompt")
-
-
-def decode_buckets(session: Session, call: Call) -> Watch:
-    """`generate_decode_buckets`; may add those of speculative decoding."""
-    yield from _generated(session, call, "decode")
-
-
 def omitted_buckets(session: Session, call: Call) -> Watch:
     """The function `generate_prompt_buckets` of vllm-hpu-extension before 1.22.
 
@@ -164,22 +155,14 @@ def omitted_buckets(session: Session, call: Call) -> Watch:
         )
 
 
-def unified_buckets(session: Session, call: Call) -> Watch:
-    """`generate_unified_buckets` of vllm-gaudi v0.11.2 to v0.16."""
-    yield from _generated(session, call, "unified")
-
-
-def _generated(session: Session, call: Call, phase: str) -> Watch:
+def _generated(session: Session, call: Call, *, phase: str) -> Watch:
     session.begin_phase("bucket_generation")
     outcome = yield
     session.note_failure(outcome, phase=phase)
     session.end_phase("bucket_generation")
-    if outcome.error is None:
-        _note_buckets(session, call.owner, phase)
-
-
-def _note_buckets(session: Session, owner: Any, phase: str) -> None:
-    buckets = buckets_of(getattr(owner, f"{phase}_buckets", None) or ())
+    if outcome.error is not None:
+        return
+    buckets = buckets_of(getattr(call.owner, f"{phase}_buckets", None) or ())
     width = len(buckets[0]) if buckets else 0
     session.emit(
         BucketsGenerated,
@@ -189,6 +172,14 @@ def _note_buckets(session: Session, owner: Any, phase: str) -> None:
         strategy=session.state.strategy,
         dimensions=DIMENSIONS if width == 3 and phase != "unified" else [],
     )
+
+
+prompt_buckets = partial(_generated, phase="prompt")
+"""`generate_prompt_buckets`."""
+decode_buckets = partial(_generated, phase="decode")
+"""`generate_decode_buckets`; may add those of speculative decoding."""
+unified_buckets = partial(_generated, phase="unified")
+"""`generate_unified_buckets` of vllm-gaudi v0.11.2 to v0.16."""
 
 
 def speculative_buckets(session: Session, call: Call) -> Watch:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -43,11 +44,11 @@ def warmup_model(session: Session, call: Call) -> Watch:
     state.stages.append([])
     session.collector.switch_on()
     session.begin_phase("warmup")
-    freeze = _freeze(session) if session.settings.freezes_gc else None
+    had_frozen = freeze(session) if session.settings.freezes_gc else None
     warmup.collector_s = session.collector.total_s
     outcome = yield
-    if freeze is not None:
-        _lift(session, freeze)
+    if had_frozen is not None:
+        lift(session, had_frozen)
     session.collector.switch_off()
     state.stages.pop()
     state.warmup = None
@@ -92,60 +93,40 @@ def _finish(session: Session, warmup: Warmup, outcome: Outcome) -> None:
     bridge.note_metrics(session, "by the end of the warm-up")
 
 
-class Freeze:
-    """Keeps objects that exist now out of later collections, until it is lifted.
+def freeze(session: Session) -> bool:
+    """Keep objects that exist now out of later collections; whether some were already.
 
     vllm-gaudi's `HabanaMemoryProfiler` (`extension/profiler.py`) collects when it is
     entered and when it is left, which is twice for every bucket, and each time the
     garbage collector visits every object of the process.
     """
-
-    def __init__(self) -> None:
-        self._had_frozen = gc.get_freeze_count() > 0
-        self.num_objects = 0
-
-    def begin(self) -> None:
-        """Collect what is garbage now, so that none is kept; then freeze the rest."""
-        gc.collect()
-        gc.freeze()
-        self.num_objects = gc.get_freeze_count()
-
-    def lift(self) -> bool:
-        """Unfreeze; False when the program had frozen objects of its own before.
-
-        The garbage collector has only one set of frozen objects: lifting ours would lift
-        theirs, so then everything stays frozen.
-        """
-        if self._had_frozen:
-            return False
-        gc.unfreeze()
-        return True
-
-
-def _freeze(session: Session) -> Freeze:
-    freeze = Freeze()
-    started = time.perf_counter()
-    freeze.begin()
+    had_frozen, started = gc.get_freeze_count() > 0, time.perf_counter()
+    gc.collect()  # so that no garbage is kept
+    gc.freeze()
     session.emit(
         Note,
         topic="gc_freeze",
         text="old objects are kept from the garbage collector during warm-up",
         values={
-            "objects": freeze.num_objects,
+            "objects": gc.get_freeze_count(),
             "duration_s": time.perf_counter() - started,
         },
     )
-    return freeze
+    return had_frozen
 
 
-def _lift(session: Session, freeze: Freeze) -> None:
-    lifted = freeze.lift()
-    text = (
-        "old objects are given back to the garbage collector"
-        if lifted
-        else "objects stay frozen: the program had frozen some before warm-up"
-    )
-    session.emit(Note, topic="gc_unfreeze", text=text, values={"lifted": lifted})
+def lift(session: Session, had_frozen: bool) -> None:
+    """Unfreeze, unless the program had frozen objects of its own before.
+
+    The garbage collector has only one set of frozen objects: lifting ours would lift
+    theirs.
+    """
+    text = "objects stay frozen: the program had frozen some before warm-up"
+    if not had_frozen:
+        gc.unfreeze()
+        text = "old objects are given back to the garbage collector"
+    values = {"lifted": not had_frozen}
+    session.emit(Note, topic="gc_unfreeze", text=text, values=values)
 
 
 def memory_read(session: Session, call: Call) -> Watch:
@@ -164,29 +145,18 @@ def memory_read(session: Session, call: Call) -> Watch:
         state.warmup.readings.append((time.perf_counter(), used))
 
 
-def warmup_pass(session: Session, call: Call) -> Watch:
+def warmup_pass(
+    session: Session, call: Call, *, phase: str | None = None, mode: str | None = None
+) -> Watch:
     """`warmup_graphs`: one pass over the buckets of a phase.
 
     A second pass of a phase within one warm-up is vllm-gaudi's validation: it repeats
     buckets, so it counts as time and not as warm-up. In vllm-fork up to 1.21 a pass
     has a strategy, captures what fits, and may be repeated for what is left.
     """
-    mode = "graph" if _has_budget(call) else None
-    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), mode)
-
-
-def plain_pass(session: Session, call: Call) -> Watch:
-    """`warmup_all_buckets` of vllm-fork up to 1.21: without graphs."""
-    yield from _watch_pass(session, call, phase_of(call.arg("is_prompt")), "eager")
-
-
-def unified_pass(session: Session, call: Call) -> Watch:
-    """`warmup_unified_graphs` of vllm-gaudi v0.11.2 to v0.16."""
-    yield from _watch_pass(session, call, "unified", None)
-
-
-def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> Watch:
     state = session.state
+    phase = phase or phase_of(call.arg("is_prompt"))
+    mode = "graph" if _has_budget(call) else mode
     current = state.current = _new_pass(session, call, phase, mode)
     name = _phase_name(call, current)
     _note_budget(session, call, current)
@@ -199,6 +169,12 @@ def _watch_pass(session: Session, call: Call, phase: str, mode: str | None) -> W
         state.warmup.phases_done.add(_pass_key(current))
     if outcome.error is None and not current.is_validation:
         _summarize(session, call, current, outcome.result)
+
+
+plain_pass = partial(warmup_pass, mode="eager")
+"""`warmup_all_buckets` of vllm-fork up to 1.21: without graphs."""
+unified_pass = partial(warmup_pass, phase="unified")
+"""`warmup_unified_graphs` of vllm-gaudi v0.11.2 to v0.16."""
 
 
 def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pass:
