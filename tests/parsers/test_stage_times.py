@@ -375,3 +375,13 @@ def test_a_start_that_goes_on_lasts_until_its_last_note():
         "cudagraph dispatching keys are not initialized. No cudagraph will be used.", "WARNING",
     )  # fmt: skip
     assert summary_of(events(text))["time"]["wall_s"] == 12.0
+
+
+def test_how_long_ranks_connect_is_unknown_where_no_line_of_loading_follows():
+    text = HEAD + line(
+        8, "parallel_state.py:1568",
+        "world_size=1 rank=0 local_rank=0 distributed_init_method=tcp://x backend=nccl",
+    )  # fmt: skip
+    text += line(60, "backends.py:1148", "Dynamo bytecode transform time: 5.00 s")
+    text += line(70, "core.py:348", INITIALIZED.format(20))
+    assert "distributed_init" not in phases(text)

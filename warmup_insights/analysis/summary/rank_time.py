@@ -112,10 +112,11 @@ TOGETHER_S = 1.0
 """Lines printed together are at most this far apart: timestamps are whole seconds."""
 WARMUP = "model_warmup"
 """Of prompts and decodes, where nothing keeps them apart."""
+_WORKERS = ("init_worker", "distributed_init")
 _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
                    "load_weights")  # fmt: skip
 """What follows when workers are initialised. Plugins that print no line of their loading
-(vllm-neuron) leave all of it behind the last line of the workers."""
+(vllm-neuron) leave all of it behind the last line of the workers, as do excerpts."""
 _WITH_LOADING = ("load_model", "kv_cache")
 """What the first end of a stage behind the start of an engine stands for where no line
 prints that loading begins (vLLM before 0.5.1): how long each took is unknown."""
@@ -249,7 +250,7 @@ class RankTime:
         self.end(event.name, time, event.duration_s)
 
     def _settle(self, time: float, following: str) -> None:
-        is_known = self.doing != "init_worker" or following in _BEHIND_WORKERS
+        is_known = self.doing not in _WORKERS or following in _BEHIND_WORKERS
         if is_known and self.doing is not None and self.since is not None:
             self.spans.append(Span(self.doing, self.since, time, ASSUMED))
             self.since = time
