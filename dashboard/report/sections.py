@@ -68,7 +68,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
         Section("Advice", findings=[_finding(finding) for finding in run.findings]),
     ]
     for title, add in (
-        ("Where the time went", _time),
+        ("Time", _time),
         ("Memory", _memory),
         ("Buckets and captures", _buckets),
         ("CUDA graphs", _graphs),

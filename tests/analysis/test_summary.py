@@ -323,6 +323,14 @@ def test_oddities_name_their_numbers():
     assert "1 bucket misses while serving" in text
 
 
+def test_a_cache_that_holds_tokens_was_not_without_memory():
+    found = [
+        MemoryBudgetSet(kv_cache_bytes=-(1024**3)),
+        KVCacheAllocated(num_tokens=400_000),
+    ]
+    assert oddities(folded(found).summary) == []
+
+
 def test_a_run_without_flaws_has_no_oddities():
     found = [generated(), *(step(bucket) for bucket in PROMPT), WarmupFinished()]
     assert oddities(folded(found).summary) == []
