@@ -113,6 +113,20 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "environment variables to workers: ['VLLM_USE_V1']",
     ),
     phase_rule(
+        "worker_made",
+        "queue communication handle",
+        # The queue of a worker's answers, which is made between its imports and the set-up of
+        # its device (`executor/multiproc_executor.py WorkerProc.__init__`, sizes of
+        # `shm_broadcast.py MessageQueue`); those of engine and groups have other sizes.
+        r"vLLM message queue communication handle: Handle\(local_reader_ranks=\[0\], "
+        r"buffer_handle=\(1, 10485760, 10,",
+        "distributed_init",
+        "start",
+        "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
+        "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
+        "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
+    ),
+    phase_rule(
         "engine_processes",
         "DP group leader",
         r"DP group leader: node_rank=",

@@ -223,6 +223,30 @@ def test_a_process_that_looks_for_triton_before_it_has_its_name_imports_the_engi
     assert "import" not in phases(HEAD + core + READY)
 
 
+def test_the_workers_of_an_executor_were_imported_when_their_queues_are_made():
+    queue = (
+        "vLLM message queue communication handle: Handle(local_reader_ranks=[0], "
+        "buffer_handle=({}, 10, 'psm_3c'), local_subscribe_addr='ipc:///tmp/a')"
+    )
+    text = HEAD + line(9, "shm_broadcast.py:289", queue.format("1, 16777216"))
+    platform = (
+        "INFO 07-16 10:00:10 [__init__.py:235] Automatically detected platform cuda.\n"
+    )
+    worker = "(VllmWorker rank=0 pid=9) INFO 07-16 10:00:{} {}\n"
+    text += platform + worker.format(
+        30, "[shm_broadcast.py:289] " + queue.format("1, 10485760")
+    )
+    text += worker.format(
+        44, "[parallel_state.py:1102] rank 0 in world size 2 is assigned as DP rank 0"
+    )
+    text += worker.format(
+        45, "[gpu_model_runner.py:1843] Starting to load model a/b..."
+    )
+    text += line(85, "core.py:348", INITIALIZED.format(5))
+    found = phases(text + READY)
+    assert (found["import"], found["distributed_init"]) == (20.0, 14.0)
+
+
 def test_the_workers_of_ray_were_imported_when_they_get_their_environment():
     text = HEAD + (
         "(pid=9) INFO 07-16 10:00:10 [__init__.py:239] Automatically detected platform cuda.\n"
