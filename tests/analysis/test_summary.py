@@ -67,9 +67,8 @@ def test_empty_run_knows_nothing():
     assert summary["ranks"] is None
 
 
-def test_an_engine_that_states_its_groups_and_names_no_rank_is_one():
-    stated = ConfigRecorded(settings={"tensor_parallel_size": 1})
-    assert summary_of([RunStarted(), stated])["ranks"] == 1
+def test_a_known_engine_that_names_no_rank_is_one():
+    assert summary_of([RunStarted(engine="vllm")])["ranks"] == 1
 
 
 def test_a_benchmark_result_that_was_pasted_twice_counts_once():

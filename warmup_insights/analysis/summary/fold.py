@@ -6,7 +6,7 @@ result at any time: the summary of a beginning is the progress of a start-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,6 @@ from warmup_insights.model.summary import (
     NoteFacts,
     PodFacts,
     RunSummary,
-    Setting,
     SourceName,
     UsageFacts,
 )
@@ -130,14 +129,14 @@ class RunFold:
         if key in self._notes or len(self._notes) < MAX_NOTES:
             self._notes[key] = self._notes.get(key, 0) + event.count
 
-    def _num_ranks(self, config: Mapping[str, Setting]) -> int | None:
-        """As stated, else as many as have events, else the one of an engine that states how
-        large its groups are; None without these, and when the first of several has."""
+    def _num_ranks(self) -> int | None:
+        """As stated, else as many as have events, else the one of a known engine; None
+        without these, and when the first of several has."""
         stated = self._identity.num_ranks
         seen = len({rank or 0 for rank in self._ranks})
         if stated or (stated == 0 and seen < 2):
             return stated or None
-        return seen or (1 if "tensor_parallel_size" in config else None)
+        return seen or (1 if self._identity.engine is not None else None)
 
     def result(self, run: RunRecord) -> Folded:
         """The summary and the rows of the events so far."""
@@ -176,7 +175,7 @@ class RunFold:
             ),
             synthetic=who.synthetic or run.synthetic,
             model=who.model,
-            ranks=self._num_ranks(config),
+            ranks=self._num_ranks(),
             config=config,
             status=status,
             failure=who.failure(progress),
