@@ -413,7 +413,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
               "start outside of its source folder", "another image"),)),
         (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",
-         "A module of the model's code cannot be imported",
+         "A module that the model needs failed when it was imported",
          (Way("what the first error above the line asks for: the traceback of the import names "
               "a package that is missing or of another version (often transformers, "
               "torchvision)", "another environment"), _SAME_RELEASE)),
