@@ -67,7 +67,35 @@ TEXTS = [
     ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072",
      "device_unsupported", "backend", {}),
     ("RuntimeError: Error 803: system has unsupported display driver / cuda driver "
-     "combination", "driver_mismatch", "newer driver", {}),
+     "combination", "driver_mismatch", "LD_LIBRARY_PATH", {}),
+    ("RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU. Min "
+     "capability: 80. ', 'Current capability: 75.')", "device_unsupported",
+     "another build of the model", {}),
+    ("NotImplementedError: FlashAttention V1 with FP8 KV cache not yet supported",
+     "device_unsupported", "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
+    ("ValueError: No valid attention backend found for cuda with kv_cache_dtype=fp8_e4m3. "
+     "Reasons: {FLASHMLA_SPARSE: [kv_cache_dtype not supported]}.", "device_unsupported",
+     "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
+    ("AssertionError: n_physical_experts=256 must be divisible by ep_size=3. Adjust it.",
+     "setting_refused", "divides 256", {}),
+    ("ValueError: base_model.model.lm_head.weight is unsupported LoRA weight.",
+     "model_unsupported", "modules_to_save", {}),
+    ("OSError: Found 0 files matching the pattern: `^tokenizer`. Make sure that a Mistral "
+     "tokenizer is present in ['config.json'].", "model_unsupported", "--tokenizer-mode", {}),
+    ("AttributeError: 'MistralTokenizer' object has no attribute 'convert_tokens_to_ids'",
+     "model_unsupported", "--tokenizer-mode hf", {}),
+    ("ValueError: Converting from SentencePiece and Tiktoken failed, if a converter is "
+     "available", "model_unsupported", "tokenizer.json", {}),
+    ("ValueError: Could not detect config format for no config file found.", "model_access",
+     "config.json", {}),
+    ("ModuleNotFoundError: Could not import module 'ProcessorMixin'. Are this object's "
+     "requirements defined correctly?", "packages_mismatch", "above", {}),
+    ("ModuleNotFoundError: No module named 'transformers_modules'", "model_access",
+     "HF_MODULES_CACHE", {}),
+    ("ModuleNotFoundError: No module named 'transformers_modules.Model-4.5-9B'",
+     "model_access", "dots", {}),
+    ("ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. Please "
+     "check the logs for more details.", "packages_mismatch", "above", {}),
     ("RuntimeError: Failed to infer device type", "device_unreachable", "--gpus all", {}),
     ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: "
      "open(/dev/vfio/4): 16: Device or resource busy; Couldn't open iommu group /dev/vfio/4",

@@ -51,6 +51,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
          "This quantisation runs in float16 only",
          (Way.that_sets("none: the weights are of 4 or 8 bits anyway", dtype="half"),)),
+        (r"[Qq]uantization scheme is not supported for\W{1,8}the current GPU",
+         "The device is too old for this quantisation",
+         (Way("another build of the model: 16 bits, or a quantisation of this device",
+              "another checkpoint; check its quality and size"),
+          Way("a newer device", "the capability needed is in the message"))),
         (r"quantization method (\w{1,40}) is not supported for the current GPU",
          "The device is too old for this quantisation",
          (Way("another build of the model: AWQ, GPTQ or 16 bits instead of {1}",
@@ -93,6 +98,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
               "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
               "slower than a backend made for the device"))),
+        (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
+         r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
+         "An attention backend does not hold the KV cache in the type that was asked for",
+         (Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
+                        kv_cache_dtype="auto"),
+          Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend; "
+              "or a newer vLLM", "the engine picks one that fits, where there is one"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -134,9 +146,18 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "driver_mismatch",
-        (r"driver on your system is too old|driver version is insufficient|"
-         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|unsupported display driver|"
+        (r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|unsupported display driver|"
          r"forward compatibility was attempted",
+         "The process loads a library of the driver (libcuda) that does not fit the driver of "
+         "the host",
+         (Way("the host's library first: LD_LIBRARY_PATH=/usr/local/nvidia/lib64:"
+              "/usr/local/nvidia/lib:/usr/lib/x86_64-linux-gnu, or --gpus all; an image brings "
+              "another one in /usr/local/cuda/compat (`ldconfig -p | grep libcuda`)", "none"),
+          Way("a newer driver, where the host's (`nvidia-smi`) is older than the CUDA of the "
+              "image; a restart, where it was replaced since the last one",
+              "a restart of the host, or of what uses its devices"),
+          _OLDER_IMAGE)),
+        (r"driver on your system is too old|driver version is insufficient",
          "The driver of the host is older than the CUDA of the image",
          (_NEWER_DRIVER, _OLDER_IMAGE)),
         (r"PTX was compiled with an unsupported toolchain|UnsupportedPtxVersion",

@@ -27,6 +27,11 @@ _COMPLETE = Way(
     "--load-format, --config-format and --tokenizer that fit",
     "another download",
 )
+_MODEL_CODE = Way(
+    "HF_MODULES_CACHE on a volume that the processes of all nodes may read, and the files of "
+    "the code in the folder of the model",
+    "none",
+)
 _COMPILER = Way(
     "a compiler and the headers of Python in the image (gcc, python3-dev), with CC set",
     "a larger image",
@@ -123,6 +128,12 @@ ROWS: tuple[KnownError, ...] = (
          "The LoRA adapter is not there",
          (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
               "adapter_config.json", "none"),)),
+        (r"No module named '?transformers_modules\.",
+         "The code that the model brings cannot be imported",
+         (Way("a folder of the model without dots in its name, where it has some: for Python a "
+              "dot ends the name of a module", "none"), _MODEL_CODE)),
+        (r"No module named '?transformers_modules",
+         "The code that the model brings cannot be imported", (_MODEL_CODE,)),
         (r"No such file or directory: '\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
          "A file of the model is missing", (_COMPLETE,)),
     ),
@@ -139,7 +150,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"fatal error: (\S{1,100}): No such file",
          "A header that kernels are compiled with is missing",
          (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
-              "of the toolkit", "a larger image"), _BUILT)),
+              "of the toolkit, those of C (stddef.h, stdlib.h) of gcc and libc6-dev", "a larger image"), _BUILT)),
         (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
@@ -237,7 +248,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
         (r"does not appear to have a file named|Cannot find any model weights|"
-         r"No (?:safetensors|tokenizer file|config file found)",
+         r"Could not detect config format|No (?:safetensors|tokenizer file|config file found)",
          "A file of the model is missing", (_COMPLETE,)),
         (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
          r"incomplete metadata|failed finding central directory|unexpected EOF",
@@ -262,7 +273,7 @@ ROWS: tuple[KnownError, ...] = (
               "code of the repository runs in the engine", {"trust_remote_code": True}),
           Way("a newer vLLM or transformers that has the architecture", "another image"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
-         r"architectures? .{1,200}(?:not supported|failed to be inspected|no vLLM "
+         r"architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
          r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
          r"is not a registered model in the Transformers",
@@ -271,13 +282,29 @@ ROWS: tuple[KnownError, ...] = (
               "another image"),
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
+        (r"Found \d{1,6} files matching the pattern|"
+         r"'(?:Mistral|Sentence[Pp]iece|Tekken)\w{0,20}' object has no attribute",
+         "The tokenizer of Mistral's form does not fit the files of the model or the code",
+         (Way("--tokenizer-mode hf, and no --config-format and --load-format of mistral, where "
+              "the folder has files of Hugging Face's form", "none"),
+          Way("the files of Mistral's form (tekken.json, params.json), or mistral-common and "
+              "transformers as the release of vLLM names them", "another download or image"))),
+        (r"is unsupported LoRA weight",
+         "A LoRA adapter holds a weight that the engine takes from no adapter",
+         (Way("an adapter of LoRA weights (lora_A, lora_B) alone: trained without "
+              "modules_to_save, and saved by peft without weights of the model itself",
+              "another adapter"),
+          Way("the adapter merged into the model (peft: merge_and_unload), without "
+              "--enable-lora", "a whole model for each adapter"),
+          Way("a newer vLLM, where the weight is one of a layer that has adapters there",
+              "another image"))),
         (r"limit_mm_per_prompt\W{1,3}is only supported for multimodal",
          "This version takes the model for one of text only",
          (Way("a vLLM, with the transformers it asks for, that knows the model with its images",
               "another image"),
           Way("no --limit-mm-per-prompt, where only text is wanted", "images are refused"))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
-         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|sentencepiece|tiktoken|"
+         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
          (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
@@ -385,6 +412,11 @@ ROWS: tuple[KnownError, ...] = (
          "The compiled part of vLLM is missing, or was built for another device or torch",
          (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
               "start outside of its source folder", "another image"),)),
+        (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",
+         "A module that the model needs failed when it was imported",
+         (Way("what the first error above the line asks for: the traceback of the import names "
+              "a package that is missing or of another version (often transformers, "
+              "torchvision)", "another environment"), _SAME_RELEASE)),
         (r"No package metadata was found for vllm",
          "vLLM is installed under another name, and its command reads the version by its own",
          (Way("the wheel of the release (vllm), or one for this device that is a package "

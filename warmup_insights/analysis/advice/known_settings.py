@@ -447,6 +447,11 @@ ROWS: tuple[KnownError, ...] = (
          r"devices \((\d{1,6})\)",
          "There are fewer devices than ranks",
          _visible_ranks),
+        (r"\b(\w{1,60})\s?[=(]\s?(\d{1,9})\)? must be divisible by (\w{1,60})\s?[=(]\s?\d",
+         "One size does not divide by another",
+         (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
+              "tp_size follow from the parallel sizes (--tensor-parallel-size, "
+              "--data-parallel-size)", "none"),)),
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
