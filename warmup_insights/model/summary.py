@@ -928,8 +928,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     model: str | None = None
     """As the engine names it."""
     ranks: int | None = 1
-    """As stated, else as many as have events; null when a log shows one of several or none
-    and nothing states how many."""
+    """As stated, else as many as have events, else the one of a known engine; null without
+    these, and when a log shows one of several and nothing states how many."""
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
     status: str = "unknown"
