@@ -30,6 +30,7 @@ from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
 from parsers.report import ParseReport
 from parsers.source import (
+    CHUNK,
     MAX_NOTEBOOK_BYTES,
     TextBlocks,
     cloud_log_text,
@@ -45,6 +46,8 @@ Batch = list[tuple[int, list[Event]]]
 """Ordinals of runs with their events, in the order of the source."""
 
 HEAD_LIMIT = 4096
+SMALL_BYTES = CHUNK - 8192
+"""A file that ends sooner is read before hyperscan has compiled its literals."""
 LARGE_BYTES = 64 << 20
 """A file that is larger is worth the time that importing NumPy takes."""
 BATCH = 5000
@@ -57,12 +60,13 @@ def dispatcher() -> Dispatcher:
     return Dispatcher(all_rules())
 
 
-@lru_cache(maxsize=1)
-def _selectors() -> tuple[Selector, Selector]:
+@lru_cache(maxsize=2)
+def _selectors(*, is_small: bool) -> tuple[Selector, Selector]:
     """For the lines that matter while a server runs, and for its statistics."""
     statistics = dispatcher().statistics
     others = set(dispatcher().literals).difference(statistics)
-    return make_selector(sorted(others)), regex_selector(statistics)
+    make = regex_selector if is_small else make_selector
+    return make(sorted(others)), regex_selector(statistics)
 
 
 @lru_cache(maxsize=1)
@@ -180,7 +184,8 @@ class LogReader:
             if self.size > LARGE_BYTES:
                 import numpy  # noqa: F401 - `count_lines` is faster with it
             environment.add_block(block, number)
-            number = feed_block(parser, block, number)
+            is_small = self.size < SMALL_BYTES
+            number = feed_block(parser, block, number, is_small=is_small)
             if parser.num_waiting >= BATCH:
                 yield parser.take()
         parser.close()
@@ -296,12 +301,14 @@ def _dialects_of(report: ParseReport) -> dict[str, int]:
     }
 
 
-def feed_block(parser: LineParser, block: bytes, number: int) -> int:
+def feed_block(
+    parser: LineParser, block: bytes, number: int, *, is_small: bool = False
+) -> int:
     """Give a block of lines to the parser; the number of lines so far."""
     if parser.reads_all:
         return _feed_all(parser, block, number)
     index, behind = -1, 0
-    for index, begin, behind in _candidates(parser, block):
+    for index, begin, behind in _candidates(parser, block, is_small=is_small):
         line = number + index + 1
         parser.feed(text_of(block, begin, behind), line)
         if parser.reads_all:
@@ -310,10 +317,12 @@ def feed_block(parser: LineParser, block: bytes, number: int) -> int:
     return number + index + 1 + count_lines(block, behind)
 
 
-def _candidates(parser: LineParser, block: bytes) -> Iterator[tuple[int, int, int]]:
+def _candidates(
+    parser: LineParser, block: bytes, *, is_small: bool
+) -> Iterator[tuple[int, int, int]]:
     """The lines of a block that matter to a ready server, as `lines_at` gives them, less
     the statistics that the parser counts: those between two others at once."""
-    select, select_statistics = _selectors()
+    select, select_statistics = _selectors(is_small=is_small)
     index, behind = -1, 0
     for line in chain(lines_at(block, select(block)), [None]):
         begin = len(block) if line is None else line[1]
