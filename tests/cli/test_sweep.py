@@ -311,9 +311,10 @@ def test_a_hangup_that_nohup_ignores_stays_ignored():
 
 
 SWEEPER = """
-    import sys
+    import signal, sys
     from warmup_insights.cli import sweep_runs
     from warmup_insights.cli.run import endings_as_interrupts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     program, db, label = sys.argv[1:]
     command = [sys.executable, program, db, label, "slow"]
     with endings_as_interrupts():
@@ -332,9 +333,7 @@ def test_a_sweep_that_is_ended_takes_its_server_with_it(tmp_path, number):
     sweeper.write_text(textwrap.dedent(SWEEPER))
     process = subprocess.Popen(
         [sys.executable, sweeper, program, tmp_path / "v.db", "x"],
-        stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        ),
+        stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(children_of(program)) < 3:
