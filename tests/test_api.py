@@ -135,6 +135,24 @@ def test_a_program_that_fails_is_recorded_as_that(tmp_path):
             database.run("nothing")
 
 
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_program_that_is_interrupted_was_stopped(tmp_path, is_ready):
+    db = tmp_path / "w.db"
+
+    def program(warmup):
+        if is_ready:
+            warmup.ready()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), wi.record(db, name="mine") as warmup:
+        program(warmup)
+    with wi.open(db) as found:
+        summary = found.runs()[0].summary
+    assert summary.failure is None
+    assert summary.status == ("finished" if is_ready else "stopped")
+    assert (summary.stop is None) == is_ready
+
+
 def test_what_cannot_be_read_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"absent\.log"):
         wi.read_log(tmp_path / "absent.log")

@@ -37,6 +37,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
     ServerReady,
+    ShutdownRequested,
     WarmupStep,
     kind_of,
 )
@@ -206,6 +207,8 @@ class Warmup:
     def __init__(self, recorder: Recorder, run_id: str) -> None:
         self._recorder = recorder
         self.run_id = run_id
+        self.is_ready = False
+        """Whether the program takes requests."""
         self._counts: dict[str, int] = {}
 
     def event(self, event: Event) -> None:
@@ -252,6 +255,7 @@ class Warmup:
 
     def ready(self) -> None:
         """The program takes requests from now on."""
+        self.is_ready = True
         self.event(ServerReady())
 
 
@@ -267,8 +271,9 @@ def record(
 ) -> Iterator[Warmup]:
     """Record a warm-up of any program into a database.
 
-    `name` is that of the program. An error of the program is recorded as the failure and
-    raised again; the recorder itself raises nothing while the program runs.
+    `name` is that of the program. An error of the program is recorded as the failure, an
+    interrupt as the stop, and raised again; the recorder itself raises nothing while the
+    program runs.
     """
     EventStore(database).close()  # a database that cannot be used ends it here
     record_ = RunRecord(
@@ -281,6 +286,13 @@ def record(
         )
         try:
             yield warmup
+        except KeyboardInterrupt:
+            stopped = ShutdownRequested(
+                message="interrupted", in_start=not warmup.is_ready
+            )
+            warmup.event(stopped)
+            warmup.event(RunFinished(status="stopped"))
+            raise
         except BaseException as error:
             message = f"{type(error).__name__}: {error}"
             warmup.event(Failure(failure="error", message=message))

@@ -340,9 +340,12 @@ class TestFailure:
         assert "Error: interrupted" in stderr
         record, events, summary = stored(db)
         assert record.status == "finished"
-        assert summary["serving"]["end"]["message"] == "interrupted from the keyboard"
+        assert summary["status"] == "finished"
+        assert summary["serving"]["end"]["kind"] == "shutdown"
+        text = f"interrupted by {signal.Signals(number).name} while it served"
+        assert summary["serving"]["end"]["message"] == text
         assert len(events) > 50
-        assert events[-1].status == "failed"
+        assert events[-1].status == "stopped"
 
 
 def test_a_simulated_run_needs_no_torch(db):

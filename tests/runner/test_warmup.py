@@ -33,6 +33,7 @@ from warmup_insights.model.events import (
     RunStarted,
     SamplerWarmup,
     ServerReady,
+    ShutdownRequested,
     WarmupFinished,
     WarmupStep,
 )
@@ -240,7 +241,7 @@ class TestFailure:
         assert "--gpu-memory-utilization" in outcome.error
         assert ". " not in outcome.error
 
-    def test_ctrl_c_keeps_the_events_and_fails_the_run(self):
+    def test_ctrl_c_keeps_the_events_and_stops_the_run(self):
         events = []
 
         def sink(event):
@@ -249,11 +250,12 @@ class TestFailure:
                 raise KeyboardInterrupt
 
         outcome = Session(simulated_device(), seed_settings(), sink).run()
-        assert outcome.status == "failed"
-        assert only(events, Failure).failure == "killed"
-        assert only(events, Failure).bucket is not None
+        assert outcome.status == "stopped"
+        assert outcome.error.startswith("interrupted by SIGINT in prompt (")
+        assert of_kind(events, Failure) == []
+        assert only(events, ShutdownRequested).in_start
         assert len(of_kind(events, WarmupStep)) == 3
-        assert events[-1].status == "failed"
+        assert events[-1].status == "stopped"
 
     def test_an_unexpected_error_fails_the_run_and_is_raised(self, monkeypatch):
         events = []

@@ -301,7 +301,7 @@ def run(db: str, as_json: bool, label: str | None, quiet: bool, **options: Any) 
         if benchmarks:
             click.echo(result_block(benchmarks[-1]))
         click.echo(f"run {run_id} {outcome.status}, stored in {shown_location(db)}")
-    if outcome.status == "failed":
+    if outcome.error is not None:
         click.echo(f"Error: {outcome.error}", err=True)
         sys.exit(1)
 

@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     Note,
     RunFinished,
     RunStarted,
+    ShutdownRequested,
 )
 from warmup_insights.rules.memory import NoCacheRoom
 from warmup_insights.rules.model_shape import ModelShape, find_shape
@@ -28,7 +29,8 @@ from warmup_insights.version import __version__
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `finished`, `skipped` or `failed`, and why it failed."""
+    """How a run ended: `finished`, `skipped`, `failed` or `stopped`, and why it did not
+    come to its end."""
 
     status: str
     error: str | None = None
@@ -83,25 +85,25 @@ class Session:
                 max_model_len=settings.max_model_len,
             )
         self.served: Served | None = None
+        self._is_ready = False
 
     def run(self) -> Outcome:
         """Start up, and end with RunFinished whatever happens.
 
-        A failure that has a sentence, and Ctrl-C, are named in the outcome. Any other
-        error ends the run as failed and is raised again.
+        A failure that has a sentence, and a signal that ends the run, are named in the
+        outcome. Any other error ends the run as failed and is raised again.
         """
         self._emit_start()
         try:
             self.warmup.start()
+            self._is_ready = True
             self._note_graph_memory()
             if self.workload is not None:
                 self._serve(self.workload)
         except DeviceOutOfMemory as error:
-            place = self.warmup.place
-            where = f"{place.stage} {place.bucket}" if place.bucket else place.stage
             return self._failed(
                 "out_of_memory",
-                f"{where}: {error}",
+                f"{self._where()}: {error}",
                 error.free_bytes,
                 error.needed_bytes,
             )
@@ -110,8 +112,8 @@ class Session:
             return self._failed("no_kv_cache", str(error), free)
         except WarmupInsightsError as error:
             return self._failed("error", str(error))
-        except KeyboardInterrupt:
-            return self._failed("killed", "interrupted from the keyboard")
+        except KeyboardInterrupt as signal:
+            return self._stopped(str(signal))
         except BaseException as error:
             self._failed("error", f"{type(error).__name__}: {error}")
             raise
@@ -157,6 +159,22 @@ class Session:
         }
         text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
         self.emitter.emit(Note(topic="graph_memory_counters", text=text, values=values))
+
+    def _stopped(self, signal: str) -> Outcome:
+        """Ctrl-C, or the signal with this name, ended the run."""
+        message = f"interrupted by {signal or 'SIGINT'}"
+        if self._is_ready:
+            message += " while it served"
+        else:
+            message += f" in {self._where()}"
+        asked = ShutdownRequested(message=message, in_start=not self._is_ready)
+        self.emitter.emit(asked)
+        self.emitter.emit(RunFinished(status="stopped"))
+        return Outcome("stopped", message)
+
+    def _where(self) -> str:
+        place = self.warmup.place
+        return f"{place.stage} {place.bucket}" if place.bucket else place.stage
 
     def _failed(
         self,
