@@ -167,8 +167,8 @@ class Session:
             message += " while it served"
         else:
             message += f" in {self._where()}"
-        asked = ShutdownRequested(message=message, in_start=not self._is_ready)
-        self.emitter.emit(asked)
+        stop = ShutdownRequested(message=message, in_start=not self._is_ready)
+        self.emitter.emit(stop)
         self.emitter.emit(RunFinished(status="stopped"))
         return Outcome("stopped", message)
 
