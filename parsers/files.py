@@ -21,7 +21,7 @@ from parsers.engine.dispatch import (
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
-from parsers.engine.wrapping import indent_of, unindented, unwrapped, width_of
+from parsers.engine.wrapping import margin_of, unwrapped, width_of, without_margin
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.csv_log import csv_log_text, looks_like_csv_log
@@ -141,8 +141,8 @@ class LogReader:
             return
         whole: Iterator[bytes] = chain([first], blocks)
         text = first.decode("utf-8", "replace")
-        if indent := indent_of(text):
-            whole = unindented(whole, indent)
+        if margin := margin_of(text):
+            whole = without_margin(whole, margin)
         self._clock.look_at(text)
         if looks_like_events(first):
             yield from self._profile(whole)

@@ -247,7 +247,7 @@ _OTHER = (
     gaudi_rule(
         "runtime_value",
         "    ",
-        r"    (?P<key>[A-Za-z_][\w.]{0,80}): (?P<value>[^\n]{0,400})$",
+        r"    (?P<key>[A-Za-z_][\w.]{0,80}): ?(?P<value>[^\n]{0,400})$",
         Sample(
             "INFO 11-20 07:31:58 [runtime.py:32]     bucketing_strategy: exp",
             {"key": "bucketing_strategy", "value": "exp"},

@@ -35,7 +35,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "bridge_value",
         "PT_HPU_",
-        r" (?P<key>PT_HPU_\w{1,80}) = (?P<value>[^\n]{0,200})$",
+        r" (?P<key>PT_HPU_\w{1,80}) = ?(?P<value>[^\n]{0,200})$",
         ConfigLine,
         device="hpu",
         samples=(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
@@ -92,7 +93,7 @@ _REPEATED = re.compile(
     r"\s?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^)]{0,300}\))?\s*$"
 )
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
-_COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.-]{{1,80}})\s{{1,40}}\| ?")
+_COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.@-]{{1,120}})\s{{1,40}}\| ?")
 _POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
 _JOURNAL = re.compile(
     r"\S{2,14} {1,3}\d{1,2} \d\d:\d\d:\d\d [\w.-]{1,80} "
@@ -159,13 +160,20 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
         if "across cluster]" in message:
             _drop_repeat(record)
         return [record]
-    rest, base = _peel_front(line, Record(message=""))
+    return _peel_line(line, Record(message=""), fronts)
+
+
+def _peel_line(line: str, base: Record, fronts: Fronts | None) -> list[Record]:
+    rest, base = _peel_front(line, base)
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):
         whole = _json_record(rest, base)
         if whole is not None:
-            return peel_again(whole)
+            text = clean(whole.message)
+            return _redrawn(
+                text, lambda piece: _peel_inside(replace(whole, message=piece), fronts)
+            )
     return _split_records(rest, base, fronts)
 
 
@@ -207,16 +215,18 @@ def _drop_repeat(record: Record) -> None:
         record.message, record.is_repeated = record.message[: match.start()], True
 
 
-def peel_again(record: Record) -> list[Record]:
-    """The records in the message of a JSON line, which may be a whole text line."""
+def _peel_inside(record: Record, fronts: Fronts | None) -> list[Record]:
+    """The records in the text of a JSON line: a line as it was printed, where a log shipper
+    wrote it, else the message of a logger, which may be a whole line too."""
+    if record.level is None and record.stamp is None:
+        return _peel_line(record.message, record, fronts)
     if _RECORD.search(record.message) is None:
         match = _PROCESS_RE.match(record.message)
         if match is not None:
             _set_process(record, *match.group(*_PARTS))
             record.message = record.message[match.end() :]
         return [record]
-    inner = _split_records(record.message, record)
-    return inner or [record]
+    return _split_records(record.message, record) or [record]
 
 
 def _peel_front(rest: str, base: Record) -> tuple[str, Record]:
@@ -384,7 +394,7 @@ def _finish(record: Record) -> None:
 
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "event", "text")
 _SHIPPED = (
-    ("log", "time"), ("textPayload", "timestamp"), ("line", "timestamp"),
+    ("log", "time"), ("log", "@timestamp"), ("textPayload", "timestamp"), ("line", "timestamp"),
     ("Log", "TimeStamp"), ("LogMessage", "TimeGenerated"), ("LogEntry", "TimeGenerated"),
 )  # fmt: skip
 """Where log shippers keep a line and its time: Docker, Cloud Logging, Loki, Azure."""
@@ -407,6 +417,14 @@ def _json_record(text: str, base: Record) -> Record | None:
     if message is None:
         return None
     record = replace(base, message=message.rstrip("\r\n"), is_json=True)
+    pod = fields.get("kubernetes")
+    if isinstance(pod, dict):
+        named = (
+            pod.get("namespace_name"),
+            pod.get("pod_name"),
+            pod.get("container_name"),
+        )
+        record.source = "/".join(map(str, filter(None, named))) or record.source
     for key, stamp in _SHIPPED:
         if fields.get(key) == message and isinstance(fields.get(stamp), str):
             record.outer = full_stamp(str(fields[stamp]))
@@ -426,6 +444,14 @@ def _json_record(text: str, base: Record) -> Record | None:
     return record
 
 
+def _pod_of(named: object) -> str | None:
+    """The container that Fluentd's and Fluent Bit's filters for Kubernetes name."""
+    if not isinstance(named, dict):
+        return None
+    parts = map(named.get, ("namespace_name", "pod_name", "container_name"))
+    return "/".join(str(part) for part in parts if part) or None
+
+
 def _first(fields: dict[str, object], *names: str) -> str | None:
     for name in names:
         value = fields.get(name)
@@ -435,25 +461,36 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
 
 
 def peel_redrawn(line: str, fronts: Fronts | None = None) -> list[Record]:
-    """The records in a physical line that was drawn over itself, in their order.
+    """The records in a physical line that was drawn over itself, in their order."""
+    return _redrawn(line, lambda piece: peel(piece, fronts))
 
-    A process prefix that stands alone before a carriage return owns what follows.
+
+def _redrawn(line: str, peel_piece: Callable[[str], list[Record]]) -> list[Record]:
+    """The records in the pieces between carriage returns.
+
+    A process prefix that stands alone before a carriage return owns what follows, and the
+    container or pod of the line all that is in it. A log shipper's time is that of the end
+    of the line.
     """
+    if "\r" not in line:
+        return peel_piece(line)
     found: list[Record] = []
     owner: Record | None = None
+    line_of = Record("")
     for piece in line.split("\r"):
-        records = peel(piece, fronts) if piece else []
+        records = peel_piece(piece) if piece else []
         if piece and not records:
-            owner = _owner_of(piece) or owner
+            _, named = _peel_front(piece, Record(""))
+            owner = named if named.process is not None else owner
+            line_of.source = line_of.source or named.source
+            line_of.outer = line_of.outer or named.outer
         for record in records:
+            record.source = line_of.source = record.source or line_of.source
+            line_of.outer, record.outer = record.outer or line_of.outer, None
             if owner is not None and record.pid is None:
                 record.process, record.pid = owner.process, owner.pid
                 record.actor, record.rank = owner.actor, owner.rank
         found += records
+    if found:
+        found[-1].outer = line_of.outer
     return found
-
-
-def _owner_of(piece: str) -> Record | None:
-    """The process named in a piece that holds nothing but a process prefix."""
-    records = peel(piece.rstrip() + " x")
-    return records[0] if records and records[0].process is not None else None

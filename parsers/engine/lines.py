@@ -211,7 +211,7 @@ class LineParser:
         """Keep what a statistics line looks like, and whose it is."""
         if run.waits_for_request(self._line):
             return
-        text = self._text.rstrip("\r")
+        text = self._text.rstrip()
         head = text.removesuffix(record.message)
         is_whole = len(head) + len(record.message) == len(text)
         # A shipper's clock without a zone is held against that of the engine, line by line.
@@ -238,6 +238,7 @@ class LineParser:
 
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
+        record.message = record.message.rstrip()
         found = self._dispatch.find(record.message, record.level, record.file)
         matched = None
         if found is not None:

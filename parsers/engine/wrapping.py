@@ -1,4 +1,4 @@
-"""Copies of a log: lines that a terminal cut at its width, text indented as a whole.
+"""Copies of a log: lines that a terminal cut at its width, text with a margin.
 
 A terminal of N columns shows a longer line in several rows, and a copy of the screen has
 the rows: none is longer than N, and one of exactly N goes on in the next. Where a page that
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from textwrap import dedent
 from typing import NamedTuple
 
@@ -122,19 +123,38 @@ def _joined(lines: list[str], width: Width) -> str:
     return "".join(f"{line}\n" for line in out)
 
 
-def indent_of(text: str) -> str:
-    """The space in front of every line of a text, as in a quotation; often empty."""
+_QUOTED = re.compile("> ?")
+_NUMBERED = re.compile(r"[ \t]{0,20}(\d{1,9})(?:\t|:(?! |\d\d:))")
+MIN_NUMBERED = 3
+
+
+def margin_of(text: str) -> re.Pattern[bytes] | None:
+    """What stands in front of every line of a text: space or `>`, as in a quotation, or the
+    numbers that `cat -n` and `grep -n` print; None where lines stand for themselves."""
+    if text[:1] not in "> \t\r\n0123456789":
+        return None
+    lines = [line for line in text.split("\n") if line.strip()]
+    if all(map(_QUOTED.match, lines)):
+        return _margin(_QUOTED.pattern)
+    found = list(map(_NUMBERED.match, lines))
+    numbers = [int(match[1]) for match in found if match is not None]
+    are_rising = all(a < b for a, b in pairwise(numbers))
+    if len(numbers) == len(lines) >= MIN_NUMBERED and are_rising:
+        return _margin(_NUMBERED.pattern)
     if not text[:1].isspace():
-        return ""
-    first, bare = (
-        next((line for line in lines.split("\n") if line.strip()), "")
-        for lines in (text, dedent(text))
-    )
-    return first.removesuffix(bare)
+        return None
+    bare = next((line for line in dedent(text).split("\n") if line.strip()), "")
+    indent = lines[0].removesuffix(bare) if lines else ""
+    return _margin(re.escape(indent)) if indent else None
 
 
-def unindented(blocks: Iterable[bytes], indent: str) -> Iterator[bytes]:
-    """The blocks without that space in front of their lines."""
-    pattern = re.compile(b"(?m)^" + indent.encode())
+def _margin(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(b"(?m)^(?:" + pattern.encode() + b")")
+
+
+def without_margin(
+    blocks: Iterable[bytes], margin: re.Pattern[bytes]
+) -> Iterator[bytes]:
+    """The blocks without what stands in front of their lines."""
     for block in blocks:
-        yield pattern.sub(b"", block)
+        yield margin.sub(b"", block)

@@ -9,7 +9,7 @@ import logging
 import pytest
 import zstandard
 
-from parsers.engine.envelope import peel
+from parsers.engine.envelope import peel, peel_redrawn
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.model.events import (
     BucketsGenerated,
@@ -269,3 +269,34 @@ def test_json_lines_state_the_module_of_their_logger():
     line = '{"name": "vllm.config.model", "levelname": "INFO", "message": "Using it"}'
     (record,) = peel(line)
     assert record.file == "model.py:"
+
+
+BAR = "Capturing CUDA graphs (decode, FULL): {:3}%|#| {}/2 [00:0{}<00:01,  1.00it/s]"
+REDRAWN = "\r".join(
+    ["(EngineCore pid=7) ", *(BAR.format(n * 50, n, n) for n in range(3))]
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"2026-03-02T09:00:04.5Z stderr F {REDRAWN}",
+        json.dumps({"log": REDRAWN + "\n", "time": "2026-03-02T09:00:04.5Z"}),
+        json.dumps(
+            {"log": f"\x1b[0m{REDRAWN}", "@timestamp": "2026-03-02T09:00:04.5Z"}
+        ),
+    ],
+)
+def test_the_time_of_a_redrawn_line_is_that_of_its_end(line):
+    records = peel_redrawn(line) if "\r" in line else peel(line)
+    assert [record.message for record in records] == REDRAWN.split("\r")[1:]
+    assert {(record.process, record.pid) for record in records} == {("EngineCore", 7)}
+    assert [record.outer is not None for record in records] == [False, False, True]
+
+
+def test_pods_in_the_lines_of_a_shipper_are_told_apart():
+    def line(pod, text):
+        return json.dumps({"log": text, "kubernetes": {"pod_name": pod}})
+
+    assert [peel(line(pod, "x"))[0].source for pod in "ab"] == ["a", "b"]
+    assert peel(line(3, "x"))[0].source == "3"

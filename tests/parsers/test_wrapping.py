@@ -6,7 +6,7 @@ import pytest
 
 from parsers.engine.wrapping import (
     Width,
-    indent_of,
+    margin_of,
     unwrapped,
     width_of,
     with_colours,
@@ -95,7 +95,7 @@ def test_rows_are_joined_across_blocks(size):
     assert whole.count("\n") == text.count("\n")
 
 
-@pytest.mark.parametrize("indent", ["    ", "\t", " "])
+@pytest.mark.parametrize("indent", ["    ", "\t", " ", "> ", ">"])
 def test_a_quotation_is_read_like_what_it_quotes(indent):
     bare = read(LOG)[0]
     quoted = "".join(f"{indent}{line}" for line in LOG.splitlines(keepends=True))
@@ -103,8 +103,24 @@ def test_a_quotation_is_read_like_what_it_quotes(indent):
     assert read(quoted)[0] == bare
 
 
+@pytest.mark.parametrize("form", ["{:6}\t{}", "{}:{}"])
+def test_numbers_of_lines_are_none_of_the_log(form):
+    numbered = "".join(
+        form.format(number, line)
+        for number, line in enumerate(LOG.splitlines(keepends=True), 7)
+    )
+    assert read(numbered)[0] == read(LOG)[0]
+
+
+def test_times_and_counts_in_front_of_lines_are_no_numbers_of_lines():
+    assert margin_of("12:00:01 a\n13:00:02 b\n14:00:03 c\n") is None
+    assert margin_of("1: a\n2: b\n3: c\n") is None
+    assert margin_of("1:a\n3:b\n2:c\n") is None
+    assert margin_of("1:a\n2:b\n") is None
+
+
 def test_a_log_whose_first_lines_alone_are_indented_stays_as_it_is():
-    assert indent_of("    at first\nINFO 06-07 13:18:43 then not\n") == ""
+    assert margin_of("    at first\nINFO 06-07 13:18:43 then not\n") is None
 
 
 def test_rows_of_a_page_that_counts_the_characters_of_colours_are_shorter():
