@@ -3,7 +3,8 @@
 Engine and device follow from the strongest evidence. Strongest first: the line in which
 vLLM prints the platform that it found, one of its own or a plugin's
 (`platforms/__init__.py`), then modules and wordings that exist for one device alone, then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
-then wordings about CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
+then the device of the arguments, which newer engines do not follow, then wordings about
+CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
 share (`gpu_worker.py`) show that vLLM ran, and not on what.
 
 A rank follows from the name of a process, its pid or what it states itself. Prefixes by
@@ -26,7 +27,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
 from warmup_insights.model.events import ConfigRecorded
 
-SHARED, CONFIGURED, OWN, DETECTED = range(1, 5)
+SHARED, ASKED, CONFIGURED, OWN, DETECTED = range(1, 6)
 MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
@@ -41,9 +42,9 @@ _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA "
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
-API_SERVER, ENGINE_CONFIG = 1, 3
-"""`LineRule.starts` of the first line of an API server, and of the line with the
-engine's configuration."""
+API_SERVER, ARGUMENTS, ENGINE_CONFIG = 1, 2, 3
+"""`LineRule.starts` of the first line of an API server, of its arguments, and of the line
+with the engine's configuration."""
 CONFIG_STATED = "engine_config_stated"
 """The rule of lines with that of an engine that was made."""
 _SHARED_CONFIGS = ("cuda", "cpu")
@@ -190,7 +191,9 @@ class Evidence:
             self._engines["vllm-fork"] += 1
         if item.device_kind is not None and item.engine is not None:
             self._engines[item.engine] += 1
-        strength = CONFIGURED if is_engine else DETECTED
+        strength = DETECTED
+        if is_engine or rule.starts == ARGUMENTS:
+            strength = CONFIGURED if is_engine else ASKED
         self._add_device(item.device_kind, strength)
 
     def _add_device(self, device: str | None, strength: int) -> None:
