@@ -339,9 +339,7 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
         case SamplerWarmup() | DefragWarmup() if event.status == "started":
             own.begin(PHASE_OF[type(event)], time)
         case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
-            if isinstance(event, GraphsCaptured):
-                _forget_capture(own, time, event.duration_s)
-            own.end(PHASE_OF[type(event)], time, event.duration_s)
+            _ended(own, event, time)
         case CompileFinished() if event.duration_s is not None:
             _compiled(own, event, time, event.duration_s)
         # Without these it follows from settings alone, not from the profile run.
@@ -361,14 +359,18 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.touch(time)
 
 
-def _forget_capture(own: RankTime, time: float, duration_s: float | None) -> None:
-    """A capture that ends here took this long: what a line before counted as its time may
-    be that of something else, such as memory of a connector (vLLM `custom_all_reduce.py
-    register_graph_buffers` prints when captures end, and nothing when they begin)."""
-    if duration_s is not None:
-        name, since = PHASE_OF[GraphsCaptured], time - duration_s
+def _ended(
+    own: RankTime, event: SamplerWarmup | DefragWarmup | GraphsCaptured, time: float
+) -> None:
+    """The end of a phase of one event. How long a capture took replaces what a line
+    before counted as its time: that line is printed when captures end (vLLM
+    `custom_all_reduce.py register_graph_buffers`), and none when they begin."""
+    name, duration_s = PHASE_OF[type(event)], event.duration_s
+    if isinstance(event, GraphsCaptured) and duration_s is not None:
+        since = time - duration_s
         while own.spans and own.spans[-1].name == name and own.spans[-1].end > since:
             own.spans.pop()
+    own.end(name, time, duration_s)
 
 
 def _compiled(
