@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from parsers.base import LineRule, Made
@@ -383,7 +383,17 @@ class RankTable:
             rank = len(self._by_pid)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
+            self._swap(record.pid, rank)
             self._ranks.clear()
+
+    def _swap(self, pid: int, rank: int) -> None:
+        """A worker whose number was assumed stated it: another one that had that number
+        by assumption takes its place."""
+        assumed = self._unnumbered.get(pid)
+        if assumed is not None and assumed != rank:
+            for other, held in self._unnumbered.items():
+                if held == rank and other not in self._by_pid:
+                    self._unnumbered[other] = assumed
 
     def set_sizes(self, settings: dict[str, Any]) -> None:
         """The engine's configuration states the sizes of its groups."""
@@ -513,13 +523,18 @@ class RankTable:
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
-        """V0: rank 0 has no prefix, the others differ by their pid."""
+        """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
+        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`)."""
         if pid is None:
             return None
         if pid not in self._unnumbered:
             if len(self._unnumbered) >= MAX_RANKS:
                 return None
             used = {*self._unnumbered.values(), *self._by_pid.values()}
-            free = (rank for rank in count(1) if rank not in used)
+            product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+            size = max(self._world_size, product)
+            first = range(size > 1 and not self._has_driver)
+            order = chain(range(1, size), first, count(size))
+            free = (rank for rank in order if rank not in used)
             self._unnumbered[pid] = next(free)
         return self._unnumbered[pid]
