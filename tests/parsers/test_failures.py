@@ -1192,3 +1192,16 @@ def test_a_stop_of_what_may_have_served_is_no_stop_of_a_start(text, status):
     (sentence,) = serving_sentences(summary)
     is_ready = READY in text
     assert sentence.startswith("Serving ended: shutdown" if is_ready else "Stopped: ")
+
+
+def test_an_engine_that_compiled_kernels_for_requests_had_started():
+    """Its monitor is activated after the warm-up (vLLM `utils/jit_monitor.py`)."""
+    jit = (
+        "(EngineCore pid=7) WARNING 07-16 10:00:05 [jit_monitor.py:103] Triton kernel JIT "
+        "compilation during inference: _fwd_kernel. This causes a latency spike\n"
+    )
+    trace = "Traceback (most recent call last):\nAttributeError: no such attribute\n"
+    summary = folded(events(START + jit + trace)).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.time.wall_s is None
+    assert folded(events(START + trace)).summary.status == "failed"

@@ -39,6 +39,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RecipeCompiled,
     RunStarted,
+    RuntimeCompile,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -122,6 +123,10 @@ class Timeline:
         """Take an event, in the order of the run."""
         kind, time = type(event), event.time
         was_over = self._is_over or self._is_ready
+        if kind is RuntimeCompile:
+            # Requests are served: where the start ended is not in its lines.
+            self._is_excerpt = self._is_excerpt or not was_over
+            self._is_over = True
         self._is_over = self._is_over or kind in _ENDS
         self._is_ready = self._is_ready or kind in _AFTER_READY
         if isinstance(event, Failure) and event.phase == SERVER_START:
