@@ -39,6 +39,10 @@ _OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
 _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA ")
 """Calls of the Ascend runtime and of its operators, in errors of torch_npu
 (`core/npu/NPUException.h`)."""
+_OF_NEURON = re.compile(
+    r"Failed to execute the model status=\d|^Could not load the model status=\d"
+)
+"""What the Neuron runtime answered, in errors of torch_neuronx."""
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
@@ -113,7 +117,9 @@ _WORDS = {
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
 `layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
 scheduler.py`, vllm-ascend `platform.py`."""
-_TELLING = (NOT_THERE, *_WORDS)
+_NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
+"""Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
+_TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
 
 
 def _device_of_error(message: str) -> str | None:
@@ -122,6 +128,8 @@ def _device_of_error(message: str) -> str | None:
         return "hpu"
     if _OF_TORCH_NPU.search(message):
         return "ascend"
+    if _OF_NEURON.search(message):
+        return "neuron"
     raised = _OF_TORCH.search(message)
     return _RAISED[raised[1]] if raised else None
 
@@ -136,6 +144,7 @@ class Evidence:
         self._printers: set[tuple[str | None, str | None, int | None]] = set()
         """Modules with the names and pids of processes."""
         self._is_vllm = False
+        self._is_no_cuda = False
 
     def add_line(self, record: Record) -> bool:
         """Take notice of who printed a line; whether that module of that process had
@@ -148,6 +157,7 @@ class Evidence:
             for words, device in _WORDS.items():
                 if record.message.startswith(words):
                     self._add_device(device, OWN)
+            self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
             self.add_file(seen_file(record))
         return is_new
 
@@ -205,8 +215,12 @@ class Evidence:
         if REFERENCE in self._engines or not self._devices:
             # The reference engine writes in the wording of others.
             return None
-        best = max(self._devices.values())
-        found = [name for name, strength in self._devices.items() if strength == best]
+        devices = dict(self._devices)
+        if self._is_no_cuda and devices.get("cuda", OWN) < OWN:
+            if devices.pop("cuda") == CONFIGURED:
+                devices.setdefault("rocm", CONFIGURED)  # the only other one so named
+        best = max(devices.values(), default=0)
+        found = [name for name, strength in devices.items() if strength == best]
         return found[0] if len(found) == 1 else None
 
     def is_guess(self) -> bool:
@@ -214,7 +228,7 @@ class Evidence:
         device = self.device()
         if device is None:
             return False
-        strength = self._devices[device]
+        strength = self._devices.get(device, CONFIGURED)
         is_shared = strength == CONFIGURED and device in _SHARED_CONFIGS
         return is_shared or strength == SHARED
 

@@ -384,3 +384,11 @@ def test_the_stated_time_of_a_capture_is_its_phase():
     assert totals(time)["graph_capture"] == 15.0
     assert "graph_capture (other rank)" not in totals(time)
     assert time["unlogged_s"] == 54.0
+
+
+def test_the_time_to_an_engine_is_unknown_where_the_first_lines_are_not_there():
+    time = time_of(
+        EngineInitialized(duration_s=1.5, time=36.0, line=1),
+        PhaseMarked(name="load_weights", edge="end", duration_s=1.0, time=37.0, line=2),
+    )
+    assert (time["wall_s"], time["engine_init_s"]) == (None, 1.5)

@@ -105,6 +105,8 @@ class Timeline:
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
+        self._imports_first = False
+        """The first line is of a process that imports the engine."""
         self._is_excerpt = False
         self._is_ready = False
 
@@ -267,6 +269,7 @@ class Timeline:
         is_import = False
         if isinstance(event, PhaseMarked):
             is_import = event.name == "import"
+            self._imports_first |= is_first and is_import
             self._saw_beginning |= is_first and event.name in _FIRST_STAGES
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
@@ -304,10 +307,12 @@ class Timeline:
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
         # one start.
+        is_made = self.engine_init_s is not None and not self._imports_first
+        is_over = self._is_ready or self._is_failed or is_made
         is_excerpt = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
+            or (is_over and not self._saw_beginning)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
