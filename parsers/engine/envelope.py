@@ -160,6 +160,9 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
             _drop_repeat(record)
         return [record]
     rest, base = _peel_front(line, Record(message=""))
+    if fronts is not None and (named := fronts.source_of(rest)) is not None:
+        base.source = named
+        rest, base = _peel_front(rest[len(named) + 1 :], base)
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):

@@ -216,9 +216,9 @@ class Evidence:
             # The reference engine writes in the wording of others.
             return None
         devices = dict(self._devices)
-        if self._is_no_cuda and devices.get("cuda", OWN) < OWN:
-            if devices.pop("cuda") == CONFIGURED:
-                devices.setdefault("rocm", CONFIGURED)  # the only other one so named
+        is_no_cuda = self._is_no_cuda and devices.get("cuda", OWN) < OWN
+        if is_no_cuda and devices.pop("cuda") == CONFIGURED:
+            devices.setdefault("rocm", CONFIGURED)  # the only other one so named
         best = max(devices.values(), default=0)
         found = [name for name, strength in devices.items() if strength == best]
         return found[0] if len(found) == 1 else None
