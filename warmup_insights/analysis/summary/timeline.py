@@ -105,8 +105,8 @@ class Timeline:
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
-        self._imports_first = False
-        """The first line is of a process that imports the engine."""
+        self._has_first = False
+        """The first line is of a process that imports the engine, or makes one."""
         self._is_excerpt = False
         self._is_ready = False
 
@@ -269,11 +269,12 @@ class Timeline:
         is_import = False
         if isinstance(event, PhaseMarked):
             is_import = event.name == "import"
-            self._imports_first |= is_first and is_import
+            self._has_first |= is_first and is_import
             self._saw_beginning |= is_first and event.name in _FIRST_STAGES
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
             is_import = not (has_version or has_model or event.settings)
+            self._has_first |= is_first and has_version
             if has_version and not has_model:
                 self._saw_beginning = True
             elif has_version:
@@ -307,7 +308,7 @@ class Timeline:
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
         # one start.
-        is_made = self.engine_init_s is not None and not self._imports_first
+        is_made = self.engine_init_s is not None and not self._has_first
         is_over = self._is_ready or self._is_failed or is_made
         is_excerpt = (
             self._is_excerpt
