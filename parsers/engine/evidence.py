@@ -27,7 +27,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
 from warmup_insights.model.events import ConfigRecorded
 
-SHARED, ASKED, CONFIGURED, OWN, DETECTED = range(1, 6)
+SHARED, WANTED, CONFIGURED, OWN, DETECTED = range(1, 6)
 MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
@@ -203,7 +203,7 @@ class Evidence:
             self._engines[item.engine] += 1
         strength = DETECTED
         if is_engine or rule.starts == ARGUMENTS:
-            strength = CONFIGURED if is_engine else ASKED
+            strength = CONFIGURED if is_engine else WANTED
         self._add_device(item.device_kind, strength)
 
     def _add_device(self, device: str | None, strength: int) -> None:

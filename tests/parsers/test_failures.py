@@ -1205,3 +1205,28 @@ def test_an_engine_that_compiled_kernels_for_requests_had_started():
     assert (summary.status, summary.failure) == ("finished", None)
     assert summary.time.wall_s is None
     assert folded(events(START + trace)).summary.status == "failed"
+
+
+def test_a_connector_that_is_not_made_is_no_error_of_connecting_ranks():
+    """Up to vLLM 0.11 it is made in the function that connects them (`gpu_worker.py`)."""
+    path = 'File "/x/vllm/{}", line 9, in {}'
+    frames = [
+        ("v1/worker/gpu_worker.py", "init_device"),
+        ("v1/worker/gpu_worker.py", "init_worker_distributed_environment"),
+        (
+            "distributed/kv_transfer/kv_transfer_state.py",
+            "ensure_kv_transfer_initialized",
+        ),
+        ("distributed/kv_transfer/kv_connector/factory.py", "create_connector"),
+    ]
+    lines = [
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        *(f"  {path.format(file, name)}" for file, name in frames),
+        "RuntimeError: NIXL is not available",
+    ]
+    text = START + "".join(CORE.format(5, line) + "\n" for line in lines)
+    (failure,) = of(Failure, events(text))
+    assert failure.phase == "kv_connector"
+    (sentence, *_) = start_sentences(folded(events(text)).summary)
+    assert "in making the KV connector" in sentence
