@@ -165,6 +165,9 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
 
 def _peel_line(line: str, base: Record, fronts: Fronts | None) -> list[Record]:
     rest, base = _peel_front(line, base)
+    if fronts is not None and (named := fronts.source_of(rest)) is not None:
+        base.source = named
+        rest, base = _peel_front(rest[len(named) + 1 :], base)
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):

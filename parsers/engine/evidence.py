@@ -3,7 +3,8 @@
 Engine and device follow from the strongest evidence. Strongest first: the line in which
 vLLM prints the platform that it found, one of its own or a plugin's
 (`platforms/__init__.py`), then modules and wordings that exist for one device alone, then `device_config` of the engine's configuration (which is `cuda` on ROCm as well),
-then wordings about CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
+then the device of the arguments, which newer engines do not follow, then wordings about
+CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
 share (`gpu_worker.py`) show that vLLM ran, and not on what.
 
 A rank follows from the name of a process, its pid or what it states itself. Prefixes by
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from parsers.base import LineRule, Made
@@ -26,7 +27,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
 from warmup_insights.model.events import ConfigRecorded
 
-SHARED, CONFIGURED, OWN, DETECTED = range(1, 5)
+SHARED, WANTED, CONFIGURED, OWN, DETECTED = range(1, 6)
 MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
 _OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
@@ -38,12 +39,16 @@ _OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
 _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA ")
 """Calls of the Ascend runtime and of its operators, in errors of torch_npu
 (`core/npu/NPUException.h`)."""
+_OF_NEURON = re.compile(
+    r"Failed to execute the model status=\d|^Could not load the model status=\d"
+)
+"""What the Neuron runtime answered, in errors of torch_neuronx."""
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
-API_SERVER, ENGINE_CONFIG = 1, 3
-"""`LineRule.starts` of the first line of an API server, and of the line with the
-engine's configuration."""
+API_SERVER, ARGUMENTS, ENGINE_CONFIG = 1, 2, 3
+"""`LineRule.starts` of the first line of an API server, of its arguments, and of the line
+with the engine's configuration."""
 CONFIG_STATED = "engine_config_stated"
 """The rule of lines with that of an engine that was made."""
 _SHARED_CONFIGS = ("cuda", "cpu")
@@ -112,7 +117,9 @@ _WORDS = {
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
 `layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
 scheduler.py`, vllm-ascend `platform.py`."""
-_TELLING = (NOT_THERE, *_WORDS)
+_NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
+"""Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
+_TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
 
 
 def _device_of_error(message: str) -> str | None:
@@ -121,6 +128,8 @@ def _device_of_error(message: str) -> str | None:
         return "hpu"
     if _OF_TORCH_NPU.search(message):
         return "ascend"
+    if _OF_NEURON.search(message):
+        return "neuron"
     raised = _OF_TORCH.search(message)
     return _RAISED[raised[1]] if raised else None
 
@@ -135,6 +144,7 @@ class Evidence:
         self._printers: set[tuple[str | None, str | None, int | None]] = set()
         """Modules with the names and pids of processes."""
         self._is_vllm = False
+        self._is_no_cuda = False
 
     def add_line(self, record: Record) -> bool:
         """Take notice of who printed a line; whether that module of that process had
@@ -147,6 +157,7 @@ class Evidence:
             for words, device in _WORDS.items():
                 if record.message.startswith(words):
                     self._add_device(device, OWN)
+            self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
             self.add_file(seen_file(record))
         return is_new
 
@@ -190,7 +201,9 @@ class Evidence:
             self._engines["vllm-fork"] += 1
         if item.device_kind is not None and item.engine is not None:
             self._engines[item.engine] += 1
-        strength = CONFIGURED if is_engine else DETECTED
+        strength = DETECTED
+        if is_engine or rule.starts == ARGUMENTS:
+            strength = CONFIGURED if is_engine else WANTED
         self._add_device(item.device_kind, strength)
 
     def _add_device(self, device: str | None, strength: int) -> None:
@@ -202,8 +215,12 @@ class Evidence:
         if REFERENCE in self._engines or not self._devices:
             # The reference engine writes in the wording of others.
             return None
-        best = max(self._devices.values())
-        found = [name for name, strength in self._devices.items() if strength == best]
+        devices = dict(self._devices)
+        is_no_cuda = self._is_no_cuda and devices.get("cuda", OWN) < OWN
+        if is_no_cuda and devices.pop("cuda") == CONFIGURED:
+            devices.setdefault("rocm", CONFIGURED)  # the only other one so named
+        best = max(devices.values(), default=0)
+        found = [name for name, strength in devices.items() if strength == best]
         return found[0] if len(found) == 1 else None
 
     def is_guess(self) -> bool:
@@ -211,7 +228,7 @@ class Evidence:
         device = self.device()
         if device is None:
             return False
-        strength = self._devices[device]
+        strength = self._devices.get(device, CONFIGURED)
         is_shared = strength == CONFIGURED and device in _SHARED_CONFIGS
         return is_shared or strength == SHARED
 
@@ -380,7 +397,17 @@ class RankTable:
             rank = len(self._by_pid)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
+            self._swap(record.pid, rank)
             self._ranks.clear()
+
+    def _swap(self, pid: int, rank: int) -> None:
+        """A worker whose number was assumed stated it: another one that had that number
+        by assumption takes its place."""
+        assumed = self._unnumbered.get(pid)
+        if assumed is not None and assumed != rank:
+            for other, held in self._unnumbered.items():
+                if held == rank and other not in self._by_pid:
+                    self._unnumbered[other] = assumed
 
     def set_sizes(self, settings: dict[str, Any]) -> None:
         """The engine's configuration states the sizes of its groups."""
@@ -510,13 +537,18 @@ class RankTable:
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
-        """V0: rank 0 has no prefix, the others differ by their pid."""
+        """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
+        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`)."""
         if pid is None:
             return None
         if pid not in self._unnumbered:
             if len(self._unnumbered) >= MAX_RANKS:
                 return None
             used = {*self._unnumbered.values(), *self._by_pid.values()}
-            free = (rank for rank in count(1) if rank not in used)
+            product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+            size = max(self._world_size, product)
+            first = range(size > 1 and not self._has_driver)
+            order = chain(range(1, size), first, count(size))
+            free = (rank for rank in order if rank not in used)
             self._unnumbered[pid] = next(free)
         return self._unnumbered[pid]

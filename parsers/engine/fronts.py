@@ -19,12 +19,19 @@ _LEVEL = "(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
 _VARIES = re.compile(rf"\d+|{_LEVEL}")
 _BAR = re.compile(r"%|\[\d\d:\d\d[<,]|it/s|s/it")
 """Of a progress bar that a record is glued to: a line of its own, not a front."""
+_STERN = re.compile(
+    r"(?P<source>[a-z0-9][a-z0-9.-]{1,240}-(?:[a-z0-9]{5}|\d{1,4}) [a-z0-9-]{1,63}) "
+    rf"(?=\(\w|{_LEVEL}(?: \d\d-\d\d |:     ))"
+)
+"""stern's pod, whose name ends in what Kubernetes adds to it, and container."""
 
 
 class Fronts:
     """The fronts of the lines of one log."""
 
     def __init__(self) -> None:
+        self._sources: set[str] = set()
+        """Pods and containers that stern named in front of records."""
         self._shapes: Counter[str] = Counter()
         """Fronts as patterns, and how many records stood behind each."""
         self._patterns: list[re.Pattern[str]] = []
@@ -39,6 +46,16 @@ class Fronts:
         self._shapes[shape] += 1
         if self._shapes[shape] == ENOUGH and len(self._patterns) < MAX_FRONTS:
             self._patterns.append(re.compile(shape))
+
+    def source_of(self, text: str) -> str | None:
+        """The pod and container that stern names in front of a line; None without."""
+        match = _STERN.match(text)
+        if match is not None and len(self._sources) < MAX_SHAPES:
+            self._sources.add(match["source"])
+        if not self._sources:
+            return None
+        source = text[: text.find(" ", text.find(" ") + 1)]
+        return source if source in self._sources else None
 
     def without(self, text: str) -> str | None:
         """The text without its front; None without one."""

@@ -86,6 +86,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
+    RuntimeCompile,
     ServerReady,
     ServingFailure,
     WarmupFinished,
@@ -193,6 +194,8 @@ class RunTracker:
                 self._has_model = True
             case PhaseMarked(edge="start") if event.name == SERVER_START:
                 self.failures.starting_line = event.line
+            case RuntimeCompile():
+                self.failures.was_at_work = True
             case ServerReady():
                 return self.failures.ready(event.line)
             case EngineInitialized():

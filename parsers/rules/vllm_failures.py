@@ -29,6 +29,7 @@ _FRAMES = {
     "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",
+    "ensure_kv_transfer_initialized": "kv_connector", "create_connector": "kv_connector",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "",
     "setup_server": "", "create_server_socket": "",

@@ -185,16 +185,27 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "DiskBackend: path",
             "Created mmap file",
             "HiSparse HMA",
-            "CPU tensors...",
             "RoutedExpertsManager CPU buffer",
         ),
         r"SimpleCPUOffload(?:Scheduler|Worker)\b.{0,20}?: .{1,300}|DiskBackend: path=.{1,300}|"
         r"Created mmap file .{1,300}|HiSparse HMA: .{1,300}|Enabled experimental HiSparse HMA .{1,200}|"
-        r"Allocating \d{1,7} CPU tensors\.\.\.|RoutedExpertsManager CPU buffer: .{1,200}",
+        r"RoutedExpertsManager CPU buffer: .{1,200}",
         "kv_offload",
         "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating 2048 "
         "offload blocks (16.00 GB, mode=eager, backend=cpu)",
         startup_only=True,
+    ),
+    stage_rule(
+        "kv_offload_allocates",
+        "CPU tensors...",
+        r"Allocating \d{1,7} CPU tensors\.\.\.",
+        "kv_cache",
+        "start",
+        Sample(
+            "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
+            "tensors...",
+            {"name": "kv_cache", "edge": "start"},
+        ),
     ),
     note_rule(
         "memory_set_aside",

@@ -305,6 +305,22 @@ def test_an_estimate_within_the_activations_is_not_taken_out_of_the_margin_again
     assert parts["margin"][1] == 8
 
 
+def test_what_is_consumed_beside_the_weights_is_a_part_however_small():
+    """vLLM since 0.27 states the sum of weights and other memory only."""
+    rest, cache = GIB // 4, 52 * GIB - GIB // 4
+    parts = cuda_parts(
+        cuda_budget(consumed_bytes=15 * GIB + rest, kv_cache_bytes=cache)
+    )
+    assert parts["other"][0] == "other memory in use"
+
+
+def test_a_failed_warmup_of_requests_is_worth_a_look():
+    failed = Note(topic="frontend_warmup", text="Multi-modal warmup failed")
+    tried = Note(topic="frontend_warmup", text="Warming up chat template processing...")
+    (sentence,) = oddities(folded([failed, tried]).summary)
+    assert sentence.endswith("Multi-modal warmup failed.")
+
+
 def test_too_little_known_gives_no_parts():
     assert summary_of([KVCacheAllocated(num_blocks=1)])["memory"]["parts"] == []
 

@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     ConfigRecorded,
     EngineInitialized,
     GapSeen,
+    GraphsCaptured,
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
@@ -326,3 +327,68 @@ def test_totals_alone_are_of_the_whole_warmup():
     )
     assert totals(time)["model_warmup"] == 60.0
     assert "prompt_warmup" not in totals(time)
+
+
+def compiled(what, duration_s, time, *, from_cache=False):
+    return CompileFinished(
+        what=what, duration_s=duration_s, time=time, rank=0, from_cache=from_cache
+    )
+
+
+def compile_time(*parts, profiled):
+    time = time_of(
+        RunStarted(time=0.0),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=9.0, rank=0),
+        *parts,
+        MemoryBudgetSet(kv_cache_bytes=2**30, time=profiled, rank=0),
+        ServerReady(time=100.0),
+    )
+    return totals(time)["compile"], totals(time)["profile_run"]
+
+
+def test_a_total_that_is_the_sum_of_its_parts_has_no_time_of_its_own():
+    """It is printed when the last graph has run, long after the parts (vLLM up to 0.17)."""
+    made = compiled("dynamo", 2.15, 14.0), compiled("graph", 4.03, 18.03)
+    total = compiled("total", 6.18, 50.0)
+    found = compile_time(*made, total, profiled=80.0)
+    assert [round(seconds, 2) for seconds in found] == [6.18, 61.97]
+    loaded = compiled("graph", 5.0, 19.0, from_cache=True)
+    without = compiled("total", 2.15, 50.0)
+    assert compile_time(made[0], loaded, without, profiled=80.0) == (7.15, 61.0)
+
+
+def test_what_lies_between_dynamo_and_the_first_graph_is_compilation():
+    parts = compiled("dynamo", 11.0, 22.0), compiled("graph", 2.0, 36.0)
+    found = compile_time(*parts, compiled("total", 13.0, 36.0), profiled=37.0)
+    assert found == (25.0, 1.0)
+
+
+def test_a_total_that_is_no_sum_is_the_time_before_its_line():
+    parts = compiled("dynamo", 5.0, 16.0), compiled("graph", 10.0, 26.0)
+    found = compile_time(*parts, compiled("total", 20.0, 30.0), profiled=31.0)
+    assert found == (20.0, 1.0)
+
+
+def test_the_stated_time_of_a_capture_is_its_phase():
+    """A line at its end came before, and what lies ahead of it is something else."""
+    time = time_of(
+        RunStarted(time=0.0),
+        MemoryBudgetSet(kv_cache_bytes=2**30, time=10.0, rank=0),
+        KVCacheAllocated(num_tokens=64, time=11.0),
+        MemoryBudgetSet(kv_cache_bytes=2**30, time=10.0, rank=1),
+        PhaseMarked(name="graph_capture", edge="end", time=70.0, rank=0),
+        PhaseMarked(name="graph_capture", edge="end", time=70.0, rank=1),
+        GraphsCaptured(duration_s=15.0, time=70.0, rank=0),
+        ServerReady(time=71.0),
+    )
+    assert totals(time)["graph_capture"] == 15.0
+    assert "graph_capture (other rank)" not in totals(time)
+    assert time["unlogged_s"] == 54.0
+
+
+def test_the_time_to_an_engine_is_unknown_where_the_first_lines_are_not_there():
+    time = time_of(
+        EngineInitialized(duration_s=1.5, time=36.0, line=1),
+        PhaseMarked(name="load_weights", edge="end", duration_s=1.0, time=37.0, line=2),
+    )
+    assert (time["wall_s"], time["engine_init_s"]) == (None, 1.5)

@@ -72,3 +72,33 @@ def test_an_error_of_torch_npu_shows_an_ascend(error):
     bar = "Capturing CUDA graphs (mixed prefill-decode, FULL):   0%|  | 0/18 [00:00<?, ?it/s]\n"
     text = f"{bar}{head}WorkerProc hit an exception.\n{head}RuntimeError: {error}\n"
     assert device_of(text) == ("ascend", False)
+
+
+@pytest.mark.parametrize(("config", "device"), [("", None), ("cuda", "rocm")])
+def test_a_platform_that_is_not_cuda_is_no_guess_of_it(config, device):
+    head = "(EngineCore pid=2) INFO 07-29 06:07:12 ["
+    line = (
+        f"{head}cutedsl_warmup.py:100] Skipping CuTeDSL warmup on non-CUDA platform.\n"
+    )
+    engine = (
+        f"{head}core.py:65] Initializing a V1 LLM engine (v0.27.0) with config: "
+        + (f"model='a/b', device_config={config}\n")
+    )
+    text = (engine if config else "") + CAPTURED.replace(
+        "07-16 20:02:46", "07-29 06:07:12"
+    )
+    assert device_of(text) == ("cuda", True)
+    assert device_of(text + line) == (device, False)
+
+
+def test_an_error_of_the_neuron_runtime_shows_a_neuron():
+    """Its engine is configured for a CPU, and one process drives all devices."""
+    head = "(EngineCore_DP0 pid=2) ERROR 06-25 14:34:27 [core.py:1008] "
+    text = (
+        f"{head.replace('core.py:1008', 'dump_input.py:72')}Dumping input data for V1 LLM "
+        "engine (v0.16.0) with config: model='a/b', tensor_parallel_size=2, "
+        f"device_config=cpu\n{head}EngineCore encountered a fatal error.\n"
+        f"{head}RuntimeError: Failed to execute the model status=1006 message=Execution "
+        "Out-Of-Bounds Memory Access\n"
+    )
+    assert device_of(text) == ("neuron", False)

@@ -187,3 +187,15 @@ def test_a_scheduler_of_a_plugin_names_its_device():
         "scheduler class vllm_neuron.core.scheduler.Some.\n"
     )
     assert identity(text) == ("vllm", "neuron")
+
+
+@pytest.mark.parametrize("wanted", ["cpu", "xpu"])
+def test_the_device_of_the_configuration_is_stronger_than_that_of_the_arguments(wanted):
+    """vLLM 0.10 `arg_utils.py create_engine_config` takes the device of the platform."""
+    text = f"INFO 04-13 03:21:10 [utils.py:326] non-default args: {{'device': '{wanted}'}}\n"
+    assert identity(text)[1] == wanted
+    engine = (
+        "INFO 04-13 03:21:19 [core.py:71] Initializing a V1 LLM engine (v0.10.0) with "
+        "config: model='a/b', device_config=cuda, seed=0\n"
+    )
+    assert identity(text + engine)[1] == "cuda"

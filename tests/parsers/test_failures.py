@@ -1192,3 +1192,41 @@ def test_a_stop_of_what_may_have_served_is_no_stop_of_a_start(text, status):
     (sentence,) = serving_sentences(summary)
     is_ready = READY in text
     assert sentence.startswith("Serving ended: shutdown" if is_ready else "Stopped: ")
+
+
+def test_an_engine_that_compiled_kernels_for_requests_had_started():
+    """Its monitor is activated after the warm-up (vLLM `utils/jit_monitor.py`)."""
+    jit = (
+        "(EngineCore pid=7) WARNING 07-16 10:00:05 [jit_monitor.py:103] Triton kernel JIT "
+        "compilation during inference: _fwd_kernel. This causes a latency spike\n"
+    )
+    trace = "Traceback (most recent call last):\nAttributeError: no such attribute\n"
+    summary = folded(events(START + jit + trace)).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.time.wall_s is None
+    assert folded(events(START + trace)).summary.status == "failed"
+
+
+def test_a_connector_that_is_not_made_is_no_error_of_connecting_ranks():
+    """Up to vLLM 0.11 it is made in the function that connects them (`gpu_worker.py`)."""
+    path = 'File "/x/vllm/{}", line 9, in {}'
+    frames = [
+        ("v1/worker/gpu_worker.py", "init_device"),
+        ("v1/worker/gpu_worker.py", "init_worker_distributed_environment"),
+        (
+            "distributed/kv_transfer/kv_transfer_state.py",
+            "ensure_kv_transfer_initialized",
+        ),
+        ("distributed/kv_transfer/kv_connector/factory.py", "create_connector"),
+    ]
+    lines = [
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        *(f"  {path.format(file, name)}" for file, name in frames),
+        "RuntimeError: NIXL is not available",
+    ]
+    text = START + "".join(CORE.format(5, line) + "\n" for line in lines)
+    (failure,) = of(Failure, events(text))
+    assert failure.phase == "kv_connector"
+    (sentence, *_) = start_sentences(folded(events(text)).summary)
+    assert "in making the KV connector" in sentence

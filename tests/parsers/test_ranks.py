@@ -157,3 +157,22 @@ def test_engine_cores_of_older_releases_have_their_number_without_letters():
     text = loaded("EngineCore_1 pid=2") + loaded("EngineCore_3 pid=4")
     assert num_ranks(text) == 4
     assert num_ranks(loaded("EngineCore_0 pid=1")) is None
+
+
+def ray_worker(pid, text, second):
+    return f"(RayWorkerWrapper pid={pid}) INFO 07-16 10:00:0{second} [x.py:1] {text}\n"
+
+
+def test_workers_of_ray_are_as_many_as_ranks():
+    """Under the engine core of V1 rank 0 is a worker as well; ranks are stated late."""
+    config = (
+        "INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine (v0.10.1) with "
+        "config: model='a/b', tensor_parallel_size=4, pipeline_parallel_size=1\n"
+    )
+    seen = [ray_worker(pid, "Starting to load model a/b...", 1) for pid in (5, 6, 7, 8)]
+    stated = ray_worker(
+        7, "rank 0 in world size 4 is assigned as DP rank 0, PP rank 0", 2
+    )
+    ends = [loaded(f"RayWorkerWrapper pid={pid}", 3) for pid in (5, 6, 7, 8)]
+    found = of(MemoryMeasured, events("".join([config, *seen, stated, *ends])))
+    assert [event.rank for event in found] == [1, 2, 0, 3]

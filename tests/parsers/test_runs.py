@@ -157,7 +157,12 @@ LOADED = (
 
 @pytest.mark.parametrize(
     "prefix",
-    ["vllm-{}  | ", "[pod/vllm-{}/server] ", "Jul 16 10:00:00 host vllm[{}]: "],
+    [
+        "vllm-{}  | ",
+        "[pod/vllm-{}/server] ",
+        "Jul 16 10:00:00 host vllm[{}]: ",
+        "ms-pd-prefill-6458459f69-9j89{} vllm (APIServer pid=1) ",
+    ],
 )
 def test_interleaved_servers_are_told_apart_by_the_collector(prefix):
     text = "\n".join(

@@ -122,6 +122,8 @@ _TOPICS = {
 def _notes(summary: RunSummary) -> Iterator[str]:
     for note in summary.notes:
         title = _TOPICS.get(note.topic)
+        if note.topic == "frontend_warmup" and "warmup failed" in note.text:
+            title = "The first such request takes longer"
         if title is not None:
             times = f" ({note.count} times)" if note.count > 1 else ""
             yield f"{title}: {note.text}{times}."

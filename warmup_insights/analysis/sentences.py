@@ -338,6 +338,7 @@ _WORDS = {
     "download": "downloading weights", "profile_run": "the profiling run",
     "graph_memory_profile": "estimating graph memory",
     "kv_cache": "allocating the KV cache", "compile": "compilation",
+    "kv_connector": "making the KV connector",
     "kernel_build": "building kernels",
     "encoder_graph_capture": "capturing graphs of the encoder",
     "kernel_warmup": "warming kernels", "model_warmup": "warming the model",

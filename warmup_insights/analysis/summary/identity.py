@@ -24,6 +24,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
+    RuntimeCompile,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -57,6 +58,7 @@ class Identity:
             ServerReady,
             GraphsCaptured,
             RunFinished,
+            RuntimeCompile,
         )
         self.routes: Routes = {
             **dict.fromkeys(stated, self._stated),
@@ -131,7 +133,7 @@ class Identity:
             case WarmupFinished():
                 self._is_skipped = event.skipped or self._is_skipped
                 self._is_warm = self._is_warm or not event.skipped
-            case EngineInitialized():
+            case EngineInitialized() | RuntimeCompile():
                 self._is_ready = True
             case ServerReady():
                 self._is_ready = self._is_serving = True

@@ -396,8 +396,10 @@ def _parts_of_total(
     in_use = None
     if memory.consumed_bytes is not None and outside is None:
         rest = memory.consumed_bytes - (weights or 0)
-        # What another device's shares are rounded to is no memory of this one.
-        in_use = rest if rest > TOLERANCE * memory.total_bytes else 0
+        # What another device's shares are rounded to is no memory of this one; beside a
+        # peak, which a worker states of its own device, it is (vLLM `gpu_worker.py`).
+        is_own = memory.profile_bytes is not None and rest > 0
+        in_use = rest if is_own or rest > TOLERANCE * memory.total_bytes else 0
     peak = "peak activations"
     return _listed(
         ("at_start", "in use at the start", at_start),

@@ -108,6 +108,8 @@ CUT = "lines_cut_out"
 
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
+ROUNDED_S = 0.03
+"""Some durations of two decimals and their sum differ by less."""
 TOGETHER_S = 1.0
 """Lines printed together are at most this far apart: timestamps are whole seconds."""
 WARMUP = "model_warmup"
@@ -180,6 +182,12 @@ class RankTime:
     captured_s: float = 0.0
     """What the bars over captures state that they took."""
 
+    made_s: float = 0.0
+    """What the engine compiled since it last stated a total."""
+    compiled_s: float = 0.0
+    """The same, with what it loaded from a cache."""
+    traced: float | None = None
+    """When Dynamo was done with a model whose graphs follow."""
     untimed: dict[str, float] = field(default_factory=dict)
     """Seconds of phases whose line has no time and stands in another moment."""
 
@@ -291,8 +299,23 @@ class RankTime:
             if span.name == DOWNLOAD and main.waits_in(span):
                 yield span
             else:
-                name = f"{span.name}{OF_OTHER_RANK}"
-                yield Span(name, span.start, span.end, OTHER_RANK)
+                name, start = f"{span.name}{OF_OTHER_RANK}", span.start
+                if span.name == PHASE_OF[GraphsCaptured]:
+                    start = max(start, main.captures_since(span))
+                yield Span(name, start, span.end, OTHER_RANK)
+
+    def captures_since(self, other: Span) -> float:
+        """When the capture of another rank began at the earliest: with that of this one,
+        where it states how long its own took, as ranks capture together."""
+        return max(
+            (
+                span.start
+                for span in self.spans
+                if span.name == other.name and span.strength == MEASURED
+                and span.start < other.end
+            ),
+            default=-math.inf,
+        )  # fmt: skip
 
     def touch(self, time: float) -> None:
         """An event at `time` that neither begins nor ends a phase."""
@@ -316,9 +339,9 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
         case SamplerWarmup() | DefragWarmup() if event.status == "started":
             own.begin(PHASE_OF[type(event)], time)
         case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
-            own.end(PHASE_OF[type(event)], time, event.duration_s)
+            _ended(own, event, time)
         case CompileFinished() if event.duration_s is not None:
-            own.end("compile", time, event.duration_s)
+            _compiled(own, event, time, event.duration_s)
         # Without these it follows from settings alone, not from the profile run.
         case MemoryBudgetSet() if (
             event.kv_cache_bytes is not None or event.activation_bytes is not None
@@ -334,6 +357,43 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.begin(SERVER_START, time)
         case ConfigRecorded() | WarmupFinished():
             own.touch(time)
+
+
+def _ended(
+    own: RankTime, event: SamplerWarmup | DefragWarmup | GraphsCaptured, time: float
+) -> None:
+    """The end of a phase of one event. How long a capture took replaces what a line
+    before counted as its time: that line is printed when captures end (vLLM
+    `custom_all_reduce.py register_graph_buffers`), and none when they begin."""
+    name, duration_s = PHASE_OF[type(event)], event.duration_s
+    if isinstance(event, GraphsCaptured) and duration_s is not None:
+        since = time - duration_s
+        while own.spans and own.spans[-1].name == name and own.spans[-1].end > since:
+            own.spans.pop()
+    own.end(name, time, duration_s)
+
+
+def _compiled(
+    own: RankTime, event: CompileFinished, time: float, duration_s: float
+) -> None:
+    """A part of a compilation, or its total.
+
+    Before vLLM 0.18 the total is the sum of the parts, which have their own lines, and is
+    printed when the last graph has run (`compilation/monitor.py`): no time of its own.
+    Between Dynamo and the first graph lies nothing but the rest of the compilation
+    (`compilation/backends.py`, `VllmBackend.__call__`).
+    """
+    traced, own.traced = own.traced, time if event.what == "dynamo" else None
+    if traced is not None and event.what == "graph":
+        own.spans.append(Span("compile", traced, time, BOUNDED))
+    if event.what != "total":
+        own.compiled_s += duration_s
+        own.made_s += 0.0 if event.from_cache else duration_s
+    else:
+        sums, own.made_s, own.compiled_s = (own.made_s, own.compiled_s), 0.0, 0.0
+        if any(abs(duration_s - known) <= ROUNDED_S for known in sums):
+            return
+    own.end("compile", time, duration_s)
 
 
 def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:

@@ -39,6 +39,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RecipeCompiled,
     RunStarted,
+    RuntimeCompile,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -104,6 +105,8 @@ class Timeline:
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
+        self._has_first = False
+        """The first line is of a process that imports the engine, or makes one."""
         self._is_excerpt = False
         self._is_ready = False
 
@@ -122,6 +125,10 @@ class Timeline:
         """Take an event, in the order of the run."""
         kind, time = type(event), event.time
         was_over = self._is_over or self._is_ready
+        if kind is RuntimeCompile:
+            # Requests are served: where the start ended is not in its lines.
+            self._is_excerpt = self._is_excerpt or not was_over
+            self._is_over = True
         self._is_over = self._is_over or kind in _ENDS
         self._is_ready = self._is_ready or kind in _AFTER_READY
         if isinstance(event, Failure) and event.phase == SERVER_START:
@@ -262,10 +269,12 @@ class Timeline:
         is_import = False
         if isinstance(event, PhaseMarked):
             is_import = event.name == "import"
+            self._has_first |= is_first and is_import
             self._saw_beginning |= is_first and event.name in _FIRST_STAGES
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
             is_import = not (has_version or has_model or event.settings)
+            self._has_first |= is_first and has_version
             if has_version and not has_model:
                 self._saw_beginning = True
             elif has_version:
@@ -299,10 +308,12 @@ class Timeline:
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
         # one start.
+        is_made = self.engine_init_s is not None and not self._has_first
+        is_over = self._is_ready or self._is_failed or is_made
         is_excerpt = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
+            or (is_over and not self._saw_beginning)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
