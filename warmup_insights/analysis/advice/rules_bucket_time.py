@@ -31,7 +31,7 @@ from warmup_insights.analysis.advice.rules_buckets import (
     other_strategy,
     reads_ranges,
 )
-from warmup_insights.analysis.misses import DIMENSIONS, WORDS
+from warmup_insights.analysis.misses import WORDS, dimensions_of
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
@@ -169,7 +169,7 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         or _no_change(facts, phase, is_timed=bool(timed)),
         "; ".join(drop.words for drop in drops)
         or "no figure: no dimension has a step to widen or values without a use",
-        tuple(_by_dimension(rows, timed)),
+        tuple(_by_dimension(facts.summary, rows, timed)),
         changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,
         price="; ".join(drop.price for drop in drops),
@@ -207,13 +207,13 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
 
 
 def _by_dimension(
-    rows: Sequence[BucketRow], timed: Sequence[BucketRow]
+    summary: RunSummary, rows: Sequence[BucketRow], timed: Sequence[BucketRow]
 ) -> Iterator[str]:
     """One line for each dimension with several values: how many, and what each costs."""
     if not rows:
         return
     size = len(rows[0].bucket)
-    words = DIMENSIONS.get((rows[0].phase, size), ())
+    words = dimensions_of(summary, rows[0].phase, size)
     total = sum(times_of(timed))
     for d, name in enumerate(words):
         values = Counter(row.bucket[d] for row in rows if len(row.bucket) == size)
