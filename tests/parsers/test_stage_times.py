@@ -409,3 +409,30 @@ def test_how_long_ranks_connect_is_unknown_where_no_line_of_loading_follows():
     text += line(60, "backends.py:1148", "Dynamo bytecode transform time: 5.00 s")
     text += line(70, "core.py:348", INITIALIZED.format(20))
     assert "distributed_init" not in phases(text)
+
+
+def test_mixed_batches_are_no_part_of_the_last_prompt_bucket():
+    def step(second, phase, shape):
+        size, length, blocks = shape
+        return (
+            f"INFO 01-26 14:30:{second:02d} [hpu_model_runner.py:3943] [Warmup][Graph/"
+            f"{phase} batch_size:{size} query_len:{length} num_blocks:{blocks} "
+            "free_mem:7.476 GiB\n"
+        )
+
+    text = step(0, "prompt][1/1]", (1, 128, 0))
+    for first in (5, 12):
+        text += step(first, f"mix/prompt][{first // 5}/2]", (1, 128 * first, 0))
+        text += step(first, "mix/decode][1/2]", (16, 1, 512))
+        text += step(first + 4, "mix/decode][2/2]", (8, 1, 256))
+    text += step(20, "decode][1/1]", (16, 1, 512))
+    assert phases(text) == {"prompt_graphs": 5.0, "mixed_graphs": 15.0}
+    rows = {
+        row.bucket: row.duration_s
+        for row in folded(events(text)).rows
+        if row.phase == "mixed"
+    }
+    assert rows == {
+        (1, 640, 0, 16, 1, 512): 4.0, (1, 640, 0, 8, 1, 256): 3.0,
+        (1, 1536, 0, 16, 1, 512): 4.0, (1, 1536, 0, 8, 1, 256): 4.0,
+    }  # fmt: skip
