@@ -436,3 +436,35 @@ def test_mixed_batches_are_no_part_of_the_last_prompt_bucket():
         (1, 640, 0, 16, 1, 512): 4.0, (1, 640, 0, 8, 1, 256): 3.0,
         (1, 1536, 0, 16, 1, 512): 4.0, (1, 1536, 0, 8, 1, 256): 4.0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        "core.py:96] Initializing a V1 LLM engine (v0.15.0) with config: model='a/b', "
+        "device_config=hpu",
+        "hpu_model_runner.py:4112] Starting to load model a/b...",
+    ],
+)
+def test_of_lines_that_were_selected_the_first_stage_lasts_no_longer_than_they_show(
+    begins,
+):
+    text = f"INFO 02-09 19:44:02 [{begins}\n" + "".join(
+        f"INFO 02-09 19:{minute}:11 [hpu_model_runner.py:4311] [Warmup][Prompt][{index}/2] "
+        "batch_size:1 query_len:128 num_blocks:0 free_mem:44.66 GiB\n"
+        for index, minute in ((1, 50), (2, 51))
+    )
+    assert phases(text) == {"prompt_warmup": 60.0}
+
+
+def test_nor_does_the_engines_start_last_until_its_memory_is_divided():
+    head = "INFO 02-09 19:4{}:02 [{}] "
+    text = (
+        head.format(4, "core.py:96")
+        + "Initializing a V1 LLM engine (v0.15.0) with config: model='a/b', device_config=hpu\n"
+        + head.format(5, "hpu_worker.py:332")
+        + "Free device memory: 82.7 GiB, 62.03 GiB usable (gpu_memory_utilization=0.75), "
+        "24.81 GiB reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.4), 37.22 GiB reserved "
+        "for KV cache\n"
+    )
+    assert phases(text) == {}
