@@ -36,6 +36,7 @@ from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, BucketRow, Miss, RunSummary
+from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_duration
 
@@ -523,15 +524,17 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
     numbers |= {"compile_s": spent} if spent is not None else {}
     numbers |= {"warmup_s": warmup} if warmup is not None else {}
-    has_file = has_setting(summary, BUCKET_FILE)
+    is_off = is_bucketing_off(summary.config)
+    name, value = SWITCHES[is_off]
+    has_file = has_setting(summary, BUCKET_FILE) and not is_off
     yield Finding(
         "medium" if is_known else "low",
         f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
         f"{'within its ranges ' if is_known else ''}compiled while serving "
         f"({count_of(count, 'warning')}).",
         numbers,
-        "VLLM_SKIP_WARMUP",
-        "VLLM_SKIP_WARMUP=false"
+        name,
+        f"{name}={value}"
         + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
         f"{count_of(len(covered), 'compilation')} less that a request waits for; "
         + (
@@ -546,11 +549,15 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
             if is_known
             else "; the run prints no ranges, so these may be outside them"
         ),
-        changes={"VLLM_SKIP_WARMUP": "false"},
+        changes={name: value},
         price="the time of a warm-up, which no run of this model here has shown"
         if warmup is None
         else f"{format_duration(warmup)} of warm-up at each start",
     )
+
+
+SWITCHES = (("VLLM_SKIP_WARMUP", "false"), ("VLLM_ENABLE_BUCKETING", "true"))
+"""What brings a warm-up back that was skipped, and one that has no buckets."""
 
 
 def _usual_warmup_s(facts: RunFacts) -> float | None:
