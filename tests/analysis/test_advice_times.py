@@ -643,7 +643,11 @@ def test_ranges_that_did_not_hold_what_came_are_named_by_version():
 
 @pytest.mark.parametrize(
     ("tokens", "setting"),
-    [(None, "max_model_len"), (8192, "max_model_len"), (32768, "max_num_batched_tokens")],
+    [
+        (None, "max_model_len"),
+        (8192, "max_model_len"),
+        (32768, "max_num_batched_tokens"),
+    ],
 )
 def test_the_fork_profiles_a_batch_of_its_longest_prompts(tokens, setting):
     of_fork = ConfigRecorded(
