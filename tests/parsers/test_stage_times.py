@@ -468,3 +468,20 @@ def test_nor_does_the_engines_start_last_until_its_memory_is_divided():
         "for KV cache\n"
     )
     assert phases(text) == {}
+
+
+@pytest.mark.parametrize(("last", "warmed"), [(351, None), (352, 352)])
+def test_steps_before_the_first_line_of_a_log_are_not_taken_for_buckets_that_did_not_run(
+    last, warmed
+):
+    text = "".join(
+        f"INFO 01-26 14:30:{index - 340:02d} [hpu_model_runner.py:3943] [Warmup][Graph/prompt]"
+        f"[{index}/352] batch_size:1 query_len:128 num_blocks:{352 - index} free_mem:7.4 GiB\n"
+        for index in range(350, last + 1)
+    )
+    text += (
+        "INFO 01-26 14:30:20 [hpu_model_runner.py:3943] [Warmup][Graph/decode][1/2] "
+        "batch_size:1 query_len:1 num_blocks:128 free_mem:7.4 GiB\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.phase("prompt").warmed == warmed

@@ -361,7 +361,10 @@ class Buckets:
 
 def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
     index, mode = event.index, event.mode
-    if index is not None and mode != "graph":
+    if index is not None and mode == "graph":
+        # What has no room is left out, but of buckets that ran before.
+        facts.has_hole = facts.has_hole or (index > 1 and not facts.steps)
+    elif index is not None:
         if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
         facts.last_index = index
