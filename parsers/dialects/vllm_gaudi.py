@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import Dialect, Made, Sample
-from parsers.engine.convert import ints_of, text_of
+from parsers.engine.convert import ints_of, settings_of, text_of
 from parsers.engine.signals import (
     ConfigLine,
     ConfigSection,
@@ -27,6 +27,7 @@ from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
     CompileFinished,
+    ConfigRecorded,
     GraphSkipped,
     Note,
     PhaseMarked,
@@ -38,6 +39,17 @@ def _multimodal_buckets(match: re.Match[str]) -> Made:
     values = ints_of(match["list"])
     return BucketsGenerated(
         phase="multimodal", count=len(values), buckets=[(value,) for value in values]
+    )
+
+
+_OF_MODEL = ("model", "dtype", "max_model_len", "quantization", "enforce_eager")
+
+
+def _model_config(match: re.Match[str]) -> Made:
+    """Of the many fields of a model's configuration those that other lines state, too."""
+    settings = settings_of(match["rest"])
+    return ConfigRecorded(
+        settings={name: settings[name] for name in _OF_MODEL if name in settings}
     )
 
 
@@ -255,6 +267,33 @@ _OTHER = (
         event=ConfigLine,
         fixed={"needs_section": True},
         files=("runtime.py",),
+        startup_only=True,
+    ),
+    gaudi_rule(
+        "model_config",
+        ("model config: ModelConfig(", ", hf_config_path="),
+        # The repr of the model's own configuration stands between its two lines.
+        r"(?:model config: ModelConfig\(|, )(?P<rest>(?:model|hf_config_path)=.*)",
+        Sample(
+            "DEBUG 02-09 19:44:04 [hpu_model_runner.py:831] model config: "
+            "ModelConfig(model='/m', runner='auto', dtype=torch.bfloat16, seed=0, "
+            "hf_config=Qwen3VLConfig {",
+            {"settings": {"model": "/m", "dtype": "torch.bfloat16"}},
+        ),
+        Sample(
+            "DEBUG 02-09 19:44:04 [hpu_model_runner.py:831] , hf_config_path=None, "
+            "max_model_len=32768, quantization='fp8', enforce_eager=False, "
+            "multimodal_config=MultiModalConfig(limit_per_prompt={'image': 20}))",
+            {
+                "settings": {
+                    "max_model_len": 32768,
+                    "quantization": "fp8",
+                    "enforce_eager": False,
+                }
+            },
+        ),
+        build=_model_config,
+        files=("hpu_model_runner.py",),
         startup_only=True,
     ),
 )

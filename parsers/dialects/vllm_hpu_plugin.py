@@ -6,30 +6,50 @@ Source: vllm-hpu `vllm_hpu/worker/hpu_model_runner.py` and vllm-hpu-extension.
 
 from __future__ import annotations
 
-from parsers.base import Dialect, LineRule, Sample
+import re
+
+from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.engine.signals import ConfigLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from warmup_insights.model.events import Note
+from warmup_insights.model.events import ConfigRecorded, Note
+
+_GENERATION = re.compile(r"\+(gaudi\d?)(?!\w)")
+
+
+def _detected(match: re.Match[str]) -> Made:
+    """What the extension found; the generation of the device is one of its flags."""
+    generation = _GENERATION.search(match["value"])
+    return ConfigRecorded(
+        settings={f"detected_{match['kind']}": match["value"]},
+        device_name=generation[1] if generation else None,
+    )
+
 
 _RULES: tuple[LineRule, ...] = (
     LineRule(
-        "plugin_flags",
-        "Detected flags: [",
-        r"Detected flags: \[(?P<value>[-+\w ]{0,1000})\]",
-        ConfigLine,
-        fixed={"key": "detected_flags"},
+        "detected_flags",
+        ("Detected flags: [", "Detected capabilities: ["),
+        r"Detected (?P<kind>flags|capabilities): \[(?P<value>[-+\w ]{0,1000})\]",
+        build=_detected,
         device="hpu",
         samples=(
             Sample(
                 "Detected flags: [-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3]",
                 {
-                    "key": "detected_flags",
-                    "value": "-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3",
+                    "settings": {
+                        "detected_flags": "-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3"
+                    },
+                    "device_name": "gaudi3",
                 },
             ),
+            Sample(
+                "Detected capabilities: [-cpu +gaudi -gaudi2 -gaudi3 -index_reduce]",
+                {"device_name": "gaudi"},
+            ),
+            Sample("Detected capabilities: [+index_copy]", {"device_name": None}),
         ),
     ),
     LineRule(

@@ -45,6 +45,12 @@ class StepLine(Signal, frozen=True, gc=False):
     """Whether the line is printed after it ran, and not before."""
 
 
+class MixedPrompt(Signal, frozen=True, gc=False):
+    """The prompt of the mixed batches that follow, one for each decode bucket."""
+
+    bucket: Bucket
+
+
 class BarUpdate(Signal, frozen=True, gc=False):
     """A progress bar was drawn: `done` of `total` after `elapsed_s`, in whole seconds."""
 

@@ -127,6 +127,8 @@ class RankState:
     """What is pending for one rank."""
 
     step: PendingStep | None = None
+    mixed_prompt: Bucket = ()
+    """The prompt in the mixed batches that are warmed up."""
     item_from: tuple[float | None, int | None] | None = None
     """Time and free memory of the line before the multimodal item that runs."""
     stage: str | None = None

@@ -30,6 +30,7 @@ from parsers.engine.signals import (
     HbmSums,
     LazyCaptureFinished,
     LazyCaptureStarted,
+    MixedPrompt,
     ModelNamed,
     OmittedBucket,
     Origin,
@@ -215,6 +216,9 @@ class RunTracker:
         match made:
             case StepLine():
                 return self._step(state, made, origin)
+            case MixedPrompt():
+                state.mixed_prompt = made.bucket
+                return end_step(state, origin)
             case BarUpdate():
                 return self._bar(state, made, origin)
             case ExecutedShape():
@@ -306,6 +310,9 @@ class RunTracker:
 
     def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:
         """The events that are complete now that a rank printed this line."""
+        if made.phase == "mixed" and made.bucket is not None:
+            both = state.mixed_prompt + made.bucket
+            made = msgspec.structs.replace(made, bucket=both)
         events = end_step(state, origin, following=made)
         events = self._flush(state, origin) + events
         if state.clocks and (clock := state.clocks.get(made.phase)) is not None:

@@ -49,6 +49,13 @@ def _omitted_bucket(match: re.Match[str]) -> Made:
     return OmittedBucket(condition=text_of(match["condition"]), bucket=numbers)
 
 
+def _bucketing_off(match: re.Match[str]) -> list[Made]:
+    return [
+        ConfigRecorded(settings={"use_bucketing": "False"}),
+        Note(topic="buckets", text=text_of(match[0])),
+    ]
+
+
 def _ignored(
     name: str, hint: str | tuple[str, ...], pattern: str, line: str
 ) -> LineRule:
@@ -295,12 +302,18 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         r"Overriding prompt bucketing settings!",
         "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
     ),
-    note_rule(
+    LineRule(
         "bucketing_off",
         ("Bucketing is OFF", "Bucketing is off"),
-        r"Bucketing is OFF\.|Bucketing is off - skipping.{0,60}",
-        "buckets",
-        "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
+        r"Bucketing is (?:OFF\.|off - skipping.{0,60})",
+        build=_bucketing_off,
+        device="hpu",
+        samples=(
+            Sample(
+                "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
+                {"settings": {"use_bucketing": "False"}},
+            ),
+        ),
     ),
     _ignored(
         "bucketing_on",

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import buckets_of, ints_of, phase_of
-from parsers.engine.signals import StepLine
+from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
 from warmup_insights.model.events import (
     Bucket,
@@ -49,6 +49,17 @@ def _free(text: str | None) -> int | None:
     if text is None or not text.strip().endswith("B"):
         return None
     return parse_bytes(text)
+
+
+def _mixed_step(match: re.Match[str]) -> Made:
+    """One batch of prompts and decodes (vllm-fork `warmup_scenario_mix`): each prompt bucket,
+    whose line runs nothing, with all decode buckets."""
+    batch, length, blocks = match["batch_size"], match["query_len"], match["num_blocks"]
+    bucket = (int(batch), int(length), int(blocks))
+    if match["phase"] == "Graph/mix/prompt":
+        return MixedPrompt(bucket)
+    index = int(match["index"])
+    return StepLine("mixed", "graph", index, None, bucket, _free(match["free"]))
 
 
 def _unified_step(match: re.Match[str]) -> Made:
@@ -141,6 +152,34 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "[Warmup][Prompt][1/35] batch_size:1 query_len:1024 num_blocks:7 "
                 "free_mem:95.5 GiB",
                 {"phase": "prompt", "mode": None, "bucket": (1, 1024, 7)},
+            ),
+        ),
+    ),
+    LineRule(
+        "warmup_step_mixed",
+        "[Warmup][Graph/mix/",
+        _STEP_HEAD.format(phase="Graph/mix/(?:prompt|decode)")
+        + r"batch_size:(?P<batch_size>\d{1,9}) query_len:(?P<query_len>\d{1,9}) "
+        r"num_blocks:(?P<num_blocks>\d{1,9})" + _FREE,
+        build=_mixed_step,
+        device="hpu",
+        engine="vllm-fork",
+        samples=(
+            Sample(
+                "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/prompt]"
+                "[1/352] batch_size:1 query_len:8192 num_blocks:960 free_mem:7.476 GiB",
+                {"bucket": (1, 8192, 960)},
+            ),
+            Sample(
+                "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/decode]"
+                "[2/112] batch_size:16 query_len:1 num_blocks:8599 free_mem:7.476 GiB",
+                {
+                    "phase": "mixed",
+                    "mode": "graph",
+                    "index": 2,
+                    "total": None,
+                    "bucket": (16, 1, 8599),
+                },
             ),
         ),
     ),

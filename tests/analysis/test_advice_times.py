@@ -54,6 +54,7 @@ from warmup_insights.model.events import (
     BucketUsed,
     CaptureProgress,
     CompileFinished,
+    ConfigRecorded,
     EngineInitialized,
     GraphsCaptured,
     Note,
@@ -638,3 +639,22 @@ def test_ranges_that_did_not_hold_what_came_are_named_by_version():
     assert finding("0.14.1", name).changes == {name: 32768}
     name = "VLLM_PROMPT_SEQ_BUCKET_MAX"
     assert finding("0.10.1", name).changes == {name: 32768}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "setting"),
+    [
+        (None, "max_model_len"),
+        (8192, "max_model_len"),
+        (32768, "max_num_batched_tokens"),
+    ],
+)
+def test_the_fork_profiles_a_batch_of_its_longest_prompts(tokens, setting):
+    of_fork = ConfigRecorded(
+        engine="vllm-fork",
+        settings={"max_model_len": 8192, "max_num_batched_tokens": tokens},
+    )
+    events = profiled(None)
+    finding = found([events[0], of_fork, *events[1:]], "profile_shape")
+    assert "as many prompts of the longest bucket" in finding.title
+    assert finding.setting == setting

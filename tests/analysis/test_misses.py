@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.builders import generated, start_up, started, summary_of
-from warmup_insights.analysis.misses import diagnose, highest_settings
-from warmup_insights.model.events import BucketMiss, WarmupFinished
+from warmup_insights.analysis.misses import (
+    diagnose,
+    highest_settings,
+    range_variables,
+)
+from warmup_insights.model.events import (
+    BucketMiss,
+    BucketRangesConfigured,
+    WarmupFinished,
+)
 
 NAMES = ("batch", "query", "blocks")
 
@@ -54,6 +62,17 @@ def test_a_setting_has_the_name_that_the_version_reads(version, name):
     events = [first, generated("prompt", [(1, 128, 0)]), miss(1, 300, 0)]
     (found,) = diagnose(summary_of(events))
     assert found.settings == (f"VLLM_{name}_BUCKET_MAX=300",)
+
+
+@pytest.mark.parametrize("last", ["seq", "block"])
+def test_decode_buckets_of_the_first_releases_have_a_sequence_length(last):
+    ranges = BucketRangesConfigured(
+        phase="decode", ranges={"bs": [1, 128, 4], last: [128, 128, 2048]}
+    )
+    decode = generated("decode", [(1, 128), (4, 2048)])
+    summary = summary_of([started(), ranges, decode])
+    name = f"VLLM_DECODE_{last.upper()}_BUCKET_MAX"
+    assert range_variables(summary, "decode", 2) == ("VLLM_DECODE_BS_BUCKET_MAX", name)
 
 
 def test_the_most_frequent_shape_comes_first():

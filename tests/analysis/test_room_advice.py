@@ -245,6 +245,18 @@ def test_an_allocation_that_failed_beside_free_memory_is_no_lack_of_room():
     assert finding.ways[0].price.startswith("does not help")
 
 
+def test_what_was_free_before_a_bucket_its_own_run_may_have_taken():
+    """3 GiB in a bucket that began with 15 GiB free: the log has no figure of the failure."""
+    events = [
+        started(), budget(gpu_memory_utilization=0.9), cache(),
+        generated("prompt", PROMPTS),
+        step("prompt", PROMPTS[0], free_before_bytes=15 * GIB, is_finished=False),
+        Failure(failure="out_of_memory", message="no", needed_bytes=3 * GIB),
+    ]  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert "15 GiB were free before that bucket ran" in finding.title
+
+
 def test_a_cache_below_zero_names_the_utilisation_that_gives_a_block():
     finding = only(cuda(kv_cache_bytes=-GIB)[:-2], "no_room_for_cache")
     assert any(

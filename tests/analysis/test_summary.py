@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.helpers import folded, summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.summary import buckets as bucket_fates
@@ -19,6 +21,7 @@ from warmup_insights.model.events import (
     DefragRan,
     DefragStep,
     DefragWarmup,
+    EngineInitialized,
     Event,
     Failure,
     GraphCaptured,
@@ -388,3 +391,17 @@ def test_notes_that_are_kept_are_counted_to_the_end():
     found = folded([*notes, *notes]).summary.notes
     assert len(found) == 100
     assert {note.count for note in found} == {2}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "status"),
+    [
+        ({"use_bucketing": "False"}, [EngineInitialized(duration_s=6.0)], "skipped"),
+        ({"use_bucketing": "True"}, [EngineInitialized(duration_s=6.0)], "finished"),
+        ({"use_bucketing": "False"}, [WarmupFinished(duration_s=9.0)], "finished"),
+        ({"use_bucketing": "False"}, [], "unknown"),
+    ],
+)
+def test_without_buckets_an_engine_that_is_made_warmed_nothing_up(config, more, status):
+    found = summary_of([ConfigRecorded(settings=config), *more])
+    assert found["status"] == status

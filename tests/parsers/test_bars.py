@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import REAL_LOGS, events, of, read
+from tests.helpers import REAL_LOGS, events, folded, of, read
 from warmup_insights.model.events import CaptureProgress, PhaseMarked, WarmupStep
+from warmup_insights.units import GIB
 
 BAR = "Decode warmup processing: {:3d}%|####| {}/{} [{:02d}:{:02d}<00:10, {}, {}/{}]"
 UPDATE_S = 0.1
@@ -195,3 +196,28 @@ def test_bars_of_several_threads_are_of_the_weights(name):
     bar = f"Multi-thread {name}: 100%|██████████| 4/4 [00:13<00:00,  3.09s/it]\n"
     names = {event.name for event in of(PhaseMarked, events(head + bar))}
     assert "load_weights" in names
+
+
+def test_bars_without_a_rank_leave_the_lines_of_ranks_as_they_are():
+    listed = "[(1, 128, 0), (1, 256, 0)]"
+    text = "".join(
+        f"(Worker_TP{rank} pid=7{rank}) INFO 02-09 19:44:52 [common.py:222] Generated 2 "
+        f"prompt buckets [bs, query, num_blocks]: {listed}\n"
+        for rank in (0, 1)
+    )
+    text += "".join(
+        f"Prompt warmup processing: {50 * done:3d}%|█  | {done}/2 [00:0{4 * done}<00:04, "
+        f"4.00s/item, {done}/2]\n"
+        for done in range(3)
+        for rank in (0, 1)
+    )
+    text += "".join(
+        f"(Worker_TP{rank} pid=7{rank}) INFO 02-09 19:45:00 [hpu_model_runner.py:4285] "
+        "Graph/Prompt captured:2 used_mem:11.11 GiB\n"
+        for rank in (0, 1)
+    )
+    found = folded(events(text))
+    prompts = found.summary.phase("prompt")
+    assert prompts.graph_used_bytes == round(11.11 * GIB)
+    assert (prompts.warmed, prompts.buckets) == (2, [(1, 128, 0), (1, 256, 0)])
+    assert [(row.generated, row.warmed) for row in found.rows] == [(True, True)] * 2

@@ -409,3 +409,79 @@ def test_how_long_ranks_connect_is_unknown_where_no_line_of_loading_follows():
     text += line(60, "backends.py:1148", "Dynamo bytecode transform time: 5.00 s")
     text += line(70, "core.py:348", INITIALIZED.format(20))
     assert "distributed_init" not in phases(text)
+
+
+def test_mixed_batches_are_no_part_of_the_last_prompt_bucket():
+    def step(second, phase, shape):
+        size, length, blocks = shape
+        return (
+            f"INFO 01-26 14:30:{second:02d} [hpu_model_runner.py:3943] [Warmup][Graph/"
+            f"{phase} batch_size:{size} query_len:{length} num_blocks:{blocks} "
+            "free_mem:7.476 GiB\n"
+        )
+
+    text = step(0, "prompt][1/1]", (1, 128, 0))
+    for first in (5, 12):
+        text += step(first, f"mix/prompt][{first // 5}/2]", (1, 128 * first, 0))
+        text += step(first, "mix/decode][1/2]", (16, 1, 512))
+        text += step(first + 4, "mix/decode][2/2]", (8, 1, 256))
+    text += step(20, "decode][1/1]", (16, 1, 512))
+    assert phases(text) == {"prompt_graphs": 5.0, "mixed_graphs": 15.0}
+    rows = {
+        row.bucket: row.duration_s
+        for row in folded(events(text)).rows
+        if row.phase == "mixed"
+    }
+    assert rows == {
+        (1, 640, 0, 16, 1, 512): 4.0, (1, 640, 0, 8, 1, 256): 3.0,
+        (1, 1536, 0, 16, 1, 512): 4.0, (1, 1536, 0, 8, 1, 256): 4.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        "core.py:96] Initializing a V1 LLM engine (v0.15.0) with config: model='a/b', "
+        "device_config=hpu",
+        "hpu_model_runner.py:4112] Starting to load model a/b...",
+    ],
+)
+def test_of_lines_that_were_selected_the_first_stage_lasts_no_longer_than_they_show(
+    begins,
+):
+    text = f"INFO 02-09 19:44:02 [{begins}\n" + "".join(
+        f"INFO 02-09 19:{minute}:11 [hpu_model_runner.py:4311] [Warmup][Prompt][{index}/2] "
+        "batch_size:1 query_len:128 num_blocks:0 free_mem:44.66 GiB\n"
+        for index, minute in ((1, 50), (2, 51))
+    )
+    assert phases(text) == {"prompt_warmup": 60.0}
+
+
+def test_nor_does_the_engines_start_last_until_its_memory_is_divided():
+    head = "INFO 02-09 19:4{}:02 [{}] "
+    text = (
+        head.format(4, "core.py:96")
+        + "Initializing a V1 LLM engine (v0.15.0) with config: model='a/b', device_config=hpu\n"
+        + head.format(5, "hpu_worker.py:332")
+        + "Free device memory: 82.7 GiB, 62.03 GiB usable (gpu_memory_utilization=0.75), "
+        "24.81 GiB reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.4), 37.22 GiB reserved "
+        "for KV cache\n"
+    )
+    assert phases(text) == {}
+
+
+@pytest.mark.parametrize(("last", "warmed"), [(351, None), (352, 352)])
+def test_steps_before_the_first_line_of_a_log_are_not_taken_for_buckets_that_did_not_run(
+    last, warmed
+):
+    text = "".join(
+        f"INFO 01-26 14:30:{index - 340:02d} [hpu_model_runner.py:3943] [Warmup][Graph/prompt]"
+        f"[{index}/352] batch_size:1 query_len:128 num_blocks:{352 - index} free_mem:7.4 GiB\n"
+        for index in range(350, last + 1)
+    )
+    text += (
+        "INFO 01-26 14:30:20 [hpu_model_runner.py:3943] [Warmup][Graph/decode][1/2] "
+        "batch_size:1 query_len:1 num_blocks:128 free_mem:7.4 GiB\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.phase("prompt").warmed == warmed

@@ -106,13 +106,23 @@ def highest_needs(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
     return highest
 
 
+def dimensions_of(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]:
+    """What a bucket's dimensions are called in the range variables of this run's engine.
+
+    Up to 1.17 the V0 engines gave decode buckets a sequence length instead of blocks.
+    """
+    names = DIMENSIONS.get((phase, size), ())
+    has_lengths = size == 2 and "seq" in summary.phase(phase).dimensions
+    return ("BS", "SEQ") if has_lengths else names
+
+
 def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]:
     """The variables of the upper ends of a bucket's dimensions, as this version names them.
 
     The newest names where the version is unknown; empty where no variable bounds them.
     """
     names = []
-    for dimension in DIMENSIONS.get((phase, size), ()):
+    for dimension in dimensions_of(summary, phase, size):
         name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
         is_known = not summary.engine.version or has_setting(summary, name)
         if dimension == "QUERY" and not is_known:

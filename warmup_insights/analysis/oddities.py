@@ -11,6 +11,7 @@ from warmup_insights.analysis.sentences import (
 )
 from warmup_insights.model.figures import graph_memory_bytes
 from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration, format_percent
 
@@ -107,7 +108,10 @@ def _sampler(summary: RunSummary) -> Iterator[str]:
     if defrag is not None and defrag.status == "skipped":
         yield f"The defragmenter warm-up was skipped: {defrag.reason or 'no reason given'}."
     if summary.status == "skipped":
-        yield "Warm-up was skipped: every bucket compiles when it is first needed."
+        if is_bucketing_off(summary.config):
+            yield "Bucketing is off, so nothing was warmed up: every new shape compiles."
+        else:
+            yield "Warm-up was skipped: every bucket compiles when it is first needed."
 
 
 _TOPICS = {

@@ -148,9 +148,25 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
     if found.free and found.needed is not None:
         part = 1.0 if _IN_PIECES in found.message else 0.5
-        if found.needed < part * found.free:
+        if found.needed < part * found.free and not _is_used_by_its_bucket(
+            facts, found
+        ):
             return "allocation_refused"
     return "weights_too_large" if _is_full_of_weights(facts, found) else "out_of_memory"
+
+
+def _is_used_by_its_bucket(facts: RunFacts, found: Failed) -> bool:
+    """Whether the run of the bucket that failed may have taken what was free before it: no
+    more than half of the device."""
+    total = facts.figure("total_bytes")
+    is_most = total is not None and (found.free or 0) > total / 2
+    return is_free_before(facts, found) and not is_most
+
+
+def is_free_before(facts: RunFacts, found: Failed) -> bool:
+    """Whether what is known as free was free before the bucket that failed."""
+    progress = facts.summary.progress
+    return progress.is_in_step and progress.free_bytes == found.free
 
 
 def poisoned_by(summary: RunSummary) -> bool:

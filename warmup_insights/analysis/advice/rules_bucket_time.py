@@ -31,11 +31,12 @@ from warmup_insights.analysis.advice.rules_buckets import (
     other_strategy,
     reads_ranges,
 )
-from warmup_insights.analysis.misses import DIMENSIONS, WORDS
+from warmup_insights.analysis.misses import WORDS, dimensions_of
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, BucketRow, Miss, RunSummary
+from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_duration
 
@@ -169,7 +170,7 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         or _no_change(facts, phase, is_timed=bool(timed)),
         "; ".join(drop.words for drop in drops)
         or "no figure: no dimension has a step to widen or values without a use",
-        tuple(_by_dimension(rows, timed)),
+        tuple(_by_dimension(facts.summary, rows, timed)),
         changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,
         price="; ".join(drop.price for drop in drops),
@@ -207,13 +208,13 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
 
 
 def _by_dimension(
-    rows: Sequence[BucketRow], timed: Sequence[BucketRow]
+    summary: RunSummary, rows: Sequence[BucketRow], timed: Sequence[BucketRow]
 ) -> Iterator[str]:
     """One line for each dimension with several values: how many, and what each costs."""
     if not rows:
         return
     size = len(rows[0].bucket)
-    words = DIMENSIONS.get((rows[0].phase, size), ())
+    words = dimensions_of(summary, rows[0].phase, size)
     total = sum(times_of(timed))
     for d, name in enumerate(words):
         values = Counter(row.bucket[d] for row in rows if len(row.bucket) == size)
@@ -523,15 +524,17 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
     numbers |= {"compile_s": spent} if spent is not None else {}
     numbers |= {"warmup_s": warmup} if warmup is not None else {}
-    has_file = has_setting(summary, BUCKET_FILE)
+    is_off = is_bucketing_off(summary.config)
+    name, value = SWITCHES[is_off]
+    has_file = has_setting(summary, BUCKET_FILE) and not is_off
     yield Finding(
         "medium" if is_known else "low",
         f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
         f"{'within its ranges ' if is_known else ''}compiled while serving "
         f"({count_of(count, 'warning')}).",
         numbers,
-        "VLLM_SKIP_WARMUP",
-        "VLLM_SKIP_WARMUP=false"
+        name,
+        f"{name}={value}"
         + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
         f"{count_of(len(covered), 'compilation')} less that a request waits for; "
         + (
@@ -546,11 +549,15 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
             if is_known
             else "; the run prints no ranges, so these may be outside them"
         ),
-        changes={"VLLM_SKIP_WARMUP": "false"},
+        changes={name: value},
         price="the time of a warm-up, which no run of this model here has shown"
         if warmup is None
         else f"{format_duration(warmup)} of warm-up at each start",
     )
+
+
+SWITCHES = (("VLLM_SKIP_WARMUP", "false"), ("VLLM_ENABLE_BUCKETING", "true"))
+"""What brings a warm-up back that was skipped, and one that has no buckets."""
 
 
 def _usual_warmup_s(facts: RunFacts) -> float | None:

@@ -23,6 +23,7 @@ from warmup_insights.analysis.misses import (
     WORDS,
     Diagnosis,
     diagnose,
+    dimensions_of,
     highest_needs,
     range_variables,
 )
@@ -363,7 +364,7 @@ def _causes(facts: RunFacts, found: Sequence[Diagnosis]) -> Iterator[str]:
             b[d] for b in facts.summary.phase(phase).buckets if len(b) == size
         )
         needed = max(item.shape[d] for item in found)
-        word = WORDS[DIMENSIONS[phase, size][d]]
+        word = WORDS[dimensions_of(facts.summary, phase, size)[d]]
         yield f"{times} above the largest {word} {largest:,} (up to {needed:,})"
     by_cause = Counter(item.cause for item in found)
     if times := by_cause["no_combination"]:

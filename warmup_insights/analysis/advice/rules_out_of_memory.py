@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.cause import (
     failed,
     failure_rule,
     held_by_others,
+    is_free_before,
     stage_of,
     utilization,
 )
@@ -368,7 +369,8 @@ def _share_above(
     "an allocation failed while more than twice as much was free, or as much on a TPU",
     "free and needed memory",
     formula="needed < free / 2; on a TPU, whose compiler states what is free, needed < free",
-    margin="no setting is changed",
+    margin="no setting is changed; of what was free before a bucket ran, only where that was "
+    "more than half of the device, as its run takes some",
     source="the bridge's `Allocation failed for size`, torch `CUDACachingAllocator`",
     example="256 MiB failed at utilisation 0.02 while 95.4 GiB were free",
 )
@@ -486,8 +488,11 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         bucket=str(found.bucket) if found.bucket is not None else None,
     )  # fmt: skip
     parts = [f"The start ran out of memory{_place(found)}{found.where}"]
+    free = "{} were free"
+    if is_free_before(facts, found):
+        free += " before that bucket ran"
     for value, text in (
-        (found.free, "{} were free"), (found.needed, "{} were needed"),
+        (found.free, free), (found.needed, "{} were needed"),
         (trend, "{} went with each bucket before it"),
     ):  # fmt: skip
         if value is not None:

@@ -490,29 +490,36 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
     """A profile run whose shape no line names: it follows from the limits of the engine.
 
     vllm-gaudi runs one prompt of max_model_len, or of max_num_batched_tokens where that is
-    smaller; vllm-fork the largest prompt bucket (`profile_run` of each model runner).
+    smaller; vllm-fork as many prompts of the longest bucket as max_num_batched_tokens and
+    max_num_seqs allow (`profile_run` of each model runner).
     """
     summary = facts.summary
     value = summary.setting("max_model_len")
     tokens = summary.setting("max_num_batched_tokens")
     name, what = "max_model_len", "the longest request that comes"
     price = "longer requests are refused"
-    is_chunked = summary.engine.name == "vllm-gaudi"
-    if is_chunked and tokens and value and tokens <= value:
-        name, value, what = (
-            "max_num_batched_tokens",
-            tokens,
-            "the longest prompt bucket",
+    if summary.engine.name != "vllm-gaudi":
+        runs = (
+            "as many prompts of the longest bucket as --max-num-batched-tokens and "
+            "--max-num-seqs allow"
         )
-        price = "longer prompts run in chunks, which have a context"
+        what += ", which --max-num-batched-tokens follows where it is not set"
+        if tokens and value and tokens > value:
+            name, what = "max_num_batched_tokens", f"{value:,.0f} at the least"
+            value, price = tokens, "fewer prompts run in one step"
+    else:
+        runs = "the largest prompt that the limits allow"
+        if tokens and value and tokens <= value:
+            name, value = "max_num_batched_tokens", tokens
+            what = "the longest prompt bucket"
+            price = "longer prompts run in chunks, which have a context"
     option = f"--{name.replace('_', '-')}"
     now = f" (now {value:,.0f})" if value else ""
     numbers: dict[str, Value] = {"profile_s": seconds, "start_s": start.wall_s}
     return Finding(
         severity_of(start.share(seconds)),
-        f"The profile run took {start.of_all(seconds)}: the largest prompt that the limits "
-        "allow.",
-        numbers | ({name: value} if value else {}),
+        f"The profile run took {start.of_all(seconds)}: {runs}.",
+        numbers | ({name: int(value)} if value else {}),
         name,
         f"{option}{now} with {what}",
         "no figure: how the time grows with the length is not known; what was compiled is "

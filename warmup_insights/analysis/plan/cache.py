@@ -259,8 +259,9 @@ class CachePlanner:
             )
         if self.is_hpu:
             yield (
-                "This run does not state what its graphs take: graphs and warm-up of other "
-                "settings are unknown."
+                "Graphs and warm-up of other settings are unknown: they follow from a run "
+                "that lists its buckets and states how its memory was divided and what the "
+                "graphs of each phase took."
             )
         else:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."

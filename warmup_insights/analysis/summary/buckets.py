@@ -264,7 +264,7 @@ class Buckets:
     def _phase(
         self, phase: str, rows: Sequence[BucketRow], misses: Sequence[Miss]
     ) -> PhaseBuckets | None:
-        facts = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
+        facts = self._by_rank(phase)
         missed = sum(1 for miss in misses if miss.phase == phase)
         budget = first_known(
             *(getattr(own, f"{phase}_bytes") for _, own in sorted(self.budgets.items()))
@@ -309,6 +309,12 @@ class Buckets:
             spikes_s=sum_known(row.spike_s for row in own),
         )
 
+    def _by_rank(self, phase: str) -> list[_PhaseFacts]:
+        """What each rank has of a phase, the lowest rank first of those that name buckets:
+        bars without a rank beside lines of ranks name none."""
+        own = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
+        return sorted(own, key=lambda each: not (each.fates or each.listed))
+
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
         """Distinct buckets that ran; unknown when lines were cut out between them."""
         if not facts.steps:
@@ -338,13 +344,15 @@ class Buckets:
         missed = {(miss.phase, miss.shape): miss.count for miss in misses}
         rows = []
         for phase in sorted({p for _, p in self._facts} | {p for p, _ in missed}):
-            ranks = sorted(rank for rank, name in self._facts if name == phase)
-            facts = self._facts[ranks[0], phase] if ranks else _PhaseFacts()
+            ranks = self._by_rank(phase)
+            facts = ranks[0] if ranks else _PhaseFacts()
             listed = set(facts.listed or ())
+            warmed = least_known(map(self._warmed_count, ranks))
+            ran = listed if warmed == len(listed) else set()
             shapes = {shape for name, shape in missed if name == phase}
             captured = _captured_buckets(facts)
             rows += [
-                _row(phase, bucket, facts, captured, bucket in listed,
+                _row(phase, bucket, facts, captured, bucket in listed, bucket in ran,
                      missed.get((phase, bucket), 0))
                 for bucket in sorted({*facts.fates, *facts.captured, *listed, *shapes})
             ]  # fmt: skip
@@ -353,7 +361,10 @@ class Buckets:
 
 def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
     index, mode = event.index, event.mode
-    if index is not None and mode != "graph":
+    if index is not None and mode == "graph":
+        # What has no room is left out, but of buckets that ran before.
+        facts.has_hole = facts.has_hole or (index > 1 and not facts.steps)
+    elif index is not None:
         if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
         facts.last_index = index
@@ -383,10 +394,11 @@ def _percent(
 
 def _row(
     phase: str, bucket: Bucket, facts: _PhaseFacts, captured_ones: set[Bucket] | None,
-    is_listed: bool, missed: int,
+    is_listed: bool, ran: bool, missed: int,
 ) -> BucketRow:  # fmt: skip
-    """`captured_ones` are those of `_captured_buckets`."""
+    """`captured_ones` are those of `_captured_buckets`; `ran`: all that are listed did."""
     fate = facts.fates.get(bucket) or _Fate()
+    warmed = fate.warmed or ran
     runs, capture = fate.runs, None
     if fate.captures is not None:
         capture = fate.captures.cost(fate.graph_steps)
@@ -404,13 +416,13 @@ def _row(
     differs = fate.executed is not None and fate.executed != bucket
     states = (
         ("missed", missed), ("executed_differently", differs), ("captured", captured),
-        ("skipped", skipped), ("warmed", fate.warmed), ("generated", True),
+        ("skipped", skipped), ("warmed", warmed), ("generated", True),
     )  # fmt: skip
     return BucketRow(
         phase=phase,
         bucket=bucket,
         generated=is_listed,
-        warmed=fate.warmed,
+        warmed=warmed,
         captured=captured,
         skipped=skipped,
         missed=missed,

@@ -38,6 +38,7 @@ from warmup_insights.model.summary import (
     ServingEnd,
     Setting,
 )
+from warmup_insights.rules import is_bucketing_off
 
 MAX_CONFIG = 1000
 
@@ -198,7 +199,9 @@ class Identity:
             return "failed"
         if self.stop is not None:
             return "stopped"
-        if self._is_skipped and not self._is_warm:
+        is_off = self._is_ready and is_bucketing_off(self._config)
+        is_skipped = self._is_skipped or is_off
+        if is_skipped and not self._is_warm:
             return "skipped"
         if self._is_ready or self._is_warm:
             return "finished"

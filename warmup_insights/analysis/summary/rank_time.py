@@ -119,10 +119,15 @@ _BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
                    "load_weights")  # fmt: skip
 """What follows when workers are initialised. Plugins that print no line of their loading
 (vllm-neuron) leave all of it behind the last line of the workers, as do excerpts."""
-_WITH_LOADING = ("load_model", "kv_cache")
+_WITH_LOADING = ("load_model", "profile_run", "kv_cache")
 """What the first end of a stage behind the start of an engine stands for where no line
-prints that loading begins (vLLM before 0.5.1): how long each took is unknown."""
+prints that loading begins (vLLM before 0.5.1, selected lines): how long each took is
+unknown."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
+
+_BEFORE_MEMORY = ("start_engine", "load_model")
+"""Stages that no bucket follows: between them the memory is divided. Where lines were
+selected from a log, how long each took is unknown."""
 
 STEPS = (WarmupStep, GraphCaptured)
 _STAGES = {
@@ -251,10 +256,6 @@ class RankTime:
         began = self.marks.pop(event.name, None)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
-        is_open = self.doing == "start_engine" and event.duration_s is None
-        if is_open and event.name == "profile_run":
-            # Nor did loading begin, see _WITH_LOADING.
-            self.doing, self.since, self.last = None, None, time
         self.end(event.name, time, event.duration_s)
 
     def _settle(self, time: float, following: str) -> None:
@@ -445,6 +446,8 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
 def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
     """Steps of one phase are one span while they follow each other."""
     name = _step_name(event)
+    if own.doing in _BEFORE_MEMORY:
+        own.doing = own.since = None
     if event.duration_s is None:
         if own.doing != name:
             own.begin(name, time)
