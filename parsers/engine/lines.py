@@ -30,6 +30,7 @@ from parsers.engine.signals import (
     FailureLine,
     Origin,
     RankNamed,
+    RequestLine,
     ShutdownLine,
     StatisticsLine,
     is_at_work,
@@ -52,6 +53,8 @@ MAX_SOURCES = 256
 """Containers that are kept apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
+_AT_WORK = (StatisticsLine, RequestLine)
+"""What an engine prints of requests."""
 _OF_SERVERS = (ServerReady, ShutdownLine)
 """What any web server prints."""
 MAX_HEADS, MAX_HEAD = 32, 400
@@ -338,12 +341,6 @@ class LineParser:
         run = self._open
         if run is None or run.is_left(matched):
             run = self._begin(matched.time, matched.line)
-            if any(isinstance(made, StatisticsLine) for made in matched.made):
-                # The log begins while the engine serves.
-                at_work = Matched(
-                    matched.rule, [ServerReady()], matched.record, None, matched.line
-                )
-                self._deliver(run, at_work)
         for event in run.moved(matched):
             self._emit(event)
         run.note_opening(matched)
@@ -418,6 +415,11 @@ class LineParser:
                 item = run.follow(stamped(item, origin))
             elif isinstance(item, FailureLine):
                 item = run.placed(item, record)
+            elif kind in _AT_WORK and run.is_excerpt and not run.is_ready:
+                # The log begins while the engine serves, or shows nothing of its start.
+                ready = run.follow(ServerReady(line=matched.line))
+                for event in run.tracker.take(ready, Origin(None, None, matched.line)):
+                    self._emit(event)
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
             self._out += ready

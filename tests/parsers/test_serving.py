@@ -162,3 +162,22 @@ def test_a_log_that_begins_while_the_engine_serves_has_no_start():
     assert (summary["time"]["wall_s"], summary["time"]["ready_at"]) == (None, None)
     assert summary["time"]["gaps"] == []
     assert summary["serving"]["end"]["kind"] == "shutdown"
+
+
+def test_a_log_that_begins_while_the_server_answers_shows_no_start():
+    """As `kubectl logs --tail` gives it: what follows is none of a start-up."""
+    head = "(APIServer pid=1) INFO 06-03 07:0"
+    found = read(
+        f"{head}9:24 [launcher.py:46] Route: /tokenize, Methods: POST\n"
+        f'{head}9:25 [logger.py:1] Received request cmpl-1-0: prompt: "x"\n'
+        f"{head}9:35 [loggers.py:123] Engine 000: Avg prompt throughput: 1.0 tokens/s, "
+        "Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+        "GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+        "(EngineCore pid=2) ERROR 06-03 07:09:44 [core.py:9] EngineCore encountered a "
+        "fatal error.\n"
+        "(EngineCore pid=2) ERROR 06-03 07:09:44 [core.py:9] RuntimeError: it broke\n"
+    )[0]
+    summary = summary_of(found[0])
+    assert (summary["status"], summary["failure"]) == ("finished", None)
+    assert summary["serving"]["end"]["message"] == "RuntimeError: it broke"
+    assert summary["time"]["wall_s"] is None
