@@ -70,10 +70,11 @@ def device_words(
 def badges(summary: RunSummary) -> list[str]:
     """What ran: engine, device, ranks, as far as they are known."""
     engine, device = summary.engine, summary.device
+    are_guessed = " (guessed)" if "ranks" in summary.guessed else ""
     texts = [
         engine_words(engine.name, engine.version),
         device_words(device.kind, device.name, summary.guessed),
-        f"{summary.ranks} ranks" if (summary.ranks or 1) > 1 else "",
+        f"{summary.ranks} ranks{are_guessed}" if (summary.ranks or 1) > 1 else "",
     ]
     return [text for text in texts if text]
 

@@ -419,15 +419,8 @@ def _json_record(text: str, base: Record) -> Record | None:
     message = _first(fields, *_MESSAGES, *(key for key, _ in _SHIPPED))
     if message is None:
         return None
-    record = replace(base, message=message.rstrip("\r\n"), is_json=True)
-    pod = fields.get("kubernetes")
-    if isinstance(pod, dict):
-        named = (
-            pod.get("namespace_name"),
-            pod.get("pod_name"),
-            pod.get("container_name"),
-        )
-        record.source = "/".join(map(str, filter(None, named))) or record.source
+    source = _pod_of(fields.get("kubernetes")) or base.source
+    record = replace(base, message=message.rstrip("\r\n"), is_json=True, source=source)
     for key, stamp in _SHIPPED:
         if fields.get(key) == message and isinstance(fields.get(stamp), str):
             record.outer = full_stamp(str(fields[stamp]))

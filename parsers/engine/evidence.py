@@ -378,6 +378,8 @@ class RankTable:
         self._has_workers = False
         self._has_engines = False
         """The server starts several, which share nothing."""
+        self._is_in_engine = False
+        """An engine's process is its own worker (`UniProcExecutor`): it has one rank."""
         self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
         """Ranks by process, pid and stated rank, until more is known of any of them."""
 
@@ -433,7 +435,12 @@ class RankTable:
         if record.process is None:
             file = (record.file or "").rpartition(":")[0]
             self._has_driver = self._has_driver or file.endswith(_OF_A_WORKER)
-        elif (record.process, record.pid) not in self._processes:
+            return
+        file = (record.file or "").rpartition(":")[0]
+        is_engine = record.process.startswith("EngineCore")
+        if is_engine and file.endswith(_OF_A_WORKER):
+            self._is_in_engine = True
+        if (record.process, record.pid) not in self._processes:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
@@ -452,6 +459,11 @@ class RankTable:
         if len(self._ranks) < MAX_PROCESSES:
             self._ranks[key] = rank
         return rank
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether lines show how many ranks there are, and not only who printed any."""
+        return bool(self._world_size or self._sizes or self._is_in_engine)
 
     def count(self, *, is_one_process_each: bool = True) -> int | None:
         """How many ranks there are: as stated, or as many as were seen.

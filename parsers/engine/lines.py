@@ -415,16 +415,21 @@ class LineParser:
                 item = run.follow(stamped(item, origin))
             elif isinstance(item, FailureLine):
                 item = run.placed(item, record)
-            elif kind in _AT_WORK and run.is_excerpt and not run.is_ready:
-                # The log begins while the engine serves, or shows nothing of its start.
-                ready = run.follow(ServerReady(line=matched.line))
-                for event in run.tracker.take(ready, Origin(None, None, matched.line)):
-                    self._emit(event)
+            elif kind in _AT_WORK:
+                self._note_work(matched, run)
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
             self._out += ready
-            if kind is StatisticsLine and run.is_ready:
-                self._keep_like(matched.rule, record, run)
+
+    def _note_work(self, matched: Matched, run: OpenRun) -> None:
+        """Take notice that an engine answers requests."""
+        if run.is_excerpt and not run.is_ready:
+            # The log begins while the engine serves, or shows nothing of its start.
+            ready = run.follow(ServerReady(line=matched.line))
+            for event in run.tracker.take(ready, Origin(None, None, matched.line)):
+                self._emit(event)
+        if run.is_ready and matched.rule.event is StatisticsLine:
+            self._keep_like(matched.rule, matched.record, run)
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1

@@ -439,10 +439,11 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
+        is_guess = self.is_excerpt and not self.ranks.are_shown
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(),
+                device_guessed=self.evidence.is_guess(), ranks_guessed=is_guess,
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)

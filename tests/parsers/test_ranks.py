@@ -9,7 +9,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     MemoryMeasured,
 )
-from warmup_insights.testing import folded
+from warmup_insights.testing import folded, read
 
 LOADED = " INFO 07-16 10:00:0{} [gpu_model_runner.py:1] Model loading took 2.5 GiB and 1.5 seconds"
 OTHER = " INFO 07-16 10:00:09 [backends.py:920] collected artifacts: 2 entries"
@@ -176,3 +176,31 @@ def test_workers_of_ray_are_as_many_as_ranks():
     ends = [loaded(f"RayWorkerWrapper pid={pid}", 3) for pid in (5, 6, 7, 8)]
     found = of(MemoryMeasured, events("".join([config, *seen, stated, *ends])))
     assert [event.rank for event in found] == [1, 2, 0, 3]
+
+
+BAR = "Capturing CUDA graphs (decode, FULL): 100%|#| 4/4 [00:01<00:00,  4.00it/s]\n"
+
+
+def test_the_ranks_of_a_part_of_a_log_are_a_guess():
+    """It shows who printed lines, and may lack others; an engine that is its own worker
+    has one."""
+
+    def facts(text):
+        summary = summary_of(read(text)[0][0])
+        return summary["ranks"], "ranks" in summary["guessed"]
+
+    def weights(process):
+        return (
+            f"({process}) INFO 06-03 07:09:24 [gpu_model_runner.py:5360] Model loading "
+            "took 7.12 GiB memory and 7.406471 seconds\n"
+        )
+
+    several = weights("Worker_TP0 pid=1") + weights("Worker_TP1 pid=2")
+    stated = (
+        "(EngineCore pid=2) INFO 06-03 07:09:20 [core.py:96] Initializing a V1 LLM engine "
+        "(v0.25.1) with config: model='a/b', tensor_parallel_size=2\n"
+    )
+    assert facts(BAR) == (1, True)
+    assert facts(several) == (2, True)
+    assert facts(stated + several) == (2, False)
+    assert facts(weights("EngineCore pid=2")) == (1, False)

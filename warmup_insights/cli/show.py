@@ -106,7 +106,9 @@ def _print_head(summary: RunSummary) -> None:
     facts = [
         f"{engine.name or 'unknown engine'} {engine.version or ''}",
         f"on {device_text(summary)}",
-        f"{summary.ranks or '?'} rank" + ("s" if summary.ranks != 1 else ""),
+        f"{summary.ranks or '?'} rank"
+        + ("s" if summary.ranks != 1 else "")
+        + (" (guessed)" if "ranks" in summary.guessed else ""),
         summary.model or "unknown model",
         f"from {summary.source.kind} {summary.source.name or ''}",
     ]

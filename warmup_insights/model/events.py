@@ -91,7 +91,9 @@ class ConfigRecorded(Event):
     num_ranks: int | None = None
     """Ranks of the run: the world size where it is stated, else as many processes of
     workers as printed anything, some of which may have no other event; None when
-    there is evidence of one only."""
+    there is evidence of one only, 0 when there are several and the log does not state how many."""
+    ranks_guessed: bool = False
+    """True when a part of a log shows who printed lines alone, and may lack others."""
 
 
 class PhaseMarked(Event):

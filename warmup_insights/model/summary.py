@@ -988,8 +988,9 @@ class RunSummary(Part, frozen=True, kw_only=True):
     contradictions: list[Contradiction] = []
     """Laws of every run that its evidence breaks."""
     guessed: list[str] = []
-    """What rests on a guess: the year of timestamps without one, or the kind of device
-    where only words name it that another kind shares."""
+    """What rests on a guess: the year of timestamps without one, the kind of device where
+    only words name it that another kind shares, or the number of ranks where a part of a log
+    may lack some."""
     lines: dict[str, int] = {}
     """Figures of `memory` and `time` to the line of the log that states them."""
     fold: int = 0

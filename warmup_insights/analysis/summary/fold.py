@@ -143,6 +143,7 @@ class RunFold:
         is_recorded = run.source_kind == "recorder"
         who, progress, kept = self._identity, self._progress.result(), self._kept
         config, graphs = who.config(), stages.graphs(kept)
+        ranks = self._num_ranks()
         misses = self._serving.misses()
         rows = self._buckets.rows(misses)
         if is_recorded:
@@ -175,7 +176,7 @@ class RunFold:
             ),
             synthetic=who.synthetic or run.synthetic,
             model=who.model,
-            ranks=self._num_ranks(),
+            ranks=ranks,
             config=config,
             status=status,
             failure=who.failure(progress),
@@ -216,7 +217,7 @@ class RunFold:
                 self._timeline.ready_at, who.serving_end, who.ended_at
             ),
             progress=progress,
-            guessed=who.guessed(),
+            guessed=[n for n in who.guessed() if n != "ranks" or ranks is not None],
             lines={**self._memory.lines(), **self._timeline.lines},
             fold=FOLD,
         )

@@ -84,7 +84,7 @@ class Identity:
         """As stated, or as many as printed anything; None when neither is known, 0 when
         only the first of several printed anything."""
         self._year_from: str | None = None
-        self._is_device_guessed = False
+        self._is_device_guessed = self._are_ranks_guessed = False
         self.serving_end: ServingEnd | None = None
         """What ended serving; None while nothing states an end."""
         self.ended_at: float | None = None
@@ -111,6 +111,7 @@ class Identity:
                 self._is_device_guessed = (
                     self._is_device_guessed or event.device_guessed
                 )
+                self._are_ranks_guessed |= event.ranks_guessed
                 self._settings(event.settings)
                 self._settings(event.environment)
                 for name in event.environment:
@@ -126,6 +127,7 @@ class Identity:
         guesses = {
             "time.started_at": self._year_from in ("file", "release"),
             "device.kind": self._is_device_guessed,
+            "ranks": self._are_ranks_guessed,
         }
         return [name for name, is_guess in guesses.items() if is_guess]
 
