@@ -269,3 +269,10 @@ def test_json_lines_state_the_module_of_their_logger():
     line = '{"name": "vllm.config.model", "levelname": "INFO", "message": "Using it"}'
     (record,) = peel(line)
     assert record.file == "model.py:"
+
+
+def test_the_right_side_of_a_box_alone_is_taken_off():
+    """A pane of tmux beside another one, as a terminal copies it."""
+    line = "(VllmWorker rank=1 pid=7) INFO 05-29 23:37:00 [x.py:1] Loaded 5.5 seconds      │"
+    (record,) = peel(line)
+    assert (record.message, record.rank) == ("Loaded 5.5 seconds", 1)
