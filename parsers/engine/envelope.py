@@ -107,6 +107,7 @@ _TORCHSERVE = re.compile(
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
+_BOXES = ("│", "┃", "║")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
 _COMMENT = re.compile(r"# {1,3}(?=[A-Z(\[])")
 _SIGNALLED = re.compile(r"\*\*\* SIG[A-Z]{2,8} received by PID (\d{1,9}) ")
@@ -153,6 +154,8 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
     Nearly all begin with vLLM's own head, which many lines share; from the rest prefixes
     are taken off one by one, and `fronts`, what the lines before have shown to be one.
     """
+    if line.endswith(_BOXES):
+        line = _BOX_END.sub("", line)
     end = line.find("] ") + 2
     head = _own_head(line[:end]) if end <= _LONGEST_HEAD else None
     if head is not None and _glued(message := line[end:]) is None:

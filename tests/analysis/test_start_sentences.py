@@ -19,10 +19,11 @@ from warmup_insights.analysis.sentences import (
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.events import RunStarted, WarmupStep
+from warmup_insights.model.events import CompileFinished, RunStarted, WarmupStep
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage import EventStore
+from warmup_insights.testing import folded
 from warmup_insights.units import format_bytes, format_duration
 
 
@@ -165,3 +166,9 @@ def test_the_kv_cache_of_one_of_several_engines_is_named_so(
     summary = structs.replace(summary, ranks=ranks, config=config, buckets=None)
     (left,) = [text for text in start_sentences(summary) if "KV cache" in text]
     assert (" per engine" in left) == is_per_engine
+
+
+def test_a_compilation_is_of_a_start():
+    found = CompileFinished(what="total", duration_s=18.2, time=20.0)
+    (sentence, *_) = start_sentences(folded([found]).summary)
+    assert "no start-up" not in sentence.lower()

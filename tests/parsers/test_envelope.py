@@ -300,3 +300,10 @@ def test_pods_in_the_lines_of_a_shipper_are_told_apart():
 
     assert [peel(line(pod, "x"))[0].source for pod in "ab"] == ["a", "b"]
     assert peel(line(3, "x"))[0].source == "3"
+
+
+def test_the_right_side_of_a_box_alone_is_taken_off():
+    """A pane of tmux beside another one, as a terminal copies it."""
+    line = "(VllmWorker rank=1 pid=7) INFO 05-29 23:37:00 [x.py:1] Loaded 5.5 seconds      │"
+    (record,) = peel(line)
+    assert (record.message, record.rank) == ("Loaded 5.5 seconds", 1)

@@ -181,3 +181,11 @@ def test_a_log_that_begins_while_the_server_answers_shows_no_start():
     assert (summary["status"], summary["failure"]) == ("finished", None)
     assert summary["serving"]["end"]["message"] == "RuntimeError: it broke"
     assert summary["time"]["wall_s"] is None
+
+
+def test_how_long_it_served_is_unknown_where_no_line_states_an_end():
+    """Statistics go on for as long as it serves; only the first is an event."""
+    text = CONFIG + ROUTES + READY + TOKENS.format(10, "5.0", "1.0")
+    text += TOKENS.format(59, "5.0", "1.0")
+    found = serving(text)
+    assert (found.first_tokens_s, found.duration_s, found.end) == (10.0, None, None)

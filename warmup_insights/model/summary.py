@@ -843,7 +843,7 @@ class Serving(Part):
     ended_at: str | None = None
     """When serving ended."""
     duration_s: float | None = None
-    """From ready to that end, or to the last event."""
+    """From ready to that end, or to the last step where the steps are known."""
     first_response_s: float | None = None
     """From ready until the response to a request for inference began; how long the engine
     waited for that request is part of it."""

@@ -227,7 +227,9 @@ class ServingFold:
         if ready_at is None and not self._uses and not self._graphs and end is None:
             return None
         request = self._first.get("request")
-        until = ended_at if ended_at is not None else self._until
+        # A log whose steps are not in it has no event of what was served last.
+        last = self._until if self._uses or self._graphs else None
+        until = ended_at if ended_at is not None else last
         return Serving(
             ready_at=isoformat(ready_at),
             ended_at=isoformat(ended_at),

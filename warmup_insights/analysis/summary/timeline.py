@@ -105,8 +105,6 @@ class Timeline:
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
-        self._has_first = False
-        """The first line is of a process that imports the engine, or makes one."""
         self._is_excerpt = False
         self._is_ready = False
 
@@ -169,6 +167,10 @@ class Timeline:
                     self._stated("time.engine_init_s", event)
                 if event.time is not None:
                     self._note_excerpt(event.time, event.duration_s)
+                # The first line: what it is the end of is not in the log.
+                self._is_excerpt |= event.line is not None and not (
+                    self._first_line or self._saw_beginning
+                )
             case Failure() if event.time is None:
                 # It came after the lines above it, which may have times.
                 self._undated, self._failed_line = event, event.line
@@ -269,12 +271,10 @@ class Timeline:
         is_import = False
         if isinstance(event, PhaseMarked):
             is_import = event.name == "import"
-            self._has_first |= is_first and is_import
             self._saw_beginning |= is_first and event.name in _FIRST_STAGES
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
             is_import = not (has_version or has_model or event.settings)
-            self._has_first |= is_first and has_version
             if has_version and not has_model:
                 self._saw_beginning = True
             elif has_version:
@@ -308,12 +308,10 @@ class Timeline:
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
         # one start.
-        is_made = self.engine_init_s is not None and not self._has_first
-        is_over = self._is_ready or self._is_failed or is_made
         is_excerpt = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or (is_over and not self._saw_beginning)
+            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
