@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from statistics import fmean
 
 import msgspec
@@ -97,6 +98,25 @@ Rank = int | None
 MAX_FACTORS = 2000
 _WITH_CACHE = (KVCacheAllocated, GraphsCaptured, WarmupFinished)
 _OF_SERVING = (BucketMiss, DefragRan, Note)
+
+
+_INSIDE = frozenset(
+    {
+        ("profile_run", "compile"),
+        *product(
+            ("model_warmup",),
+            (
+                *STEP_BARS.values(),
+                "mixed",
+                "multimodal",
+                "sampler_warmup",
+                "defrag_warmup",
+            ),
+        ),
+    }
+)
+"""What a traceback shows, and the part of it that lines had named: the profiling run
+compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
 
 
 class RunTracker:
@@ -258,8 +278,8 @@ class RunTracker:
                 phase = bar_phase(state) or (
                     state.stage if step is None else step.signal.phase
                 )
-                if state.frame and (state.frame, phase) != ("profile_run", "compile"):
-                    phase = state.frame  # the profiling run compiles, which is logged
+                if state.frame and (state.frame, phase) not in _INSIDE:
+                    phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
                 state.frame = None
                 self.failures.take(made, origin, phase, is_of_start=is_of_start)

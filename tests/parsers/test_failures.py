@@ -1230,3 +1230,24 @@ def test_a_connector_that_is_not_made_is_no_error_of_connecting_ranks():
     assert failure.phase == "kv_connector"
     (sentence, *_) = start_sentences(folded(events(text)).summary)
     assert "in making the KV connector" in sentence
+
+
+@pytest.mark.parametrize(
+    ("before", "phase"),
+    [
+        ("INFO 02-04 23:56:10 [hpu_model_runner.py:5023] Multimodal bucket : [256, 512]\n",
+         "model_warmup"),
+        ("INFO 02-04 23:56:10 [hpu_model_runner.py:2679] [Warmup][Graph/decode][1/2] "
+         "batch_size:4 query_len:1 num_blocks:128 free_mem:21.06 GiB\n", "decode"),
+    ],
+)  # fmt: skip
+def test_the_warm_up_of_gaudi_is_the_stage_where_no_line_shows_a_part_of_it(
+    before, phase
+):
+    text = f"{before}Traceback (most recent call last):\n" + (
+        '  File "/x/vllm_gaudi/v1/worker/hpu_model_runner.py", line 5052, in warmup_model\n'
+        '    raise AssertionError("no")\n'
+        "AssertionError: no\n"
+    )
+    (found,) = of(Failure, events(text))
+    assert found.phase == phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import REAL_LOGS, events, of, read
+from tests.helpers import REAL_LOGS, events, folded, of, read
 from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
 from warmup_insights.units import GIB
 
@@ -83,3 +83,19 @@ def test_stated_parts_of_real_logs_add_up_to_usable_memory(path):
                 continue
             total = sum(parts) + event.kv_cache_bytes + (estimate if reserved else 0)
             assert total == pytest.approx(event.usable_bytes, abs=gib(0.03))
+
+
+@pytest.mark.parametrize(
+    ("requests", "tokens"), [("5.53", 725376), ("5.70", None), ("0.02", None)]
+)
+def test_tokens_of_the_fork_follow_from_the_requests_that_fit(requests, tokens):
+    """5.53 requests of 131,072 tokens in 5,667 blocks: 128 tokens a block, no other size."""
+    text = (
+        "INFO 06-10 10:00:00 [__init__.py:239] Automatically detected platform hpu.\n"
+        "INFO 06-10 10:00:09 [llm_engine.py:240] Initializing a V0 LLM engine (v0.7.2) with "
+        "config: model='a/b', max_seq_len=131072, device_config=hpu\n"
+        "INFO 06-10 10:00:45 [executor_base.py:110] # hpu blocks: 5667, # CPU blocks: 256\n"
+        "INFO 06-10 10:00:45 [executor_base.py:115] Maximum concurrency for 131072 tokens "
+        f"per request: {requests}x\n"
+    )
+    assert folded(events(text)).summary.memory.kv_cache_tokens == tokens

@@ -184,6 +184,9 @@ class Memory:
         for name in ("gpu_memory_utilization", "block_size"):
             if known[name] is None:
                 known[name] = number(config.get(name))
+        if known["block_size"] is None and engine == "vllm-fork":
+            length = number(config.get("max_model_len"))
+            known["block_size"] = _block_size(known, length)
         blocks, size = known["num_kv_blocks"], known["block_size"]
         if known["kv_cache_tokens"] is None and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -234,10 +237,25 @@ class Memory:
         )
 
 
+BLOCK_STEP = 16
+"""Blocks have a multiple of so many tokens."""
 _DERIVED = (
     "parts", "readings", "graph_budget", "block_bytes", "block_bytes_range",
     "num_padding_blocks", "at_start_bytes",
 )  # fmt: skip
+
+
+def _block_size(
+    known: Mapping[str, float | None], length: float | None
+) -> float | None:
+    """Tokens of a block, from the requests of full length that fit: V0 divides its blocks by
+    those of one (`executor_base.py initialize_cache`). None unless one size alone fits."""
+    blocks, requests = known["num_kv_blocks"], known["max_concurrency"]
+    if not blocks or not requests or not length:
+        return None
+    least, most = ((requests + off) * length / blocks for off in (-0.005, 0.005))
+    size = BLOCK_STEP * math.floor(most / BLOCK_STEP)
+    return size if least <= size < least + BLOCK_STEP and size > 0 else None
 
 
 def _padding(facts: MemoryFacts) -> int | None:
