@@ -16,6 +16,7 @@ from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.analysis.pareto import TOLERANCE
 from warmup_insights.analysis.sentences import (
+    broken_serving_text,
     cause_text,
     largest_phase,
     largest_phase_words,
@@ -128,11 +129,15 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
 
 
 def _happened(summary: RunSummary) -> str | None:
-    """The cause of a failure; where a log ends, or what a file without a start holds."""
+    """The cause of a failure, of the start or of serving; where a log ends, or what a
+    file without a start holds."""
     if summary.failure is not None:
         return visible(cause_text(summary.failure))
     if summary.stop is not None:
         return f"Stopped during {progress_text(summary.progress)}"
+    broken = broken_serving_text(summary)
+    if broken:
+        return visible(broken[0].upper() + broken[1:])
     text = not_a_start(summary)
     is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
     if text is None and is_cut_off:
