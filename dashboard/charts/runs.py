@@ -16,12 +16,12 @@ from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
 from warmup_insights.analysis.pareto import TOLERANCE
 from warmup_insights.analysis.sentences import (
-    broken_serving_text,
     cause_text,
     largest_phase,
     largest_phase_words,
     not_a_start,
     progress_text,
+    serving_cause,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import run_name
@@ -135,9 +135,9 @@ def _happened(summary: RunSummary) -> str | None:
         return visible(cause_text(summary.failure))
     if summary.stop is not None:
         return f"Stopped during {progress_text(summary.progress)}"
-    broken = broken_serving_text(summary)
-    if broken:
-        return visible(broken[0].upper() + broken[1:])
+    cause = serving_cause(summary)
+    if cause is not None:
+        return visible(f"{cause} while serving")
     text = not_a_start(summary)
     is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
     if text is None and is_cut_off:

@@ -44,7 +44,7 @@ def start_sentences(summary: RunSummary) -> list[str]:
     """
     first = not_a_start(summary)
     parts = [first] if first else [
-        _outcome(summary), broken_serving_text(summary), largest_phase_text(summary)
+        _outcome(summary), _broken_serving(summary), largest_phase_text(summary)
     ]  # fmt: skip
     sentences = ["; ".join(part for part in parts if part) + "."]
     left = list(_left(summary))[:2]
@@ -155,14 +155,18 @@ def _cause(kind: str, message: str) -> str:
     return cause
 
 
-def broken_serving_text(summary: RunSummary) -> str:
-    """After what time serving ended, and the cause; empty where nothing broke it."""
-    serving = summary.serving
-    if serving is None or serving.end is None or serving.end.kind == "shutdown":
-        return ""
-    lasted = serving.duration_s
+def serving_cause(summary: RunSummary) -> str | None:
+    """What broke serving; None where nothing did."""
+    end = summary.serving_or_none.end
+    if end is None or end.kind == "shutdown":
+        return None
+    return _cause(end.kind, end.message)
+
+
+def _broken_serving(summary: RunSummary) -> str:
+    cause, lasted = serving_cause(summary), summary.serving_or_none.duration_s
     after = f" after {format_duration(lasted)}" if lasted else ""
-    return f"serving ended{after}: {_cause(serving.end.kind, serving.end.message)}"
+    return f"serving ended{after}: {cause}" if cause is not None else ""
 
 
 def _shortened(message: str) -> str:
