@@ -119,6 +119,9 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
         return pd.DataFrame([], columns=BUDGET_COLUMNS)
     stated = cause.stated
     total = stated.total_bytes or memory.total_bytes
+    cache = memory.kv_cache_allocated_bytes
+    if cache is None and isinstance(cause, ServingEnd):
+        cache = memory.kv_cache_bytes  # a server that was ready had allocated it
     free, requested = cause.free_bytes, cause.needed_bytes
     start = total - free if total is not None and free is not None else 0
     short = None if free is None or requested is None else requested - free
@@ -131,7 +134,7 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
         ("Weights", "load", memory.weights_bytes, 0),
         ("Taken by the process", "prepare", stated.process_bytes, 0),
         ("Of it by tensors", "prepare", stated.allocated_bytes, 0),
-        ("KV cache", "kv_cache", memory.kv_cache_allocated_bytes, 0),
+        ("KV cache", "kv_cache", cache, 0),
         ("Free" if cause.kind != "no_kv_cache" else "Left for the KV cache",
          "margin", free, max(0, start)),
         ("Requested", "missed", requested, max(0, start)),

@@ -21,6 +21,7 @@ from warmup_insights.analysis.sentences import (
     largest_phase_words,
     not_a_start,
     progress_text,
+    serving_cause,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import run_name
@@ -128,11 +129,15 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
 
 
 def _happened(summary: RunSummary) -> str | None:
-    """The cause of a failure; where a log ends, or what a file without a start holds."""
+    """The cause of a failure, of the start or of serving; where a log ends, or what a
+    file without a start holds."""
     if summary.failure is not None:
         return visible(cause_text(summary.failure))
     if summary.stop is not None:
         return f"Stopped during {progress_text(summary.progress)}"
+    cause = serving_cause(summary)
+    if cause is not None:
+        return visible(f"{cause} while serving")
     text = not_a_start(summary)
     is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
     if text is None and is_cut_off:

@@ -19,9 +19,15 @@ from warmup_insights.analysis.sentences import (
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.events import CompileFinished, RunStarted, WarmupStep
+from warmup_insights.model.events import (
+    CompileFinished,
+    RunStarted,
+    ServerReady,
+    WarmupStep,
+)
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import Serving, ServingEnd
 from warmup_insights.storage import EventStore
 from warmup_insights.testing import folded
 from warmup_insights.units import format_bytes, format_duration
@@ -114,6 +120,25 @@ def test_a_start_that_is_going_on_names_its_step():
     (sentence,) = start_sentences(summarize(run, events).summary)
     assert sentence.startswith("Running for")
     assert "bucket 2 of 4" in sentence
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        (ServingEnd("out_of_memory", "CUDA out of memory"), "serving ended after 2 min 01 s: out of memory"),
+        (ServingEnd("error", "ValueError: no such block."), "serving ended after 2 min 01 s: ValueError: no such block"),
+        (ServingEnd("error", ""), "serving ended after 2 min 01 s: an error"),
+        (ServingEnd("shutdown", "SIGTERM"), None),
+    ],
+)  # fmt: skip
+def test_what_ended_serving_is_in_the_first_sentence(end, text):
+    run = RunRecord(run_id="a", source_kind="log")
+    events = [RunStarted(time=1.0, engine="vllm"), ServerReady(time=61.0)]
+    summary = summarize(run, events).summary
+    serving = Serving(end=end, duration_s=121.0)
+    first = start_sentences(structs.replace(summary, serving=serving))[0]
+    assert first.startswith("Ready after 1 min 00 s")
+    assert (f"; {text}" in first) if text else ("ended" not in first)
 
 
 def test_nothing_is_said_of_a_run_without_events():

@@ -10,7 +10,7 @@ from tests.analysis.builders import simulate
 from tests.cli.decisions import invoke, store_run
 from warmup_insights.bucketing.file import read_bucket_file
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.events import BucketMiss, BucketUsed
+from warmup_insights.model.events import BucketMiss, BucketUsed, RunStarted
 
 LIMITS = (
     "--max-num-seqs=8", "--max-num-batched-tokens=1024", "--max-model-len=2048",
@@ -173,6 +173,16 @@ def test_wrong_input_is_one_sentence(db, trace, arguments, kind, sentence):
     error = invoke("buckets", "fit", "--db", db, *named).exception
     assert isinstance(error, kind), error
     assert sentence in str(error)
+
+
+@pytest.mark.parametrize("device", ["cuda", "rocm", "tpu"])
+def test_a_run_on_a_device_without_buckets_is_refused(tmp_path, device):
+    path = tmp_path / "runs.db"
+    started = RunStarted(engine="vllm", device_kind=device)
+    store_run(path, "aaa111", [started], label="other")
+    error = invoke("buckets", "fit", "other", "--db", path).exception
+    assert isinstance(error, InputError)
+    assert f"aaa111 on {device} has no buckets" in str(error)
 
 
 def test_bad_lines_of_a_trace_are_named(tmp_path):

@@ -30,6 +30,20 @@ def test_the_table_shows_what_differs(db):
     assert "graph gained" in result.stdout
 
 
+def test_a_long_setting_is_shown_from_where_it_differs(tmp_path):
+    path = tmp_path / "runs.db"
+    for run, mode in (("aaa111", "FULL"), ("bbb222", "PIECEWISE")):
+        long = f"{{'ops': {list(range(200))}, 'cudagraph_mode': '{mode}'}}"
+        store_run(path, run, [*start_up(), config(compilation_config=long)], label=run)
+    text = invoke("compare", "aaa111", "bbb222", "--db", path, "--markdown").stdout
+    (row,) = [
+        line for line in text.splitlines() if "compilation" in line and "mode" in line
+    ]
+    assert "FULL" in row
+    assert "PIECEWISE" in row
+    assert "'ops'" not in row
+
+
 def test_json_is_the_analysis(db):
     """The page of the dashboard calls the same function: nothing is added or lost."""
     result = invoke("compare", "aaa111", "bbb222", "--db", db, "--json")

@@ -27,6 +27,7 @@ from dashboard.charts.memory import (
     budget_waterfall,
     capture_curve,
     capture_points,
+    failure_frame,
     graph_shares,
     reserved_used,
 )
@@ -82,6 +83,8 @@ from warmup_insights.model.summary import (
     MemoryFacts,
     PhaseBuckets,
     RunSummary,
+    Serving,
+    ServingEnd,
     SourceName,
     TimePhase,
     Times,
@@ -376,6 +379,14 @@ def test_a_sampler_log_without_times_shows_what_was_covered(sample_logs, tmp_pat
     assert figure.data[0].x == ("0", "1", "138")
     assert len(figure.data[0].y) == 12
     assert {value for row in figure.data[0].z for value in row} == {1.0}
+
+
+def test_the_kv_cache_is_part_of_the_memory_when_serving_fails(recorded):
+    serving = Serving(end=ServingEnd(kind="out_of_memory"))
+    rows = failure_frame(structs.replace(recorded.summary, serving=serving))
+    ((_, size),) = [row for row in zip(rows["step"], rows["bytes"], strict=True)
+                    if row[0] == "KV cache"]  # fmt: skip
+    assert size == recorded.summary.memory.kv_cache_bytes
 
 
 def test_live_defragmentations_are_drawn_since_ready(recorded):

@@ -43,7 +43,9 @@ def start_sentences(summary: RunSummary) -> list[str]:
     Figures are those of the summary; what is unknown or contradictory is named so.
     """
     first = not_a_start(summary)
-    parts = [first] if first else [_outcome(summary), largest_phase_text(summary)]
+    parts = [first] if first else [
+        _outcome(summary), _broken_serving(summary), largest_phase_text(summary)
+    ]  # fmt: skip
     sentences = ["; ".join(part for part in parts if part) + "."]
     left = list(_left(summary))[:2]
     if left and summary.status not in ("failed", "running"):
@@ -139,14 +141,33 @@ def _kind(summary: RunSummary) -> str:
 
 def cause_text(failure: FailureFacts) -> str:
     """What ended a start, and the bucket in which, where one was running."""
-    cause = _ENDS.get(failure.kind)
-    if cause is None:
-        cause = _shortened(failure.message.strip()) or "an error"
-        if _ANNOUNCED.match(cause):
-            cause = f"the log does not hold the cause ({cause.rstrip(':')})"
+    cause = _cause(failure.kind, failure.message)
     if failure.kind == "no_kv_cache":
         return cause
     return f"{cause}{_where(failure)}"
+
+
+def _cause(kind: str, message: str) -> str:
+    cause = _ENDS.get(kind)
+    if cause is None:
+        cause = _shortened(message.strip()) or "an error"
+        if _ANNOUNCED.match(cause):
+            cause = f"the log does not hold the cause ({cause.rstrip(':')})"
+    return cause
+
+
+def serving_cause(summary: RunSummary) -> str | None:
+    """What broke serving; None where nothing did."""
+    end = summary.serving_or_none.end
+    if end is None or end.kind == "shutdown":
+        return None
+    return _cause(end.kind, end.message)
+
+
+def _broken_serving(summary: RunSummary) -> str:
+    cause, lasted = serving_cause(summary), summary.serving_or_none.duration_s
+    after = f" after {format_duration(lasted)}" if lasted else ""
+    return f"serving ended{after}: {cause}" if cause is not None else ""
 
 
 def _shortened(message: str) -> str:

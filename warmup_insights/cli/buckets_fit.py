@@ -44,6 +44,10 @@ MAX_OPTION = 1_000_000
 MAX_BENCHMARK_BYTES = 1 << 30
 
 
+WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
+"""Kinds of devices on which vLLM reads no bucket file."""
+
+
 @click.command("fit")
 @click.argument("run", required=False)
 @click.option("--trace", metavar="FILE", help="JSONL of request lengths or of steps.")
@@ -140,6 +144,12 @@ def _settings(request: Request, run: Folded | None) -> BucketingSettings:
     """The settings of the run, with those that were given here on top."""
     if run is None:
         return request.settings()
+    device = run.summary.device.kind
+    if device in WITHOUT_BUCKETS and run.summary.buckets is None:
+        raise InputError(
+            f"Run {run.summary.run_id} on {device} has no buckets to fit; name a run of "
+            "vllm-gaudi"
+        )
     inputs, variables = bucketing_inputs(run.summary)
     context = click.get_current_context()
     given = {

@@ -120,7 +120,8 @@ def _print_head(summary: RunSummary) -> None:
         doubts.append("year guessed from the version and the date of the file")
     if summary.time.is_excerpt:
         doubts.append("or before: the log begins later")
-    doubt = f" ({', '.join(doubts)})" if doubts else ""
+    is_known = summary.time.started is not None
+    doubt = f" ({', '.join(doubts)})" if doubts and is_known else ""
     click.echo(f"started {format_time(summary.time.started)}{doubt}")
     pod = pod_text(summary)
     if pod is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,7 @@ from warmup_insights.analysis.compare import (
     SettingRow,
 )
 from warmup_insights.export.tables import (
+    MAX_CELL,
     TextTable,
     escape_markdown,
     excerpt,
@@ -23,8 +25,11 @@ from warmup_insights.export.tables import (
 )
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import Unit, format_figure
+from warmup_insights.model.summary import Setting
 from warmup_insights.units import format_bytes, format_duration
 
+BEFORE_DIFFERENCE = 60
+"""Characters of a long setting that are shown before the first that differs."""
 MAX_HEAD = 28
 """Characters that fit above a column of figures."""
 MAX_BUCKETS = 6
@@ -118,11 +123,21 @@ def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
 
 
 def _settings(rows: Sequence[SettingRow], heads: dict[str, str]) -> TextTable:
-    cells = [
-        (row.name, *("(not stated)" if v is None else str(v) for v in row.values))
-        for row in rows
-    ]
+    cells = [(row.name, *_differing(row.values)) for row in rows]
     return make_table("Settings that differ", ("setting", *heads.values()), cells)
+
+
+def _differing(values: Sequence[Setting]) -> list[str]:
+    """Values as text; of those that are cut short, from shortly before they differ."""
+    texts = [
+        None if value is None else " ".join(str(value).split()) for value in values
+    ]
+    known = [text for text in texts if text is not None]
+    start = len(os.path.commonprefix(known)) - BEFORE_DIFFERENCE
+    if start <= 0 or max(map(len, known), default=0) <= MAX_CELL:
+        start = 0
+    mark = "\N{HORIZONTAL ELLIPSIS}" if start else ""
+    return ["(not stated)" if t is None else f"{mark}{t[start:]}" for t in texts]
 
 
 _GROUPS = (
