@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import string
 from collections.abc import Iterator, Sequence
 
@@ -133,7 +132,10 @@ def _differing(values: Sequence[Setting]) -> list[str]:
         None if value is None else " ".join(str(value).split()) for value in values
     ]
     known = [text for text in texts if text is not None]
-    start = len(os.path.commonprefix(known)) - BEFORE_DIFFERENCE
+    columns = enumerate(zip(*known, strict=False))
+    shared = next((i for i, chars in columns if len(set(chars)) > 1),
+                  min(map(len, known), default=0))  # fmt: skip
+    start = shared - BEFORE_DIFFERENCE
     if start <= 0 or max(map(len, known), default=0) <= MAX_CELL:
         start = 0
     mark = "\N{HORIZONTAL ELLIPSIS}" if start else ""
