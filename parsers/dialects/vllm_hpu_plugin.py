@@ -32,7 +32,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "detected_flags",
         ("Detected flags: [", "Detected capabilities: ["),
-        r"Detected (?P<kind>flags|capabilities): \[(?P<value>[-+\w ]{0,1000})\]",
+        r"Detected (?P<kind>flags|capabilities): \[(?P<value>(?:[-+]\w{1,60} ?){0,100})\]",
         build=_detected,
         device="hpu",
         samples=(
