@@ -283,6 +283,10 @@ IN_REQUEST = "request"
 """The same, where one request failed."""
 
 
+class ErrorIgnored(Signal, frozen=True, gc=False):
+    """Python goes on behind the error of the traceback that follows."""
+
+
 class FrameSeen(Signal, frozen=True, gc=False):
     """A function in a traceback that shows what the engine did: a stage, AT_WORK or
     IN_REQUEST."""
@@ -295,7 +299,15 @@ def is_at_work(made: object) -> bool:
     return isinstance(made, FrameSeen) and made.phase in (AT_WORK, IN_REQUEST)
 
 
-_FOREIGN = CodeFence | Elided | ShutdownLine | FrameSeen | RequestLine | ResponseLine
+_FOREIGN = (
+    CodeFence
+    | Elided
+    | ErrorIgnored
+    | ShutdownLine
+    | FrameSeen
+    | RequestLine
+    | ResponseLine
+)
 
 
 def is_foreign(made: Sequence[object]) -> bool:

@@ -160,8 +160,16 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
+    ignored_line: int | None = None
+    """Of the error that Python ignores, above its traceback."""
     devices: DevicesSeen | None = None
     """Devices of the process, where it sums up over several."""
+
+    def is_ignored(self, line: int) -> bool:
+        """Whether an error that ends on a line is one that Python ignores."""
+        return (
+            self.ignored_line is not None and line - self.ignored_line <= MAX_TRACEBACK
+        )
 
 
 def end_step(
@@ -311,6 +319,8 @@ STEP_BARS = {
     "Unified Attention warmup": "unified",
 }
 _LIST_LIMIT = 5000
+MAX_TRACEBACK = 100
+"""Lines of one traceback."""
 _STATES_LIMIT = 1000
 
 

@@ -24,6 +24,7 @@ from parsers.engine.signals import (
     ConfigSection,
     DevicesSeen,
     Elided,
+    ErrorIgnored,
     ExecutedShape,
     FailureLine,
     FrameSeen,
@@ -270,6 +271,10 @@ class RunTracker:
                 edge = "start" if made.running else "end"
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
+            case ErrorIgnored():
+                state.ignored_line = origin.line
+            case FailureLine() if made.is_bare and state.is_ignored(origin.line):
+                state.ignored_line = None
             case FailureLine():
                 is_of_engine = state.frame is not None or names_engine(made.message)
                 if made.is_elsewhere and not is_of_engine:

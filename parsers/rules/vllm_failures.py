@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.signals import AT_WORK, IN_REQUEST, FailureLine, FrameSeen
+from parsers.engine.signals import (
+    AT_WORK,
+    IN_REQUEST,
+    ErrorIgnored,
+    FailureLine,
+    FrameSeen,
+)
 from warmup_insights.model.events import SERVER_START
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
@@ -107,6 +113,19 @@ _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
 FAILURE_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "error_ignored",
+        "Exception ignored ",
+        r"Exception ignored (?:in|on|while)\b",
+        ErrorIgnored,
+        # `sys.unraisablehook`: in a destructor, at the exit.
+        samples=(
+            Sample(
+                "Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>",
+                {},
+            ),
+        ),
+    ),
     LineRule(
         "failure_raised",
         (*_NAMES, *_WITHOUT_TEXT),

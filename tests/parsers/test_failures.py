@@ -1251,3 +1251,21 @@ def test_the_warm_up_of_gaudi_is_the_stage_where_no_line_shows_a_part_of_it(
     )
     (found,) = of(Failure, events(text))
     assert found.phase == phase
+
+
+IGNORED = """\
+Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>
+Traceback (most recent call last):
+  File "/x/hpu_model_runner.py", line 3130, in __del__
+ImportError: sys.meta_path is None, Python is likely shutting down
+"""
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_an_error_that_python_ignores_is_no_cause(is_before):
+    raised = "Traceback (most recent call last):\nValueError: no room for the weights\n"
+    start = "INFO 06-04 09:00:00 [core.py:9] Initializing a V1 LLM engine (v0.9.1) with config: x\n"
+    assert of(Failure, read(start + IGNORED)[0][0]) == []
+    text = start + (IGNORED + raised if is_before else raised + IGNORED)
+    (failure,) = of(Failure, read(text)[0][0])
+    assert failure.message == "ValueError: no room for the weights"

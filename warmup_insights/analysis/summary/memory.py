@@ -312,10 +312,12 @@ def roundest(lowest: float, highest: float) -> int:
 def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryPart]:
     """The parts that the device's memory was divided into; they add up to its total.
 
-    Empty when too little is known, and when what is known exceeds the device.
+    Empty when too little is known, when what is known exceeds the device, and where it is
+    not divided yet: what is free at that moment belongs to no part.
     """
     total = memory.total_bytes
-    if not total:
+    shares = (_cache(memory), memory.usable_bytes, memory.graph_reserved_bytes)
+    if not total or shares == (None, None, None):
         return []
     known = list(
         _parts_of_total(memory, graphs)
