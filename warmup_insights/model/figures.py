@@ -258,6 +258,14 @@ def _lazy_s(summary: RunSummary) -> float | None:
 _COMPILE_MONITORS = ("jit_monitor", "bridge_monitor")
 
 
+def _lazy_captures(summary: RunSummary) -> int | None:
+    """Graphs that were captured while the engine served; null where it did not."""
+    graphs = summary.graphs
+    if graphs is None or (summary.serving is None and not graphs.lazy):
+        return None
+    return len(graphs.lazy)
+
+
 def _runtime_compiles(summary: RunSummary) -> float | None:
     """Kernels and recipes compiled while serving; none is zero only where something looks
     for them (vLLM's monitor, since 0.26; the plugin on Gaudi)."""
@@ -432,7 +440,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "lazy_captures", "captures while serving", "count", "buckets", "lower",
-        lambda summary: None if summary.graphs is None else len(summary.graphs.lazy),
+        _lazy_captures,
     ),
     Figure(
         "runtime_compiles", "compilations while serving", "count", "buckets", "lower",
