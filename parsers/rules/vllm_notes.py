@@ -259,6 +259,16 @@ NOTE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     note_rule(
+        "kernels_not_imported",
+        "Failed to import from vllm.",
+        # Devices without these modules print a ModuleNotFoundError, which is no fault.
+        r"Failed to import from vllm\._\w{1,20}(?:\.\w{1,20})?(?: with|:) ImportError\(.{1,400}\)",
+        "kernels_missing",
+        "WARNING 11-20 07:31:00 [interface.py:171] Failed to import from vllm._C: "
+        "ImportError('libcudart.so.12: cannot open shared object file')",
+        startup_only=True,
+    ),
+    note_rule(
         "frontend_warmup",
         (
             "Warming up chat template",

@@ -120,6 +120,7 @@ _TOPICS = {
     "no_buckets": "Buckets could not be made",
     "keep_alive": "Processes waited for a long step",
     "elided": "This log is not whole",
+    "kernels_missing": "The compiled kernels of vLLM are missing",
 }
 
 
