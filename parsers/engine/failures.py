@@ -146,6 +146,10 @@ class Traceback:
         return self._lines if self._is_proven else []
 
 
+_LOOKED_FOR = re.compile(r"(?:KeyError|IndexError|StopIteration)\b")
+"""Errors that name a place in a table alone: the one that follows tells what it was for."""
+
+
 @dataclass(frozen=True)
 class _Cause:
     """A line that may hold the cause of a failure."""
@@ -191,6 +195,8 @@ class Failures:
         """The first compiled artefact, or its loader, that a traceback leads through."""
         self._build_error: FailureLine | None = None
         """The first error that a compiler or linker printed."""
+        self._looked_for: _Cause | None = None
+        """The error of a key that was looked for, where another one follows from it."""
 
     @property
     def has_causes(self) -> bool:
@@ -249,7 +255,22 @@ class Failures:
             )
             self._heading, self.has_ended = self._heading or cause, True
         else:
+            if self._causes and self._names_lookup(cause):
+                self._causes.pop()
             self._causes.append(cause)
+
+    def follow_last(self, origin: Origin) -> None:
+        """What comes was raised because of the error of this rank that was printed last."""
+        last = self._causes[-1] if self._causes else None
+        if last is not None and last.origin.rank == origin.rank:
+            self._looked_for = last if _LOOKED_FOR.match(last.message) else None
+
+    def _names_lookup(self, cause: _Cause) -> bool:
+        """Whether an error follows the one of a key that was looked for, and tells more."""
+        looked, self._looked_for = self._looked_for, None
+        if looked is None or looked is not self._causes[-1] or cause.is_wrapper:
+            return False
+        return looked.origin.rank == cause.origin.rank and not cause.is_consequence
 
     def _explains_last(self, made: FailureLine, origin: Origin) -> bool:
         """Whether it is the second line of the error before it, whose first ends in a colon."""

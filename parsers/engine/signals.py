@@ -283,6 +283,10 @@ IN_REQUEST = "request"
 """The same, where one request failed."""
 
 
+class ErrorFollowed(Signal, frozen=True, gc=False):
+    """Python prints the error that was raised while the one above was handled."""
+
+
 class ErrorIgnored(Signal, frozen=True, gc=False):
     """Python goes on behind the error of the traceback that follows."""
 
@@ -302,6 +306,7 @@ def is_at_work(made: object) -> bool:
 _FOREIGN = (
     CodeFence
     | Elided
+    | ErrorFollowed
     | ErrorIgnored
     | ShutdownLine
     | FrameSeen

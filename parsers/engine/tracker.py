@@ -24,6 +24,7 @@ from parsers.engine.signals import (
     ConfigSection,
     DevicesSeen,
     Elided,
+    ErrorFollowed,
     ErrorIgnored,
     ExecutedShape,
     FailureLine,
@@ -271,6 +272,8 @@ class RunTracker:
                 edge = "start" if made.running else "end"
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
+            case ErrorFollowed():
+                self.failures.follow_last(origin)
             case ErrorIgnored():
                 state.ignored_line = origin.line
             case FailureLine() if made.is_bare and state.is_ignored(origin.line):

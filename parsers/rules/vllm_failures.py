@@ -12,6 +12,7 @@ from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
     IN_REQUEST,
+    ErrorFollowed,
     ErrorIgnored,
     FailureLine,
     FrameSeen,
@@ -113,6 +114,22 @@ _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
 FAILURE_RULES: tuple[LineRule, ...] = (
+    LineRule(
+        "error_followed",
+        (
+            "During handling of the above exception",
+            "The above exception was the direct cause",
+        ),
+        r"During handling of the above exception, another|"
+        r"The above exception was the direct cause of",
+        ErrorFollowed,
+        samples=(
+            Sample(
+                "During handling of the above exception, another exception occurred:",
+                {},
+            ),
+        ),
+    ),
     LineRule(
         "error_ignored",
         "Exception ignored ",

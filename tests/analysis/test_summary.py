@@ -408,9 +408,16 @@ def test_without_buckets_an_engine_that_is_made_warmed_nothing_up(config, more, 
 
 
 def test_what_is_free_before_memory_is_divided_belongs_to_no_part():
-    weights = MemoryMeasured(stage="weights", delta_bytes=15 * GIB, total_bytes=94 * GIB)
+    weights = MemoryMeasured(
+        stage="weights", delta_bytes=15 * GIB, total_bytes=94 * GIB
+    )
     profile = MemoryMeasured(stage="profile_run", delta_bytes=GIB, total_bytes=94 * GIB)
     assert summary_of([weights, profile])["memory"]["parts"] == []
     cache = MemoryMeasured(stage="kv_cache", delta_bytes=60 * GIB, total_bytes=94 * GIB)
     parts = summary_of([weights, profile, cache])["memory"]["parts"]
-    assert [part["name"] for part in parts] == ["weights", "profiling", "other", "kv_cache"]
+    assert [part["name"] for part in parts] == [
+        "weights",
+        "profiling",
+        "other",
+        "kv_cache",
+    ]

@@ -1269,3 +1269,40 @@ def test_an_error_that_python_ignores_is_no_cause(is_before):
     text = start + (IGNORED + raised if is_before else raised + IGNORED)
     (failure,) = of(Failure, read(text)[0][0])
     assert failure.message == "ValueError: no room for the weights"
+
+
+CHAINS = [
+    (
+        "KeyError: 'new_model'",
+        "During handling of the above exception, another exception occurred:",
+        "ValueError: model type `new_model` is not recognized",
+        "ValueError: model type `new_model` is not recognized",
+    ),
+    (
+        "KeyError: 'layers.0.weight_scale'",
+        "During handling of the above exception, another exception occurred:",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+        "KeyError: 'layers.0.weight_scale'",
+    ),
+    (
+        "ImportError: libcudart.so.12: cannot open shared object file",
+        "The above exception was the direct cause of the following exception:",
+        "RuntimeError: Failed to import the model",
+        "ImportError: libcudart.so.12: cannot open shared object file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "between", "second", "cause"), CHAINS)
+@pytest.mark.parametrize(
+    "head", ["", "(EngineCore pid=7) ERROR 06-04 09:00:00 [core.py:9] "]
+)
+def test_a_key_that_was_looked_for_is_named_by_the_error_that_follows(
+    head, first, between, second, cause
+):
+    start = "INFO 06-04 09:00:00 [core.py:9] Initializing a V1 LLM engine (v0.9.1) with config: x\n"
+    lines = ["Traceback (most recent call last):", first, "", between, "",
+             "Traceback (most recent call last):", second]  # fmt: skip
+    found = read(start + "".join(f"{head}{line}\n" for line in lines))[0][0]
+    (failure,) = of(Failure, found)
+    assert failure.message == cause
