@@ -147,7 +147,7 @@ class Traceback:
 
 
 _LOOKED_FOR = re.compile(r"(?:KeyError|IndexError|StopIteration)\b")
-"""Errors that name a place in a table alone: the one that follows tells what it was for."""
+"""Errors that name a place in a table alone: the one that follows has what it was for."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class Failures:
             self._looked_for = last if _LOOKED_FOR.match(last.message) else None
 
     def _names_lookup(self, cause: _Cause) -> bool:
-        """Whether an error follows the one of a key that was looked for, and tells more."""
+        """Whether an error follows the one of a key that was looked for, and has more text."""
         looked, self._looked_for = self._looked_for, None
         if looked is None or looked is not self._causes[-1] or cause.is_wrapper:
             return False

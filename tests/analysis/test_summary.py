@@ -421,3 +421,17 @@ def test_what_is_free_before_memory_is_divided_belongs_to_no_part():
         "other",
         "kv_cache",
     ]
+
+
+@pytest.mark.parametrize("status", ["failed", "finished"])
+def test_missing_kernels_are_shown_where_the_start_failed(status):
+    """Other platforms print the same line and go on without them."""
+    text = "Failed to import from vllm._C: ImportError('libcuda.so.1: no such file')"
+    ended = (
+        Failure(failure="error", message="no kernel")
+        if status == "failed"
+        else ServerReady()
+    )
+    summary = folded([Note(topic="kernels_missing", text=text), ended]).summary
+    assert summary.status == status
+    assert any(text in line for line in oddities(summary)) == (status == "failed")

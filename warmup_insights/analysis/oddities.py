@@ -120,7 +120,6 @@ _TOPICS = {
     "no_buckets": "Buckets could not be made",
     "keep_alive": "Processes waited for a long step",
     "elided": "This log is not whole",
-    "kernels_missing": "The compiled kernels of vLLM are missing",
 }
 
 
@@ -129,6 +128,8 @@ def _notes(summary: RunSummary) -> Iterator[str]:
         title = _TOPICS.get(note.topic)
         if note.topic == "frontend_warmup" and "warmup failed" in note.text:
             title = "The first such request takes longer"
+        if note.topic == "kernels_missing" and summary.status == "failed":
+            title = "The compiled kernels of vLLM are missing"  # others go on without
         if title is not None:
             times = f" ({note.count} times)" if note.count > 1 else ""
             yield f"{title}: {note.text}{times}."
