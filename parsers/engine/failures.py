@@ -146,8 +146,11 @@ class Traceback:
         return self._lines if self._is_proven else []
 
 
-_LOOKED_FOR = re.compile(r"(?:KeyError|IndexError|StopIteration)\b")
-"""Errors that name a place in a table alone: the one that follows has what it was for."""
+_LOOKED_FOR = re.compile(
+    r"(?:KeyError|IndexError|StopIteration|json\.decoder\.JSONDecodeError)\b"
+)
+"""Errors that name a place in a table or a text alone: the one that follows has what it was
+for."""
 
 
 @dataclass(frozen=True)

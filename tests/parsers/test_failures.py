@@ -1273,6 +1273,12 @@ def test_an_error_that_python_ignores_is_no_cause(is_before):
 
 CHAINS = [
     (
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        "During handling of the above exception, another exception occurred:",
+        "OSError: the config file at '/m/config.json' is not a valid JSON file.",
+        "OSError: the config file at '/m/config.json' is not a valid JSON file.",
+    ),
+    (
         "KeyError: 'new_model'",
         "During handling of the above exception, another exception occurred:",
         "ValueError: model type `new_model` is not recognized",

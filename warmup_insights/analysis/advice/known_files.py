@@ -259,7 +259,7 @@ ROWS: tuple[KnownError, ...] = (
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
               "loaded: config.json states a larger size than they have", "none"),)),
-        (r"JSONDecodeError",
+        (r"JSONDecodeError|is not a valid JSON file",
          "A JSON text cannot be read",
          (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
               "quotes around the JSON value of an option", "none"),)),
