@@ -21,6 +21,8 @@ TEXTS = [
      {"tensor_parallel_size": 10}),
     ("AssertionError: 151936 is not divisible by 7", "setting_refused",
      "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: "
+     "'/inc/llama/maxabs_quant_g3.json'", "model_access", "QUANT_CONFIG with the path", {}),
     ("ValueError: User-specified max_model_len (40000) is greater than the derived "
      "max_model_len (max_position_embeddings=32768 or model_max_length=None).",
      "setting_refused", "--max-model-len 32768", {"max_model_len": 32768}),

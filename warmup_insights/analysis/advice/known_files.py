@@ -134,6 +134,13 @@ ROWS: tuple[KnownError, ...] = (
               "dot ends the name of a module", "none"), _MODEL_CODE)),
         (r"No module named '?transformers_modules",
          "The code that the model brings cannot be imported", (_MODEL_CODE,)),
+        (r"No such file or directory: '\S{0,200}?(?:maxabs_(?:quant|measure)|measure_hooks|"
+         r"hooks_maxabs|/inc_output/)",
+         "The measurements for FP8, or their configuration, are not there",
+         (Way("QUANT_CONFIG with the path of a file that is in the container, and in that file "
+              "`dump_stats_path` with the place of the measurements", "none"),
+          Way("measurements of this model on this generation of Gaudi (`calibrate_model.sh` of "
+              "vllm-gaudi)", "the time of a calibration"))),
         (r"No such file or directory: '\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
          "A file of the model is missing", (_COMPLETE,)),
     ),
