@@ -432,14 +432,12 @@ class RankTable:
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
+        is_worker = (record.file or "").rpartition(":")[0].endswith(_OF_A_WORKER)
         if record.process is None:
-            file = (record.file or "").rpartition(":")[0]
-            self._has_driver = self._has_driver or file.endswith(_OF_A_WORKER)
+            self._has_driver = self._has_driver or is_worker
             return
-        file = (record.file or "").rpartition(":")[0]
         is_engine = record.process.startswith("EngineCore")
-        if is_engine and file.endswith(_OF_A_WORKER):
-            self._is_in_engine = True
+        self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
         if (record.process, record.pid) not in self._processes:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
