@@ -265,14 +265,17 @@ class OpenRun:
 
     def is_beyond(self, matched: Matched) -> bool:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
-        was stopped or got ready, or loads its model, which all its workers do together: it
-        is of the next one, or of another program."""
+        was stopped or got ready, has its KV cache, loads its model, which all its workers
+        do together, or long after its last line: it is of the next one, or of another
+        program."""
         if not imports_unnamed(matched.rule, matched.record):
             return False
-        failures = self.tracker.failures
+        failures, time, last = self.tracker.failures, matched.time, self.last_time
         is_end = failures.has_causes and not self._openings
-        has_all = self.is_loading and bool(self._openings) and not self.has_several
-        is_beyond = failures.is_ready or failures.is_over or is_end or has_all
+        is_far = time is not None and last is not None and time - last > LEAP_S
+        has_all = (self.is_loading or self.has_cache) and not self.has_several
+        has_all = has_all and bool(self._openings)
+        is_beyond = failures.is_ready or failures.is_over or is_end or has_all or is_far
         self.is_left_behind = is_beyond
         return is_beyond
 

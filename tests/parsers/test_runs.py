@@ -463,6 +463,28 @@ def test_a_client_that_imports_vllm_long_after_another_is_none_of_its_start():
     assert walls == [2.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("cache", "later"),
+    [("", "11-20 09:05:00"), (
+        "INFO 06-19 07:39:40 [gpu_executor.py:100] # GPU blocks: 2597, # CPU blocks: 512\n",
+        "06-19 07:44:00",
+    )],
+)  # fmt: skip
+def test_an_offline_start_is_over_when_another_imports_vllm(cache: str, later: str):
+    """Nothing is printed at its end: the file grows with the next start of a script."""
+    engine = (
+        "INFO {} [llm_engine.py:161] Initializing an LLM engine (v0.8.5) with config: "
+        "model='a/b', device_config=cuda\n"
+        "INFO {} [model_runner.py:1146] Model loading took 8.5 GiB and 6.2 seconds\n"
+    )
+    text = engine.format("06-19 07:39:21", "06-19 07:39:33") + cache
+    text += f"INFO {later} [__init__.py:216] Automatically detected platform cuda.\n"
+    text += engine.splitlines(keepends=True)[0].format(later)
+    first, second = (folded(found).summary for found in read(text)[0].values())
+    assert first.time.wall_s <= 20.0
+    assert second.time.started_at.endswith(f"{later[6:]}Z")
+
+
 def test_a_program_that_imports_vllm_after_weights_were_loaded_is_another():
     line = (
         "INFO 03-02 01:{}:05 [importing.py:68] Triton not installed or not compatible; certain "
