@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.analysis.builders import (
     DECODES,
@@ -19,6 +20,7 @@ from warmup_insights.model.events import (
     CaptureSummary,
     GraphCaptured,
     MemoryBudgetSet,
+    MemoryMeasured,
 )
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -54,6 +56,24 @@ def test_graph_memory_needs_both_phases():
     assert graph_memory_bytes(summary_of(start_up(one))) is None
     other = CaptureSummary(phase="decode", captured_reported=3, used_bytes=7)
     assert graph_memory_bytes(summary_of(start_up(one, other))) == 12
+
+
+def test_a_margin_is_unknown_while_a_part_of_the_memory_is_not_accounted_for():
+    """Without the line that divides the memory, the rest may be margin, graphs or both."""
+    divided = MemoryBudgetSet(
+        total_bytes=96 * GIB, free_bytes=60 * GIB, usable_bytes=54 * GIB,
+        graph_reserved_bytes=20 * GIB, kv_cache_bytes=34 * GIB,
+    )  # fmt: skip
+    weights = MemoryMeasured(stage="weights", delta_bytes=36 * GIB)
+    whole = summary_of([started(), weights, divided])
+    assert BY_NAME["margin_bytes"].read(whole) == 6 * GIB
+    assert BY_NAME["other_bytes"].read(whole) == 0
+    cut = structs.replace(
+        divided, free_bytes=None, usable_bytes=None, graph_reserved_bytes=None
+    )
+    summary = summary_of([started(), weights, cut])
+    assert BY_NAME["margin_bytes"].read(summary) is None
+    assert BY_NAME["other_bytes"].read(summary) == 26 * GIB
 
 
 def test_no_misses_in_a_log_that_ends_early_is_unknown():

@@ -180,12 +180,13 @@ def least_known(values: Iterable[Any]) -> Any:
 
 
 def _part_bytes(name: str) -> Read:
-    """A part of the memory budget; 0 where the parts are known and it is none."""
+    """A part of the memory budget; 0 where it is none and the others add up to the whole."""
 
     def read(summary: RunSummary) -> float | None:
         parts = summary.memory_or_none.parts
         found = [part.bytes for part in parts if part.name == name]
-        return sum(found) if found or parts else None
+        is_whole = parts and all(part.name != "other" for part in parts)
+        return sum(found) if found or is_whole else None
 
     return read
 
