@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice import RunFacts, advise
 HEAD = """\
 (APIServer pid=1) INFO 10-16 10:00:00 [api_utils.py:339] vLLM API server version 0.31.0
 (EngineCore pid=7) INFO 10-16 10:00:05 [core.py:112] Initializing a V1 LLM engine (v0.31.0) with config: model='o/m', dtype=torch.bfloat16
+(EngineCore pid=7) INFO 10-16 10:00:20 [gpu_model_runner.py:5000] Starting to load model o/m...
 """
 AOT = """\
 (EngineCore pid=7) INFO 10-16 10:01:00 [decorators.py:326] Directly load AOT compilation from path /data/cache/vllm/torch_compile_cache/torch_aot_compile/9beb30bf69a4e921/rank_0_0/model

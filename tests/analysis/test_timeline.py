@@ -321,12 +321,14 @@ def test_totals_alone_are_of_the_whole_warmup():
         RunStarted(time=0.0),
         PhaseMarked(name="load_model", edge="start", time=1.0),
         MemoryMeasured(stage="weights", duration_s=9.0, time=10.0),
+        KVCacheAllocated(num_blocks=3, time=20.0),
         CaptureSummary(phase="prompt", captured_reported=1, time=70.0),
         CaptureSummary(phase="decode", captured_reported=1, time=70.0),
         ServerReady(time=71.0),
     )
-    assert totals(time)["model_warmup"] == 60.0
-    assert "prompt_warmup" not in totals(time)
+    assert totals(time)["model_warmup"] == 50.0
+    assert totals(time)["profile_run"] == 10.0  # the cache is divided when it ends
+    assert {"kv_cache", "prompt_warmup"}.isdisjoint(totals(time))
 
 
 def compiled(what, duration_s, time, *, from_cache=False):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
@@ -455,6 +457,38 @@ def test_of_lines_that_were_selected_the_first_stage_lasts_no_longer_than_they_s
         for index, minute in ((1, 50), (2, 51))
     )
     assert phases(text) == {"prompt_warmup": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ("version|KV cache", {}),
+        ("version|config|KV cache", {}),
+        ("config|captur", {"graph_capture": 9.0}),
+        (
+            "config|load|KV cache",
+            {"start_engine": 15.0, "load_model": 30.0, "profile_run": 40.0},
+        ),
+        ("load|captur", {"load_model": 30.0, "graph_capture": 9.0}),
+    ],
+)
+def test_a_stage_does_not_last_over_one_whose_lines_were_left_out(kept, expected):
+    """`grep` takes out what lies between two stages; their order shows it."""
+    whole = (
+        "INFO 02-09 10:00:00 [api_server.py:100] vLLM API server version 0.11.0\n"
+        "INFO 02-09 10:00:05 [core.py:96] Initializing a V1 LLM engine (v0.11.0) with config: "
+        "model='a/b', device_config=cuda\n"
+        "INFO 02-09 10:00:20 [gpu_model_runner.py:2800] Starting to load model a/b...\n"
+        "INFO 02-09 10:00:50 [gpu_model_runner.py:2850] Model loading took 14.9 GiB and "
+        "30.0 seconds\n"
+        "INFO 02-09 10:01:30 [gpu_worker.py:298] Available KV cache memory: 20.5 GiB\n"
+        "INFO 02-09 10:01:30 [kv_cache_utils.py:1087] GPU KV cache size: 90,000 tokens\n"
+        "INFO 02-09 10:01:40 [gpu_model_runner.py:3600] Graph capturing finished in 9 secs, "
+        "took 0.54 GiB\n"
+    )
+    lines = whole.splitlines(keepends=True)
+    text = "".join(line for line in lines if re.search(kept, line))
+    assert phases(text) == expected
 
 
 def test_nor_does_the_engines_start_last_until_its_memory_is_divided():

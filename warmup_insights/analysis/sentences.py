@@ -77,8 +77,8 @@ def count_text(number: float, one: str, many: str | None = None) -> str:
     return f"{shown} {one if number == 1 else many or one + 's'}" if number else ""
 
 
-_WARMING = ("compile", "graph_capture", "multimodal_graphs", "profile_run")
-"""Phases besides those with `warmup` in their names that run the model."""
+_WARMING = ("compile", "graph_capture", "multimodal_graphs")
+"""Phases besides those with `warmup` in their names that prepare the model to serve."""
 
 
 def _outcome(summary: RunSummary) -> str:

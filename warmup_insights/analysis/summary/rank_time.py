@@ -114,20 +114,29 @@ TOGETHER_S = 1.0
 """Lines printed together are at most this far apart: timestamps are whole seconds."""
 WARMUP = "model_warmup"
 """Of prompts and decodes, where nothing keeps them apart."""
-_WORKERS = ("init_worker", "distributed_init")
-_BEHIND_WORKERS = ("distributed_init", "download", "init_worker", "load_model",
-                   "load_weights")  # fmt: skip
-"""What follows when workers are initialised. Plugins that print no line of their loading
-(vllm-neuron) leave all of it behind the last line of the workers, as do excerpts."""
-_WITH_LOADING = ("load_model", "profile_run", "kv_cache")
-"""What the first end of a stage behind the start of an engine stands for where no line
-prints that loading begins (vLLM before 0.5.1, selected lines): how long each took is
-unknown."""
+_ORDER = {
+    name: place
+    for place, names in enumerate((
+        ("import",), ("configure",), ("start_engine",), ("start_workers",),
+        ("distributed_init", "init_worker"),
+        ("download", "load_model", "load_weights"),
+        ("compile", "profile_run"), ("kv_cache",),
+        ("defrag_warmup", "graph_capture", "sampler_warmup",
+         "prompt_warmup", "prompt_graphs", "decode_warmup", "decode_graphs",
+         "unified_warmup", "multimodal_warmup", "multimodal_graphs"),
+        (SERVER_START,),
+    ))
+    for name in names
+}  # fmt: skip
+"""Stages in the order in which engines go through them; what is none of them may be
+anywhere."""
+_PRINTED = frozenset({"start_engine", "load_model", "kv_cache"})
+"""Stages that every engine prints. Where none of a stage's lines is between two others, lines
+were selected from a log, or an engine prints none (vllm-neuron its loading, vLLM before
+0.5.1): the one before it ended at an unknown time."""
+_OF_RANK_0 = frozenset({"start_engine", "kv_cache"})
+_LOADING = frozenset(name for name in _ORDER if _ORDER[name] == _ORDER["load_model"])
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
-
-_BEFORE_MEMORY = ("start_engine", "load_model")
-"""Stages that no bucket follows: between them the memory is divided. Where lines were
-selected from a log, how long each took is unknown."""
 
 STEPS = (WarmupStep, GraphCaptured)
 _STAGES = {
@@ -164,6 +173,8 @@ class RankTime:
     doing: str | None = None
     since: float | None = None
     last: float | None = None
+    done: str | None = None
+    """Whose end was marked last."""
     ended: dict[str, float] = field(default_factory=dict)
     """When each phase was last marked as over."""
     is_cut: bool = False
@@ -233,16 +244,17 @@ class RankTime:
             self.spans.append(Span(name, stop - duration_s, stop, MEASURED))
         elif self.doing == name and self.since is not None:
             self.spans.append(Span(name, self.since, time, BOUNDED))
-        elif self.doing == "start_engine" and name in _WITH_LOADING:
-            self.last = time
         elif self.doing is not None and not self.is_quiet:
             # Where one ended and the other began is not stated.
-            self._settle(time, name)
-        elif before is not None:
+            self._settle(time, name, is_end=True)
+        elif before is not None and (
+            self.is_quiet or not self._skips(name, is_end=True)
+        ):
             self.spans.append(Span(name, before, time, BOUNDED))
-        if self.doing == name or duration_s is None:
+        is_later = _ORDER.get(name, -1) > _ORDER.get(self.doing or "", math.inf)
+        if self.doing == name or duration_s is None or is_later:
             self.doing = self.since = None
-        self.last = time
+        self.last, self.done = time, name
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
@@ -254,16 +266,43 @@ class RankTime:
             self.begin(event.name, time)
             return
         began = self.marks.pop(event.name, None)
+        is_over = event.name in self.ended and self.doing is None
+        if began is None and is_over and event.duration_s is None:
+            return self.touch(time)  # a later line shows once more that it ended
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
         self.end(event.name, time, event.duration_s)
 
-    def _settle(self, time: float, following: str) -> None:
-        is_known = self.doing not in _WORKERS or following in _BEHIND_WORKERS
-        if is_known and self.doing is not None and self.since is not None:
+    def _settle(self, time: float, following: str, *, is_end: bool = False) -> None:
+        """What this rank does goes on until another stage begins, or is over, at `time`,
+        unless a stage that is printed lies between."""
+        if self._skips(following, is_end=is_end):
+            self.doing = self.since = None
+        if self.doing is not None and self.since is not None:
             self.spans.append(Span(self.doing, self.since, time, ASSUMED))
             self.since = time
         self.last = time
+
+    def _skips(self, following: str, *, is_end: bool) -> bool:
+        """Whether a stage that engines print lies behind what this rank does and before a
+        later one, or the beginning of its loading, and none of its lines is there.
+
+        Ranks above 0 print neither the engine's start nor its cache.
+        """
+        here, there = (
+            _ORDER.get(self.doing or self.done or "import"),
+            _ORDER.get(following),
+        )
+        if here is None or there is None:
+            return False
+        shown = {*self.begun, *self.ended} - ({following} if is_end else set())
+        if shown & _LOADING:
+            shown.add("load_model")
+        printed = _PRINTED - shown - (_OF_RANK_0 if self.is_quiet else set())
+        if is_end and there != _ORDER["load_model"]:
+            printed -= {following}
+        last = there if is_end else there - 1
+        return any(here < _ORDER[stage] <= last for stage in printed)
 
     def _weights(self) -> Iterator[Span]:
         """Reading the weights, of which only the duration is known: it ends the loading."""
@@ -416,7 +455,7 @@ def take_failure(own: RankTime, event: Failure, time: float) -> None:
     elif event.phase in PHASES and own.doing is None and own.last is not None:
         own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
     else:
-        if own.doing == "init_worker" and event.phase in _BEHIND_WORKERS[3:]:
+        if own.doing == "init_worker" and event.phase in _LOADING:
             own.doing = own.since = None
         own.touch(time)
 
@@ -446,8 +485,6 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
 def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
     """Steps of one phase are one span while they follow each other."""
     name = _step_name(event)
-    if own.doing in _BEFORE_MEMORY:
-        own.doing = own.since = None
     if event.duration_s is None:
         if own.doing != name:
             own.begin(name, time)

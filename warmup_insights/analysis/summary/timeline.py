@@ -376,14 +376,16 @@ class Timeline:
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
-        print that of one alone."""
+        print that of one alone. Where none prints it (vLLM 0.8.3), the time is that of the
+        profiling run: the division follows it at once and takes none (`v1/engine/core.py`,
+        `_initialize_kv_caches`)."""
         if span.name != "kv_cache" or span.strength != BOUNDED:
             return span
-        measured = [
-            own.ended.get("profile_run", -math.inf) for own in self.by_rank.values()
-        ]
-        began = max((at for at in measured if at <= span.end), default=-math.inf)
-        return Span(span.name, max(span.start, began), span.end, span.strength)
+        measured = [own.ended.get("profile_run") for own in self.by_rank.values()]
+        ended = [at for at in measured if at is not None and at <= span.end]
+        if not ended:
+            return Span("profile_run", span.start, span.end, span.strength)
+        return Span(span.name, max(span.start, *ended), span.end, span.strength)
 
     def _until(self, own: RankTime, end: float) -> float:
         """When a rank was done with what it never ends.
