@@ -423,8 +423,8 @@ class LineParser:
 
     def _note_work(self, matched: Matched, run: OpenRun) -> None:
         """Take notice that an engine answers requests."""
-        if run.is_excerpt and not run.is_ready:
-            # The log begins while the engine serves, or shows nothing of its start.
+        if not run.is_ready and (run.is_excerpt or run.is_server(matched.record)):
+            # The log begins while the engine serves, or has no line that it got ready.
             ready = run.follow(ServerReady(line=matched.line))
             for event in run.tracker.take(ready, Origin(None, None, matched.line)):
                 self._emit(event)

@@ -165,6 +165,10 @@ class OpenRun:
         """Whether no line so far opens a start-up."""
         return not self._openings
 
+    def is_server(self, record: Record) -> bool:
+        """Whether a line is of a server, not of a program with an engine of its own."""
+        return self.tracker.is_server or (record.process or "").startswith(_FRONT[:2])
+
     def is_of(self, actor: int | None) -> bool:
         """Whether the engine is in this Ray actor."""
         return actor is not None and self.actor == actor

@@ -682,3 +682,25 @@ def test_fence_in_a_prompt_cuts_no_log():
         + CACHE.format("02 13:00:20", "100,000")
     )
     assert len(runs) == 1
+
+
+def test_a_server_that_answers_requests_was_ready_where_no_line_states_when():
+    """Lines that were selected, or uvicorn's level above INFO: serving is no start."""
+    text = (
+        "(APIServer pid=1) INFO 06-03 05:43:48 [utils.py:278] non-default args: {'model': 'a/b'}\n"
+        "(EngineCore pid=7) INFO 06-03 05:43:58 [core.py:112] Initializing a V1 LLM engine "
+        "(v0.22.0) with config: model='a/b', device_config=cuda\n"
+        "(EngineCore pid=7) INFO 06-03 05:45:02 [kv_cache_utils.py:1700] GPU KV cache size: "
+        "90,000 tokens\n"
+        "(APIServer pid=1) INFO 06-03 07:10:08 [loggers.py:259] Engine 000: Avg prompt "
+        "throughput: 12.0 tokens/s, Avg generation throughput: 3.0 tokens/s, Running: 1 reqs, "
+        "Waiting: 0 reqs, GPU KV cache usage: 0.3%, Prefix cache hit rate: 0.0%\n"
+        "(EngineCore pid=7) ERROR 06-03 07:10:09 [dump_input.py:72] Dumping input data\n"
+        "(EngineCore pid=7) ERROR 06-03 07:10:09 [core.py:900] EngineCore encountered a fatal "
+        "error.\n"
+        "(EngineCore pid=7) ERROR 06-03 07:10:09 [core.py:900] RuntimeError: boom\n"
+    )
+    summary = folded(events(text)).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.time.wall_s is None
+    assert summary.serving.end.kind == "error"

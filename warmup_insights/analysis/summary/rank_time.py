@@ -121,9 +121,9 @@ _ORDER = {
         ("distributed_init", "init_worker"),
         ("download", "load_model", "load_weights"),
         ("compile", "profile_run"), ("kv_cache",),
-        ("defrag_warmup", "graph_capture", "sampler_warmup",
-         "prompt_warmup", "prompt_graphs", "decode_warmup", "decode_graphs",
-         "unified_warmup", "multimodal_warmup", "multimodal_graphs"),
+        ("chat_template_warmup", "defrag_warmup", "graph_capture", "kernel_warmup",
+         "sampler_warmup", "prompt_warmup", "prompt_graphs", "decode_warmup",
+         "decode_graphs", "unified_warmup", "multimodal_warmup", "multimodal_graphs"),
         (SERVER_START,),
     ))
     for name in names

@@ -38,6 +38,7 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     RecipeCompiled,
+    RequestServed,
     RunStarted,
     RuntimeCompile,
     ServerReady,
@@ -63,6 +64,7 @@ OTHER_S = 3600.0
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 """Of a warm-up or of a start, as a failure with a time is: what follows may be use."""
+_SERVED = (RuntimeCompile, RequestServed)
 _AFTER_READY = (ServerReady, ServingFailure)
 _AT_WORK = (Note, ShutdownRequested)
 """A start that is not over goes on until then at least."""
@@ -123,9 +125,9 @@ class Timeline:
         """Take an event, in the order of the run."""
         kind, time = type(event), event.time
         was_over = self._is_over or self._is_ready
-        if kind is RuntimeCompile:
+        if kind in _SERVED and self.ready_at is None:
             # Requests are served: where the start ended is not in its lines.
-            self._is_excerpt = self._is_excerpt or not was_over
+            self._is_excerpt = self._is_excerpt or not self._is_over
             self._is_over = True
         self._is_over = self._is_over or kind in _ENDS
         self._is_ready = self._is_ready or kind in _AFTER_READY
@@ -336,7 +338,7 @@ class Timeline:
         """Ready, or the last event; the last line of a start of which no end is known."""
         if self.ready_at is not None:
             return self.ready_at
-        if self._is_over or self.last_at is None:
+        if self._is_over or self._is_ready or self.last_at is None:
             return self.last_at
         if not any(own.spans or own.doing for own in self.by_rank.values()):
             return self.last_at
