@@ -94,6 +94,13 @@ def test_captures_that_were_counted_are_evidence():
     assert part["captured_buckets"] == [[1, 128, 0], [1, 256, 0]]
 
 
+def test_buckets_without_a_graph_do_not_show_that_others_have_none():
+    """Lines that were selected: neither the list nor the steps of the others are there."""
+    skips = [GraphSkipped(phase="prompt", bucket=b, reason="budget") for b in PROMPT]
+    assert summary_of([RunStarted(), *skips])["buckets"]["prompt"]["captured"] is None
+    assert summary_of([generated(), *skips])["buckets"]["prompt"]["captured"] == 0
+
+
 def test_an_execution_stated_as_step_and_capture_has_one_place_in_either_order():
     one = [
         step(PROMPT[0], mode="graph", index=1, duration_s=1.0),

@@ -331,6 +331,17 @@ def test_totals_alone_are_of_the_whole_warmup():
     assert {"kv_cache", "prompt_warmup"}.isdisjoint(totals(time))
 
 
+def test_a_warmup_whose_steps_are_not_there_has_the_time_that_its_end_states():
+    events = (
+        RunStarted(time=0.0, line=1),
+        KVCacheAllocated(num_blocks=3, time=20.0, line=2),
+        WarmupFinished(duration_s=48.0, time=70.0, line=9),
+    )
+    assert totals(time_of(*events))["model_warmup"] == 48.0
+    step = WarmupStep(phase="prompt", mode=None, bucket=(1, 128, 0), time=60.0, line=5)
+    assert totals(time_of(*events[:2], step, events[2])) == {"prompt_warmup": 10.0}
+
+
 def compiled(what, duration_s, time, *, from_cache=False):
     return CompileFinished(
         what=what, duration_s=duration_s, time=time, rank=0, from_cache=from_cache

@@ -378,7 +378,9 @@ def _captured_buckets(facts: _PhaseFacts) -> set[Bucket] | None:
     """Buckets with evidence of a capture; None when there is no evidence either way."""
     is_listed = facts.summary is not None and facts.summary.buckets is not None
     skipped = {bucket for bucket, fate in facts.fates.items() if fate.skipped}
-    got_none = bool(skipped) and skipped.issuperset(facts.listed or facts.fates)
+    # Those that ran or are listed; without either, others may have got a graph.
+    all_ = facts.listed or (facts.fates if facts.steps else None)
+    got_none = bool(skipped) and all_ is not None and skipped.issuperset(all_)
     return facts.captured if is_listed or facts.saw_captures or got_none else None
 
 

@@ -136,6 +136,9 @@ were selected from a log, or an engine prints none (vllm-neuron its loading, vLL
 0.5.1): the one before it ended at an unknown time."""
 _OF_RANK_0 = frozenset({"start_engine", "kv_cache"})
 _LOADING = frozenset(name for name in _ORDER if _ORDER[name] == _ORDER["load_model"])
+_WARMING = frozenset(
+    name for name in _ORDER if name.startswith(("prompt", "decode", "unified", "multi"))
+) | {WARMUP, "mixed_graphs", "mixed_warmup"}
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)
@@ -363,7 +366,7 @@ class RankTime:
             self.last = time
 
 
-def take_mark(  # noqa: C901 - a table: one case for each kind
+def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
     own: RankTime, event: Event, time: float
 ) -> None:
     """Begin or end the phase that an event marks."""
@@ -395,8 +398,19 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.is_initialized = True
             _loaded(own, event, time)
             own.begin(SERVER_START, time)
-        case ConfigRecorded() | WarmupFinished():
+        case WarmupFinished():
+            _warmed(own, event, time)
+        case ConfigRecorded():
             own.touch(time)
+
+
+def _warmed(own: RankTime, event: WarmupFinished, time: float) -> None:
+    """The whole warm-up is over; its time has one name where no line shows its steps."""
+    if event.duration_s is not None and own.doing not in _WARMING:
+        began = time - event.duration_s
+        if not any(s.name in _WARMING and s.end > began for s in own.spans):
+            own.spans.append(Span(WARMUP, began, time, BOUNDED))
+    own.touch(time)
 
 
 def _ended(
