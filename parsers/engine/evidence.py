@@ -344,7 +344,7 @@ _CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
 MAX_RANKS = 4096
 """More than that is no number of ranks."""
 _UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
-_WORKERS = ("VllmWorker", "Worker", "RayWorker")
+WORKERS = ("VllmWorker", "Worker", "RayWorker")
 _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
 
@@ -459,6 +459,11 @@ class RankTable:
         return rank
 
     @property
+    def has_processes(self) -> bool:
+        """Whether the engine has workers in processes of their own, by its settings."""
+        return self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1
+
+    @property
     def are_shown(self) -> bool:
         """Whether lines show how many ranks there are, and not only who printed any."""
         return bool(self._world_size or self._sizes or self._is_in_engine)
@@ -487,9 +492,7 @@ class RankTable:
         is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
-        workers_seen = [
-            name for name, _ in self._processes if name.startswith(_WORKERS)
-        ]
+        workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
         is_first = any(_PARTS.search(name) for name in workers_seen)
         return 0 if is_one_of_several or is_first or self._has_engines else None
 
@@ -503,7 +506,7 @@ class RankTable:
             return None
         if name.startswith("EngineCore_"):
             return self._of_core(name)
-        if not name.startswith(_WORKERS):
+        if not name.startswith(WORKERS):
             return None
         if not self._has_workers:
             self._has_workers = True
@@ -523,7 +526,7 @@ class RankTable:
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
-        if self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1:
+        if self.has_processes:
             return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None

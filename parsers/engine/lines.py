@@ -25,6 +25,7 @@ from parsers.engine.fronts import Fronts
 from parsers.engine.runs import OpenRun, Source
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
+    BarUpdate,
     CodeFence,
     Elided,
     FailureLine,
@@ -274,6 +275,7 @@ class LineParser:
         current = self._open
         owner = self._now.owner(record, matched) if self._now.beside else None
         if owner is not None:
+            owner.goes_on_beside = True
             self._open = owner
             self._collect_for(owner.ordinal)
         if matched is None:
@@ -409,6 +411,7 @@ class LineParser:
                 or kind is RankNamed
                 or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
                 or (kind is Elided and not run.is_beside(matched.line))
+                or (kind is BarUpdate and record.pid is None and self._now.is_shared)
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):

@@ -16,6 +16,7 @@ from parsers.engine.evidence import (
     ENGINE_CONFIG,
     IMPORTING,
     PLATFORM,
+    WORKERS,
     Evidence,
     Imports,
     RankTable,
@@ -114,6 +115,8 @@ class OpenRun:
 
     has_several = False
     """The server has other processes that may still import vLLM."""
+    goes_on_beside = False
+    """It printed lines behind the beginning of a later start."""
     is_left_behind = False
     """A process of another program or start printed the last line."""
 
@@ -561,9 +564,8 @@ class Source:
             actor = record.actor
             if current.is_of(actor):
                 return None
-            return next(
-                (r for r in self.beside if pid in r.pids or r.is_of(actor)), None
-            )
+            own = (r for r in self.beside if pid in r.pids or r.is_of(actor))
+            return next(own, None) or self._engine_of(record, current)
         if matched.rule.starts != ENGINE_CONFIG:
             return None
         models = {m.model for m in matched.made if isinstance(m, ConfigRecorded)}
@@ -571,6 +573,27 @@ class Source:
             return None
         return next(
             (r for r in self.beside if not r.has_engine and r.model in models), None
+        )
+
+    def _engine_of(self, record: Record, current: OpenRun) -> OpenRun | None:
+        """The earlier start that alone has workers, of several that go on together; a
+        worker's first line shows neither its engine nor its model."""
+        if not (record.process or "").startswith(WORKERS):
+            return None
+        starts = [*self.beside, current]
+        found = [
+            run for run in starts
+            if run.ranks.has_processes and not run.tracker.failures.is_over
+        ]  # fmt: skip
+        return found[0] if len(found) == 1 and found[0] is not current else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several starts go on at the same time: a bar without a process may be of
+        any of them."""
+        return any(
+            run.goes_on_beside and not (run.is_ready or run.tracker.failures.is_over)
+            for run in self.beside
         )
 
     def set_aside(self) -> list[OpenRun]:

@@ -704,3 +704,51 @@ def test_a_server_that_answers_requests_was_ready_where_no_line_states_when():
     assert (summary.status, summary.failure) == ("finished", None)
     assert summary.time.wall_s is None
     assert summary.serving.end.kind == "error"
+
+
+def test_a_bar_without_a_process_is_of_none_of_two_starts_that_go_on_together():
+    """Two servers of one shell, whose output is one file."""
+    line = "({0} pid={1}) INFO 07-16 10:00:{2} [{3}] {4}\n"
+    engine = "Initializing a V1 LLM engine (v0.19.1) with config: model='a/{}', device_config=cuda"
+    first = line.format("APIServer", 10, "00", "utils.py:233", "non-default args: {}")
+    first += line.format("EngineCore", 11, "10", "core.py:105", engine.format(1))
+    second = line.format("APIServer", 20, "12", "utils.py:233", "non-default args: {}")
+    second += line.format("EngineCore", 21, "14", "core.py:105", engine.format(2))
+    bar = "Capturing CUDA graphs (decode, FULL): 100%|####| 35/35 [00:03<00:00,  9.9it/s]\n"
+    loaded = "Model loading took 7.12 GiB memory and 3.406471 seconds"
+    beside = line.format("EngineCore", 11, "20", "gpu_model_runner.py:4820", loaded)
+
+    def captured(text):
+        runs = read(text)[0].values()
+        graphs = [folded(found).summary.graphs for found in runs]
+        return [own.captured if own else None for own in graphs]
+
+    assert captured(first + second + beside + bar) == [None, None]
+    assert captured(first + second + bar) == [None, 35]
+    ready = line.format(
+        "APIServer", 10, "25", "launcher.py:38", "Route: /docs, Methods: GET"
+    )
+    ready += "(APIServer pid=10) INFO:     Application startup complete.\n"
+    assert captured(first + second + beside + ready + bar) == [None, 35]
+
+
+def test_a_worker_is_of_the_one_of_two_starts_that_has_workers():
+    line = "({0} pid={1}) INFO 07-16 10:00:{2} [{3}] {4}\n"
+    engine = (
+        "Initializing a V1 LLM engine (v0.19.1) with config: model='a/{}', "
+        "tensor_parallel_size={}, device_config=cuda"
+    )
+    text = line.format("APIServer", 10, "00", "utils.py:233", "non-default args: {}")
+    text += line.format("EngineCore", 11, "10", "core.py:105", engine.format(1, 2))
+    text += line.format("APIServer", 20, "12", "utils.py:233", "non-default args: {}")
+    text += line.format("EngineCore", 21, "14", "core.py:105", engine.format(2, 1))
+    text += line.format("EngineCore", 11, "16", "core.py:200", "anything")
+    for number in (0, 1):
+        text += line.format(
+            f"Worker_TP{number}", 30 + number, "20", "gpu_model_runner.py:4820",
+            "Model loading took 7.12 GiB memory and 3.406471 seconds",
+        )  # fmt: skip
+    first, second = (folded(found).summary for found in read(text)[0].values())
+    assert first.memory.weights_bytes == round(7.12 * GIB)
+    assert first.ranks == 2
+    assert second.memory is None or second.memory.weights_bytes is None
