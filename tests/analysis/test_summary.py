@@ -144,6 +144,15 @@ def test_counts_are_the_lowest_of_any_rank_and_never_a_sum():
     assert summary["buckets"]["prompt"]["warmed"] == 2
 
 
+@pytest.mark.parametrize(("numbers", "warmed"), [((1, 2), 3), ((1, 3), 3), ((2, 3), 3)])
+def test_a_warmup_that_is_over_ran_the_buckets_whose_lines_are_lost(numbers, warmed):
+    steps = [step(PROMPT[n - 1], index=n, total=3, duration_s=1.0) for n in numbers]
+    over = [RunStarted(), generated(), *steps, WarmupFinished(duration_s=9.0)]
+    assert summary_of(over)["buckets"]["prompt"]["warmed"] == warmed
+    so_far = summary_of(over[:-1])["buckets"]["prompt"]["warmed"]
+    assert so_far == (2 if numbers == (1, 2) else 3)
+
+
 def test_unfinished_step_is_not_warmed():
     found = [generated(), step(PROMPT[0]), step(PROMPT[1], is_finished=False)]
     assert summary_of(found)["buckets"]["prompt"]["warmed"] == 1

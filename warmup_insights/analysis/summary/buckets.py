@@ -321,9 +321,12 @@ class Buckets:
             return None
         buckets = {bucket for _, bucket in facts.steps if bucket is not None}
         seen = len(buckets) or len(facts.steps)
-        if not facts.has_hole and not self._is_elided:
+        # A warm-up that is over went on to its last bucket.
+        is_over = facts.reached_end or self._is_finished
+        has_end = facts.reached_end or not facts.last_index
+        if not (facts.has_hole or self._is_elided or (is_over and not has_end)):
             return seen
-        return facts.total if facts.reached_end or self._is_finished else None
+        return facts.total if is_over else None
 
     def other_phases(self) -> dict[str, OtherPhase]:
         """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""

@@ -251,7 +251,7 @@ class RankTime:
             # Where one ended and the other began is not stated.
             self._settle(time, name, is_end=True)
         elif before is not None and (
-            self.is_quiet or not self._skips(name, is_end=True)
+            self.is_quiet or not self.skips(name, is_end=True)
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
         is_later = _ORDER.get(name, -1) > _ORDER.get(self.doing or "", math.inf)
@@ -279,14 +279,14 @@ class RankTime:
     def _settle(self, time: float, following: str, *, is_end: bool = False) -> None:
         """What this rank does goes on until another stage begins, or is over, at `time`,
         unless a stage that is printed lies between."""
-        if self._skips(following, is_end=is_end):
+        if self.skips(following, is_end=is_end):
             self.doing = self.since = None
         if self.doing is not None and self.since is not None:
             self.spans.append(Span(self.doing, self.since, time, ASSUMED))
             self.since = time
         self.last = time
 
-    def _skips(self, following: str, *, is_end: bool) -> bool:
+    def skips(self, following: str, *, is_end: bool) -> bool:
         """Whether a stage that engines print lies behind what this rank does and before a
         later one, or the beginning of its loading, and none of its lines is there.
 
@@ -469,7 +469,9 @@ def take_failure(own: RankTime, event: Failure, time: float) -> None:
     elif event.phase in PHASES and own.doing is None and own.last is not None:
         own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
     else:
-        if own.doing == "init_worker" and event.phase in _LOADING:
+        stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""
+        is_loading = own.doing == "init_worker" and stage in _LOADING
+        if is_loading or own.skips(stage, is_end=False):
             own.doing = own.since = None
         own.touch(time)
 
