@@ -45,6 +45,10 @@ from warmup_insights.model.summary import (
     StepCost,
 )
 
+MULTIMODAL = "multimodal"
+"""The phase whose list may be of something else than what runs: of the patches or batches
+that images are made of, or of counts above the limit of a prompt (vllm-gaudi
+`warmup_multimodal_graphs`)."""
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
 _OF_THE_FIRST = (
     "index", "time", "free_before_bytes", "free_after_bytes", "estimate_bytes",
@@ -129,6 +133,11 @@ class _PhaseFacts:
     capture_bytes: int | None = None
     saw_captures: bool = False
     saw_skips: bool = False
+
+    def is_listed(self) -> bool:
+        """Whether the list has all that ran, as far as a list was printed."""
+        ran = {bucket for _, bucket in self.steps}
+        return not ran or (self.listed is not None and ran <= set(self.listed))
 
 
 class Buckets:
@@ -333,7 +342,9 @@ class Buckets:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
                 generated=least_known(
-                    first_known(each.generated, each.total) for each in facts
+                    first_known(each.generated, each.total)
+                    for each in facts
+                    if name != MULTIMODAL or each.is_listed()
                 ),
                 warmed=least_known(self._warmed_count(item) for item in facts),
             )
@@ -346,7 +357,8 @@ class Buckets:
         for phase in sorted({p for _, p in self._facts} | {p for p, _ in missed}):
             ranks = self._by_rank(phase)
             facts = ranks[0] if ranks else _PhaseFacts()
-            listed = set(facts.listed or ())
+            is_listed = phase != MULTIMODAL or facts.is_listed()
+            listed = set(facts.listed or ()) if is_listed else set()
             warmed = least_known(map(self._warmed_count, ranks))
             ran = listed if warmed == len(listed) else set()
             shapes = {shape for name, shape in missed if name == phase}
