@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import buckets_of, ints_of, phase_of
+from parsers.engine.convert import buckets_of, phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
 from warmup_insights.model.events import (
