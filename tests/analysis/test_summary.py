@@ -137,6 +137,18 @@ def test_counts_are_the_lowest_of_any_rank_and_never_a_sum():
     assert summary["buckets"]["prompt"]["warmed"] == 2
 
 
+@pytest.mark.parametrize(
+    ("mode", "noted", "warmed"),
+    [(None, [], None), (None, [Note(topic="elided", text="...")], 3), ("eager", [], 3)],
+    ids=["passed over", "cut out", "the fork runs all"],
+)
+def test_numbers_that_are_not_there_ran_only_where_all_run(mode, noted, warmed):
+    """vllm-gaudi passes over lengths above the most tokens of a step."""
+    ran = [step(PROMPT[i - 1], index=i, total=3, mode=mode) for i in (2, 3)]
+    found = [generated(), *noted, *ran, WarmupFinished(duration_s=9.0)]
+    assert summary_of(found)["buckets"]["prompt"]["warmed"] == warmed
+
+
 def test_unfinished_step_is_not_warmed():
     found = [generated(), step(PROMPT[0]), step(PROMPT[1], is_finished=False)]
     assert summary_of(found)["buckets"]["prompt"]["warmed"] == 1

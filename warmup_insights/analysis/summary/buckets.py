@@ -127,6 +127,9 @@ class _PhaseFacts:
     """Number of a step in graph mode to its bucket."""
     reached_end: bool = False
     has_hole: bool = False
+    may_skip: bool = False
+    """Whether a number that is not there may be of a bucket that did not run: vllm-gaudi
+    passes over lengths above the most tokens of a step (`warmup_graphs`)."""
     last_index: int = 0
     summary: CaptureSummary | None = None
     captured: set[Bucket] = field(default_factory=set)
@@ -332,7 +335,9 @@ class Buckets:
         seen = len(buckets) or len(facts.steps)
         if not facts.has_hole and not self._is_elided:
             return seen
-        return facts.total if facts.reached_end or self._is_finished else None
+        is_over = facts.reached_end or self._is_finished
+        has_all = self._is_elided or not facts.may_skip
+        return facts.total if has_all and is_over else None
 
     def other_phases(self) -> dict[str, OtherPhase]:
         """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""
@@ -379,6 +384,7 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
     elif index is not None:
         if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
+            facts.may_skip = facts.may_skip or mode is None
         facts.last_index = index
     if index == event.total:
         facts.reached_end = True
