@@ -13,16 +13,14 @@ from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import ints_of
 from parsers.engine.signals import OmittedBucket
 from parsers.rules.gaudi_stages import gaudi_rule
-from parsers.rules.hpu_memory import SIZE
 from parsers.rules.vllm_kernels import note_rule
 from warmup_insights.model.events import (
     BucketUsed,
     KVCacheAllocated,
-    MemoryBudgetSet,
     MemoryMeasured,
     PhaseMarked,
 )
-from warmup_insights.units import GIB, parse_bytes
+from warmup_insights.units import GIB
 
 _note = partial(note_rule, engine="vllm-gaudi", device="hpu")
 """A line that only vllm-gaudi prints, kept with its text and figures."""
@@ -36,10 +34,6 @@ def _omitted(match: re.Match[str]) -> Made:
 def _padded(match: re.Match[str]) -> Made:
     own, padded = int(match["own"]), int(match["padded"])
     return BucketUsed(phase="multimodal", shape=(own,), bucket=(padded,))
-
-
-def _hybrid(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(kv_cache_bytes=parse_bytes(match["size"]))
 
 
 def _host_batch(match: re.Match[str]) -> Made:
@@ -169,18 +163,16 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         "complete: to=a/b elapsed=13.50s",
         values={"duration_s": 13.5},
     ),
-    gaudi_rule(
+    # What the scheduler divides by its blocks; the states beside them take the rest.
+    _note(
         "hybrid_cache",
-        "adjusted usable KV cache from",
-        r"Hybrid model .{1,60}?: adjusted usable KV cache from "
-        rf"{SIZE} to (?P<size>{SIZE})",
-        Sample(
-            "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + "
-            "ATN): adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, "
-            "mamba_state=2, ratio=0.500)",
-            {"kv_cache_bytes": 50 * GIB},
-        ),
-        build=_hybrid,
+        ("adjusted usable KV cache from", "HPU hybrid cache: reducing"),
+        r"Hybrid model .{1,60}?: adjusted usable KV cache from .{1,200}|"
+        r"HPU hybrid cache: reducing available KV cache memory by .{1,200}",
+        "hybrid_cache",
+        "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + ATN): "
+        "adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, mamba_state=2, "
+        "ratio=0.500)",
     ),
     gaudi_rule(
         "blocks_aligned",
