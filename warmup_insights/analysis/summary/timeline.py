@@ -56,7 +56,7 @@ from warmup_insights.units import isoformat
 READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together."""
 MAX_GAPS = 200
-_FIRST_STAGES = ("import", "configure")
+_FIRST_STAGES = ("import", "configure", "model_switch")
 
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
