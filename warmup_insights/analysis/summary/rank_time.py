@@ -193,6 +193,8 @@ class RankTime:
     """The same, with what it loaded from a cache."""
     traced: float | None = None
     """When Dynamo was done with a model whose graphs follow."""
+    drawn: str | None = None
+    """Phase of the steps that only a bar shows, which has no time."""
     untimed: dict[str, float] = field(default_factory=dict)
     """Seconds of phases whose line has no time and stands in another moment."""
 
@@ -324,7 +326,7 @@ class RankTime:
             self.last = time
 
 
-def take_mark(  # noqa: C901 - a table: one case for each kind
+def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
     own: RankTime, event: Event, time: float
 ) -> None:
     """Begin or end the phase that an event marks."""
@@ -356,8 +358,19 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.is_initialized = True
             _loaded(own, event, time)
             own.begin(SERVER_START, time)
-        case ConfigRecorded() | WarmupFinished():
+        case ConfigRecorded():
             own.touch(time)
+        case WarmupFinished():
+            _finished(own, time)
+
+
+def _finished(own: RankTime, time: float) -> None:
+    """The end of a warm-up, and of the part of it that only a bar shows: vllm-gaudi prints
+    no summary of unified attention (`warmup_unified_graphs`)."""
+    if own.drawn in (None, *PHASES) or own.doing is not None:
+        own.touch(time)
+    else:
+        own.end(f"{own.drawn}_warmup", time, None)
 
 
 def _ended(
@@ -409,11 +422,12 @@ def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
 def take_failure(own: RankTime, event: Failure, time: float) -> None:
     """What fails in a stage without a first line of its own was in it since the line
     before; the bars of a capture state how long it had run."""
+    is_drawn = event.phase is not None and event.phase in (*PHASES, own.drawn)
     if event.phase == "graph_capture" and "graph_capture" not in own.ended:
         own.end("graph_capture", time, own.captured_s or None)
     elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
         own.end(event.phase, time, None)
-    elif event.phase in PHASES and own.doing is None and own.last is not None:
+    elif is_drawn and own.doing is None and own.last is not None:
         own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
     else:
         if own.doing == "init_worker" and event.phase in _BEHIND_WORKERS[3:]:

@@ -44,6 +44,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
     WarmupFinished,
+    WarmupStep,
 )
 from warmup_insights.model.summary import (
     Gap,
@@ -133,6 +134,8 @@ class Timeline:
             self.ready_at = None  # vLLM's line that its server starts stands before it
         if kind in _SPECIAL:
             self._special(event)
+        if time is None and isinstance(event, WarmupStep):
+            self._own(event.rank or 0).drawn = event.phase
         if time is None or kind is GapSeen:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
