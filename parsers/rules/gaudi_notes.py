@@ -11,18 +11,20 @@ from functools import partial
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import ints_of
-from parsers.engine.signals import OmittedBucket
+from parsers.engine.evidence import ENGINE_CONFIG
+from parsers.engine.signals import FailureLine, OmittedBucket
 from parsers.rules.gaudi_stages import gaudi_rule
-from parsers.rules.hpu_memory import SIZE
 from parsers.rules.vllm_kernels import note_rule
 from warmup_insights.model.events import (
     BucketUsed,
+    ConfigRecorded,
+    EngineInitialized,
     KVCacheAllocated,
-    MemoryBudgetSet,
     MemoryMeasured,
     PhaseMarked,
+    ServerReady,
 )
-from warmup_insights.units import GIB, parse_bytes
+from warmup_insights.units import GIB
 
 _note = partial(note_rule, engine="vllm-gaudi", device="hpu")
 """A line that only vllm-gaudi prints, kept with its text and figures."""
@@ -38,8 +40,22 @@ def _padded(match: re.Match[str]) -> Made:
     return BucketUsed(phase="multimodal", shape=(own,), bucket=(padded,))
 
 
-def _hybrid(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(kv_cache_bytes=parse_bytes(match["size"]))
+def _switch_started(match: re.Match[str]) -> list[Made]:
+    """The engine drops its model and starts another one, which is a run of its own
+    (`core_patch.py`): it loads, divides the memory, makes buckets and warms up anew."""
+    return [
+        PhaseMarked(name="model_switch", edge="start"),
+        ConfigRecorded(model=match["model"]),
+    ]
+
+
+def _switched(match: re.Match[str]) -> list[Made]:
+    seconds = float(match["duration_s"])
+    return [EngineInitialized(duration_s=seconds), ServerReady()]
+
+
+def _switch_failed(match: re.Match[str]) -> Made:
+    return FailureLine(match["text"])
 
 
 def _host_batch(match: re.Match[str]) -> Made:
@@ -112,14 +128,14 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "model_switch_started",
         "[gaudi_reconfigure] start",
-        r"\[gaudi_reconfigure\] start: target_model=",
+        r"\[gaudi_reconfigure\] start: target_model=(?P<model>\S{1,300})",
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:255] [gaudi_reconfigure] start: "
             "target_model=a/b",
             {"name": "model_switch", "edge": "start"},
         ),
-        event=PhaseMarked,
-        fixed={"name": "model_switch", "edge": "start"},
+        build=_switch_started,
+        starts=ENGINE_CONFIG,
     ),
     gaudi_rule(
         "model_switch_took",
@@ -128,10 +144,20 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:372] [gaudi_reconfigure] completed in "
             "12.34s",
-            {"name": "model_switch", "duration_s": 12.34},
+            {"duration_s": 12.34},
         ),
-        event=PhaseMarked,
-        fixed={"name": "model_switch", "edge": "end"},
+        build=_switched,
+    ),
+    gaudi_rule(
+        "model_switch_failed",
+        "[gaudi_reconfigure] failed",
+        r"\[gaudi_reconfigure\] failed: (?P<text>.{1,2000})",
+        Sample(
+            "ERROR 08-21 07:43:17 [core_patch.py:374] [gaudi_reconfigure] failed: "
+            "RuntimeError: no room",
+            {"message": "RuntimeError: no room"},
+        ),
+        build=_switch_failed,
     ),
     gaudi_rule(
         "model_switch_blocks",
@@ -148,7 +174,6 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     _note(
         "model_switch_note",
         (
-            "[gaudi_reconfigure] failed",
             "[gaudi_reconfigure] rollback",
             "[gaudi_reconfigure] caller",
             "Model switch failed",
@@ -159,7 +184,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             "Engine initialized with",
             "Reconfiguring engine for",
         ),
-        r"\[gaudi_reconfigure\] (?:failed|rollback).{1,300}|"
+        r"\[gaudi_reconfigure\] rollback.{1,300}|"
         r"\[gaudi_reconfigure\] caller complete: .{1,200}? elapsed=(?P<duration_s>[\d.]{1,12})s|"
         r"Model switch failed during .{1,300}|Successfully switched from .{1,200}|"
         r"Switching from .{1,120} to .{1,120}|Model sleep state: .{1,200}|"
@@ -169,18 +194,16 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         "complete: to=a/b elapsed=13.50s",
         values={"duration_s": 13.5},
     ),
-    gaudi_rule(
+    # What the scheduler divides by its blocks; the states beside them take the rest.
+    _note(
         "hybrid_cache",
-        "adjusted usable KV cache from",
-        r"Hybrid model .{1,60}?: adjusted usable KV cache from "
-        rf"{SIZE} to (?P<size>{SIZE})",
-        Sample(
-            "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + "
-            "ATN): adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, "
-            "mamba_state=2, ratio=0.500)",
-            {"kv_cache_bytes": 50 * GIB},
-        ),
-        build=_hybrid,
+        ("adjusted usable KV cache from", "HPU hybrid cache: reducing"),
+        r"Hybrid model .{1,60}?: adjusted usable KV cache from .{1,200}|"
+        r"HPU hybrid cache: reducing available KV cache memory by .{1,200}",
+        "hybrid_cache",
+        "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + ATN): "
+        "adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, mamba_state=2, "
+        "ratio=0.500)",
     ),
     gaudi_rule(
         "blocks_aligned",

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import buckets_of, ints_of, phase_of
+from parsers.engine.convert import buckets_of, phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
 from warmup_insights.model.events import (
@@ -73,13 +73,20 @@ def _unified_step(match: re.Match[str]) -> Made:
 
 
 def _multimodal_step(match: re.Match[str]) -> Made:
+    """Width, height and count of the items; until vllm-gaudi 0.13 and of the fork what its
+    list of buckets has: patches, or a batch. The length is the longest of prompts, or 0.
+
+    vllm-gaudi (`warmup_multimodal_graphs`) names the modality and logs what ran; its word
+    for it does not depend on whether the bridge captures graphs.
+    """
+    is_over = "Multimodal(" in match[0]
+    batch, first, second = match["batch_size"], match["first"], match["second"]
+    bucket = (int(first),) if second is None else (int(first), int(second), int(batch))
+    mode = "graph" if match["phase"] == "Graph/Multimodal" else "eager"
     return StepLine(
-        phase="multimodal", mode="graph", index=int(match["index"]),
-        total=int(match["total"]),
-        bucket=tuple(ints_of(match["shape"])),
-        free_bytes=_free(match["free"]),
-        # vllm-gaudi (`warmup_multimodal_graphs`) names the modality, and logs it then.
-        is_over="Multimodal(" in match[0],
+        phase="multimodal", mode=None if is_over else mode, index=int(match["index"]),
+        total=int(match["total"]), bucket=bucket, free_bytes=_free(match["free"]),
+        is_over=is_over,
     )  # fmt: skip
 
 
@@ -203,9 +210,10 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     ),
     LineRule(
         "warmup_step_multimodal",
-        "[Warmup][Graph/Multimodal",
-        _STEP_HEAD.format(phase=r"Graph/Multimodal(?:\(\w{1,30}\))?")
-        + r"batch_size:(?P<batch_size>\d{1,9}) (?P<shape>[\w:() ]{1,100}?)"
+        ("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
+        _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\(\w{1,30}\))?")
+        + r"batch_size:(?P<batch_size>\d{1,9}) seq_len:\d{1,9} "
+        r"(?:img_args|num_patches|resolution):(?P<first>\d{1,9})(?:X(?P<second>\d{1,9}))?"
         + _FREE
         + r"\s*$",
         build=_multimodal_step,
@@ -215,12 +223,17 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal"
                 "(vision_chunk)][1/3] batch_size:1 seq_len:0 resolution:864X480 "
                 "free_mem:15.26 GiB",
-                {"phase": "multimodal", "bucket": (0, 864, 480), "is_over": True},
+                {"phase": "multimodal", "bucket": (864, 480, 1), "is_over": True},
             ),
             Sample(
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"
                 "[1/7] batch_size:1 seq_len:1024 num_patches:1600 free_mem:15.26 GiB",
-                {"phase": "multimodal", "bucket": (1024, 1600), "is_over": False},
+                {"bucket": (1600,), "is_over": False, "mode": "graph"},
+            ),
+            Sample(
+                "INFO 05-12 11:02:07 hpu_model_runner.py:2600] [Warmup][Multimodal][2/7] "
+                "batch_size:1 seq_len:2048 num_patches:6400 free_mem:15.26 GiB",
+                {"bucket": (6400,), "is_over": False, "mode": "eager"},
             ),
         ),
     ),

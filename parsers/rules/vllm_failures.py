@@ -63,8 +63,15 @@ _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 """What is of the engine, whichever module logs it."""
 
 
+_ON_TPU = re.compile(r'/(?:tpu_inference/[^"]{1,150}|tpu_\w{1,40})\.py", ')
+"""Modules of a TPU, which captures no graphs: `capture_model` compiles there (tpu-inference
+`runner/compilation_manager.py`, vLLM `v1/worker/tpu_model_runner.py`)."""
+
+
 def _frame(match: re.Match[str]) -> Made:
-    return FrameSeen(_FRAMES[match["name"]])
+    phase = _FRAMES[match["name"]]
+    is_compiled = phase == "graph_capture" and _ON_TPU.search(match[0]) is not None
+    return FrameSeen("compile" if is_compiled else phase)
 
 
 def _failure(
@@ -316,6 +323,19 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 'ERROR 07-16 19:47:26 [core.py:866]   File "/x/vllm/v1/worker/gpu_worker.py"'
                 ", line 215, in load_model",
                 {"phase": "load_model"},
+            ),
+            Sample(
+                '  File "/x/tpu_inference/runner/compilation_manager.py", line 233, in '
+                "capture_model",
+                {"phase": "compile"},
+            ),
+            Sample(
+                '  File "/x/vllm/v1/worker/tpu_model_runner.py", line 71, in capture_model',
+                {"phase": "compile"},
+            ),
+            Sample(
+                '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 71, in capture_model',
+                {"phase": "graph_capture"},
             ),
         ),
         startup_only=True,

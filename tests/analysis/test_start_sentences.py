@@ -162,6 +162,7 @@ def test_settings_of_an_engine_are_of_a_start():
         ("unified_warmup", "warming unified buckets"),
         ("chat_template_warmup", "warming the chat template"),
         ("multimodal_warmup", "warming multi-modal inputs"),
+        ("unified", "unified buckets"),
         ("validation_warmup", "the warm-up that validates the first"),
         ("server_start", "starting the server"),
     ],

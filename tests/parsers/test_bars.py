@@ -221,3 +221,38 @@ def test_bars_without_a_rank_leave_the_lines_of_ranks_as_they_are():
     assert prompts.graph_used_bytes == round(11.11 * GIB)
     assert (prompts.warmed, prompts.buckets) == (2, [(1, 128, 0), (1, 256, 0)])
     assert [(row.generated, row.warmed) for row in found.rows] == [(True, True)] * 2
+
+
+CORE = "(EngineCore_DP0 pid=7) {} 09-23 12:00:{:02d} [{}] {}\n"
+UNIFIED = (
+    "Unified Attention warmup: {:3d}%|####| {}/4 [00:{:02d}<00:10, 5.00s/item, {}/4]\r"
+)
+BEFORE = CORE.format(
+    "INFO", 5, "hpu_model_runner.py:1", "Starting sampler warmup..."
+) + (
+    CORE.format(
+        "INFO", 9, "hpu_model_runner.py:1", "Sampler warmup completed successfully"
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("num_done", "level", "message"),
+    [
+        (4, "INFO", "Warmup finished in 24 secs, allocated 1 GiB of device memory"),
+        (2, "ERROR", "RuntimeError: Graph compile failed. synStatus=synStatus 26"),
+    ],
+    ids=["finished", "failed"],
+)
+def test_a_bar_without_a_summary_below_it_ends_with_the_warmup(
+    num_done, level, message
+):
+    """vllm-gaudi to 0.16 prints none for unified attention (`warmup_unified_graphs`)."""
+    text = BEFORE + "Unified Attention warmup:   0%|    | 0/4 [00:00<?, ?item/s]\r"
+    text += "".join(
+        UNIFIED.format(25 * n, n, 5 * n, n - 1) for n in range(1, num_done + 1)
+    )
+    text += "\n" + CORE.format(level, 29, "core.py:1", message)
+    time = folded(events(text)).summary.time
+    phases = {phase.name: phase.duration_s for phase in time.phases}
+    assert phases == {"sampler_warmup": 4.0, "unified_warmup": 20.0}

@@ -99,3 +99,39 @@ def test_tokens_of_the_fork_follow_from_the_requests_that_fit(requests, tokens):
         f"per request: {requests}x\n"
     )
     assert folded(events(text)).summary.memory.kv_cache_tokens == tokens
+
+
+HYBRID = """\
+(EngineCore pid=7) INFO 08-21 07:43:09 [hpu_model_runner.py:4814] Loading model weights took 26.5000 GB
+(EngineCore pid=7) INFO 08-21 07:43:17 [hpu_worker.py:404] Model profiling run took 0 B of \
+device memory (26.5 GiB/126.5 GiB used) and 0 B of host memory (475.4 GiB/1007 GiB used)
+(EngineCore pid=7) INFO 08-21 07:43:17 [hpu_worker.py:432] Free device memory: 100 GiB, 90 GiB \
+usable (gpu_memory_utilization=0.9), 9 GiB reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), \
+{dummy} reserved for KV cache dummy block 80.9 GiB reserved for usable KV cache
+(EngineCore pid=7) INFO 08-21 07:43:17 [hpu_worker.py:473] {adjusted}
+(EngineCore pid=7) INFO 08-21 07:43:18 [hpu_worker.py:540] Usable num_blocks: {blocks}, actual \
+allocated num_blocks (max across layers): {blocks} (_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID=1)
+(EngineCore pid=7) INFO 08-21 07:43:18 [hpu_worker.py:549] Initializing cache engine took 80.9 GiB \
+of device memory (107.4 GiB/126.5 GiB used) and 0 B of host memory (475.4 GiB/1007 GiB used)
+"""
+GDN = (
+    "HPU hybrid cache: reducing available KV cache memory by 40.0% (factor=0.600) for "
+    "separate per-spec allocations (padded_page=2 MiB, real_attn=2 MiB, real_mamba=1.333 MiB)."
+)
+MAMBA = (
+    "Hybrid model (standard Mamba2 + ATN): adjusted usable KV cache from 80.9 GiB to 48.54 "
+    "GiB (attn_page=2097152, mamba_state=1398101, ratio=0.600)"
+)
+
+
+@pytest.mark.parametrize("adjusted", [GDN, MAMBA], ids=["gated deltanet", "mamba"])
+def test_blocks_of_a_hybrid_model_hold_its_states_as_well(adjusted):
+    """Twelve of 48 layers share a block: 24 MiB of attention, and 16 MiB of states."""
+    blocks = int(80.9 * 1024 * 0.6 / 24)
+    text = HYBRID.format(dummy="96 MiB", adjusted=adjusted, blocks=blocks)
+    found = folded(events(text)).summary
+    assert found.contradictions == []
+    assert found.memory.kv_cache_bytes == gib(80.9)
+    assert found.memory.block_bytes == pytest.approx(40 * 2**20, rel=0.001)
+    assert "other" not in {part.name for part in found.memory.parts}
+    assert [note.topic for note in found.notes] == ["hybrid_cache"]

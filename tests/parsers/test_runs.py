@@ -752,3 +752,45 @@ def test_a_worker_is_of_the_one_of_two_starts_that_has_workers():
     assert first.memory.weights_bytes == round(7.12 * GIB)
     assert first.ranks == 2
     assert second.memory is None or second.memory.weights_bytes is None
+
+
+def switched(*lines: str) -> str:
+    """A server of vllm-gaudi whose engine gets another model while it serves."""
+    core = "(EngineCore pid=72) INFO 08-21 10:{:02d}:{:02d} [{}] {}\n"
+    own = ("hpu_model_runner.py:4814", "Loading model weights took {}.0000 GB")
+    text = core.format(0, 1, "core.py:116", "Initializing a V1 LLM engine (v0.27.0) with "
+                       "config: model='a/first', device_config=hpu")  # fmt: skip
+    text += core.format(0, 9, own[0], own[1].format(15))
+    text += core.format(0, 10, "common.py:253", "Generated 2 prompt buckets [bs, query, "
+                        "num_blocks]: [(1, 128, 0), (1, 256, 0)]")  # fmt: skip
+    text += "(APIServer pid=7) INFO:     Application startup complete.\n"
+    text += core.format(5, 0, "core_patch.py:255", "[gaudi_reconfigure] start: "
+                        "target_model=a/second")  # fmt: skip
+    text += core.format(5, 20, own[0], own[1].format(33))
+    text += core.format(5, 21, "common.py:253", "Generated 1 prompt buckets [bs, query, "
+                        "num_blocks]: [(1, 512, 0)]")  # fmt: skip
+    return text + "".join(
+        core.format(5, 40, "core_patch.py:372", line) for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "init_s"),
+    [
+        ("[gaudi_reconfigure] completed in 40.25s", "finished", 40.25),
+        ("[gaudi_reconfigure] failed: RuntimeError: no room", "failed", None),
+    ],
+    ids=["done", "failed"],
+)
+def test_another_model_of_a_gaudi_engine_is_a_run_of_its_own(line, status, init_s):
+    """`core_patch.py`: it loads, divides the memory, makes buckets and warms up anew."""
+    first, second = (
+        folded(found).summary for found in read(switched(line))[0].values()
+    )
+    assert (first.model, first.status) == ("a/first", "finished")
+    assert first.buckets["prompt"].generated == 2
+    assert first.memory.weights_bytes == 15 * 2**30
+    assert (second.model, second.status) == ("a/second", status)
+    assert second.buckets["prompt"].generated == 1
+    assert second.memory.weights_bytes == 33 * 2**30
+    assert (second.time.wall_s, second.time.engine_init_s) == (40.0, init_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, of
+from tests.helpers import events, folded, of
 from warmup_insights.model.events import (
     BucketMiss,
     CompileFinished,
@@ -16,6 +16,7 @@ from warmup_insights.model.events import (
     RuntimeCompile,
     WarmupStep,
 )
+from warmup_insights.model.summary import OtherPhase
 from warmup_insights.units import GIB
 
 CORE = "(EngineCore pid=7) {} 07-16 10:00:{:02d} [{}] {}\n"
@@ -160,10 +161,62 @@ def test_a_multimodal_item_of_vllm_gaudi_ran_before_its_line():
     )
     steps = of(WarmupStep, events(text))
     assert [(s.bucket, s.duration_s) for s in steps] == [
-        ((0, 448, 448), 7.0),
-        ((0, 896, 896), 11.0),
+        ((448, 448, 1), 7.0),
+        ((896, 896, 1), 11.0),
     ]
+    assert [s.mode for s in steps] == [None, None]
     assert [s.memory_bytes for s in steps] == [None, GIB // 4]
+
+
+COUNTED = "[Warmup][Graph/Multimodal(image)][{}/{}] batch_size:{} seq_len:0 resolution:{} free_mem:9 GiB"
+PATCHES = "[Warmup]{}[{}/2] batch_size:1 seq_len:1024 {}:{} free_mem:9 GiB"
+EXPLICIT = (
+    "Using explicit multimodal warmup resolutions (width, height, "
+    "count[None=max|N=pin|(lo,hi)=range]): [(1024, 768, (1, 9)), (864, 480, None)]"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "generated", "warmed"),
+    [
+        # Batches of images of one size: the list has the batches alone.
+        (["Multimodal bucket : [1, 2, 4]",
+          *(COUNTED.format(i, 3, n, "896X896") for i, n in ((1, 1), (2, 2), (3, 4)))],
+         None, [(896, 896, 1), (896, 896, 2), (896, 896, 4)]),
+        # Sizes of images that are made of the patches in the list, some twice.
+        (["Multimodal bucket : [196, 256]",
+          *(COUNTED.format(i, 3, 1, size)
+            for i, size in ((1, "224X448"), (2, "448X224"), (3, "224X448")))],
+         None, [(224, 448, 1), (448, 224, 1)]),
+        # Counts of images up to the limit of a prompt, which the list does not heed.
+        ([EXPLICIT, COUNTED.format(1, 2, 1, "1024X768"), COUNTED.format(1, 2, 2, "1024X768"),
+          COUNTED.format(2, 2, 2, "864X480")],
+         None, [(864, 480, 2), (1024, 768, 1), (1024, 768, 2)]),
+        (["Using explicit multimodal warmup resolutions (WxH): [(864, 480), (768, 1024)]",
+          COUNTED.format(1, 2, 1, "864X480")], None, [(864, 480, 1)]),
+        # Patches as they are in the list.
+        (["Multimodal bucket : [1600, 3136]",
+          PATCHES.format("[Graph/Multimodal(image)]", 1, "img_args", 1600),
+          PATCHES.format("[Graph/Multimodal(image)]", 1, "img_args", 1600)],
+         2, [(1600,)]),
+        (["Multimodal bucket : [1600, 3136]",
+          *(PATCHES.format("[Multimodal]", i, "num_patches", n) for i, n in ((1, 1600), (2, 3136))),
+          *(PATCHES.format("[Graph/Multimodal]", i, "num_patches", n)
+            for i, n in ((1, 1600), (2, 3136)))],
+         2, [(1600,), (3136,)]),
+    ],
+    ids=["batches", "sizes", "counts", "explicit sizes", "patches", "fork"],
+)  # fmt: skip
+def test_multimodal_buckets_are_those_that_ran(lines, generated, warmed):
+    """What ran has the dimensions of its lines; a list of others is none of it."""
+    text = "".join(info(n, RUNNER, line) for n, line in enumerate(lines))
+    found = folded(events(text + info(20, RUNNER, "Warmup finished in 9 secs, "
+                                      "allocated 1 GiB of device memory")))  # fmt: skip
+    assert found.summary.multimodal == OtherPhase(generated, len(warmed))
+    rows = [row for row in found.rows if row.phase == "multimodal"]
+    assert [row.bucket for row in rows if row.warmed] == warmed
+    listed = {(1600,), (3136,)} if "[1600" in lines[0] else set()
+    assert {row.bucket for row in rows if not row.warmed} == listed - set(warmed)
 
 
 @pytest.mark.parametrize(

@@ -193,8 +193,8 @@ def test_validation_passes_are_time_and_not_warmup(tmp_path):
 @pytest.mark.parametrize(
     ("version", "shapes", "buckets"),
     [
-        ("v0_26", [[864, 480], [1024, 768]], [(0, 864, 480), (0, 1024, 768)]),
-        ("v0_13", [1600, 3136], [(1024, 1600), (1024, 3136)]),
+        ("v0_26", [[864, 480], [1024, 768]], [(864, 480, 1), (1024, 768, 1)]),
+        ("v0_13", [1600, 3136], [(1600,), (3136,)]),
     ],
 )
 def test_multimodal_warmup(version, shapes, buckets, tmp_path):

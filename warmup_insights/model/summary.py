@@ -393,7 +393,8 @@ class OtherPhase(Part):
     """A rarer kind of warm-up: multimodal, unified, pooler, ..."""
 
     generated: int | None = None
-    """Buckets that the configuration gives."""
+    """Buckets that the configuration gives; null where the list of the engine has other
+    dimensions than what ran, such as patches of images for their sizes."""
     warmed: int | None = None
     """Buckets that ran during the warm-up."""
 

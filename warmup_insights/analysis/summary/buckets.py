@@ -45,6 +45,10 @@ from warmup_insights.model.summary import (
     StepCost,
 )
 
+MULTIMODAL = "multimodal"
+"""The phase whose list may be of something else than what runs: of the patches or batches
+that images are made of, or of counts above the limit of a prompt (vllm-gaudi
+`warmup_multimodal_graphs`)."""
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
 _OF_THE_FIRST = (
     "index", "time", "free_before_bytes", "free_after_bytes", "estimate_bytes",
@@ -123,12 +127,20 @@ class _PhaseFacts:
     """Number of a step in graph mode to its bucket."""
     reached_end: bool = False
     has_hole: bool = False
+    may_skip: bool = False
+    """Whether a number that is not there may be of a bucket that did not run: vllm-gaudi
+    passes over lengths above the most tokens of a step (`warmup_graphs`)."""
     last_index: int = 0
     summary: CaptureSummary | None = None
     captured: set[Bucket] = field(default_factory=set)
     capture_bytes: int | None = None
     saw_captures: bool = False
     saw_skips: bool = False
+
+    def is_listed(self) -> bool:
+        """Whether the list has all that ran, as far as a list was printed."""
+        ran = {bucket for _, bucket in self.steps}
+        return not ran or (self.listed is not None and ran <= set(self.listed))
 
 
 class Buckets:
@@ -326,7 +338,8 @@ class Buckets:
         has_end = facts.reached_end or not facts.last_index
         if not (facts.has_hole or self._is_elided or (is_over and not has_end)):
             return seen
-        return facts.total if is_over else None
+        has_all = self._is_elided or not facts.may_skip
+        return facts.total if has_all and is_over else None
 
     def other_phases(self) -> dict[str, OtherPhase]:
         """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""
@@ -336,7 +349,9 @@ class Buckets:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
                 generated=least_known(
-                    first_known(each.generated, each.total) for each in facts
+                    first_known(each.generated, each.total)
+                    for each in facts
+                    if name != MULTIMODAL or each.is_listed()
                 ),
                 warmed=least_known(self._warmed_count(item) for item in facts),
             )
@@ -349,7 +364,8 @@ class Buckets:
         for phase in sorted({p for _, p in self._facts} | {p for p, _ in missed}):
             ranks = self._by_rank(phase)
             facts = ranks[0] if ranks else _PhaseFacts()
-            listed = set(facts.listed or ())
+            is_listed = phase != MULTIMODAL or facts.is_listed()
+            listed = set(facts.listed or ()) if is_listed else set()
             warmed = least_known(map(self._warmed_count, ranks))
             ran = listed if warmed == len(listed) else set()
             shapes = {shape for name, shape in missed if name == phase}
@@ -370,6 +386,7 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
     elif index is not None:
         if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
+        facts.may_skip = facts.may_skip or mode is None
         facts.last_index = index
     if index == event.total:
         facts.reached_end = True

@@ -277,7 +277,9 @@ def _block_range(
     """The bytes that a block can have; None when the evidence leaves it open.
 
     The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
-    and not one more, unless their number was overridden.
+    and not one more, unless their number was overridden. A padding block that the budget
+    holds less often is of all layers where groups of them share a block: attention beside
+    recurrent layers (vllm-gaudi `hpu_worker.py determine_available_memory`).
     """
     lowest, highest = 1.0, math.inf
     if padding:
@@ -288,7 +290,9 @@ def _block_range(
     if budget and budget > 0 and blocks and not is_overridden:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
         low, high = (budget - slack) / (blocks + 1), (budget + slack) / blocks
-        if max(low, lowest) <= min(high, highest):
+        if lowest > high:
+            return low, high
+        if low <= highest:
             lowest, highest = max(low, lowest), min(high, highest)
     return None if highest == math.inf else (lowest, highest)
 

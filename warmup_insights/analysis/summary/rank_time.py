@@ -207,6 +207,8 @@ class RankTime:
     """The same, with what it loaded from a cache."""
     traced: float | None = None
     """When Dynamo was done with a model whose graphs follow."""
+    drawn: str | None = None
+    """Phase of the steps that only a bar shows, which has no time."""
     untimed: dict[str, float] = field(default_factory=dict)
     """Seconds of phases whose line has no time and stands in another moment."""
 
@@ -405,8 +407,12 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
 
 
 def _warmed(own: RankTime, event: WarmupFinished, time: float) -> None:
-    """The whole warm-up is over; its time has one name where no line shows its steps."""
-    if event.duration_s is not None and own.doing not in _WARMING:
+    """The end of the whole warm-up, and of the part of it that only a bar shows: vllm-gaudi
+    prints no summary of unified attention (`warmup_unified_graphs`). Its time has one name
+    where no line shows its steps."""
+    if own.drawn not in (None, *PHASES) and own.doing is None:
+        own.end(f"{own.drawn}_warmup", time, None)
+    elif event.duration_s is not None and own.doing not in _WARMING:
         began = time - event.duration_s
         if not any(s.name in _WARMING and s.end > began for s in own.spans):
             own.spans.append(Span(WARMUP, began, time, BOUNDED))
@@ -462,11 +468,12 @@ def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
 def take_failure(own: RankTime, event: Failure, time: float) -> None:
     """What fails in a stage without a first line of its own was in it since the line
     before; the bars of a capture state how long it had run."""
+    is_drawn = event.phase is not None and event.phase in (*PHASES, own.drawn)
     if event.phase == "graph_capture" and "graph_capture" not in own.ended:
         own.end("graph_capture", time, own.captured_s or None)
     elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
         own.end(event.phase, time, None)
-    elif event.phase in PHASES and own.doing is None and own.last is not None:
+    elif is_drawn and own.doing is None and own.last is not None:
         own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
     else:
         stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""

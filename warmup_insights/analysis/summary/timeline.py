@@ -45,6 +45,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
     WarmupFinished,
+    WarmupStep,
 )
 from warmup_insights.model.summary import (
     Gap,
@@ -57,7 +58,7 @@ from warmup_insights.units import isoformat
 READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together."""
 MAX_GAPS = 200
-_FIRST_STAGES = ("import", "configure")
+_FIRST_STAGES = ("import", "configure", "model_switch")
 
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
@@ -135,6 +136,8 @@ class Timeline:
             self.ready_at = None  # vLLM's line that its server starts stands before it
         if kind in _SPECIAL:
             self._special(event)
+        if time is None and isinstance(event, WarmupStep):
+            self._own(event.rank or 0).drawn = event.phase
         if time is None or kind is GapSeen:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:

@@ -168,13 +168,16 @@ def multimodal_step(session: Session, call: Call) -> Watch:
     session.wait_for_device()
     session.state.multimodal = new_step(session)
     compiled = compiled_since(step)
-    sizes = [whole(call.arg(name)) for name in ("seq_len", "img_args", "w", "h")]
+    names = ("img_args", "w", "h")
+    sizes = [size for name in names if (size := whole(call.arg(name))) is not None]
+    items = whole(call.arg("batch_size"))
+    if len(sizes) > 1 and items is not None:
+        sizes.append(items)
     index = whole(call.arg("i"))
     session.emit(
         WarmupStep,
         phase="multimodal",
-        mode="graph",
-        bucket=tuple(size for size in sizes if size is not None) or None,
+        bucket=tuple(sizes) or None,
         index=index + 1 if index is not None else None,
         total=whole(call.arg("max_i")),
         duration_s=time.perf_counter() - step.started,
