@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
+    KERNELS,
     MEASURED,
     STAMP_S,
     STEPS,
@@ -58,6 +59,8 @@ READY_WITHIN_S = 60.0
 MAX_GAPS = 200
 _FIRST_STAGES = ("import", "configure")
 
+_OF_KERNELS = ("kernel_warmup", "autotune")
+"""Notes that are printed while kernels are warmed up."""
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
@@ -190,6 +193,8 @@ class Timeline:
                 self.by_rank, self._gaps, self._untimed = {}, [], []
                 self.started_at = self.last_at = None
                 self._first_line = None
+            case Note() if event.topic in _OF_KERNELS and event.time is not None:
+                self._own(event.rank or 0).go_on(KERNELS, event.time)
             case Note() if event.topic == "elided":
                 for own in self.by_rank.values():
                     own.is_cut = True
