@@ -42,7 +42,9 @@ def test_a_kernel_warmup_ends_nowhere_where_the_capture_states_no_time():
     text = info(10, "kernel_warmup.py:65", "Warming up ll_bf16 router GEMM kernels.")
     text += info(40, "custom_all_reduce.py:213", "Registering 14 cuda graph addresses")
     text += info(
-        43, "core.py:340", "init engine (profile, create kv cache, warmup model) took 9 s"
+        43,
+        "core.py:340",
+        "init engine (profile, create kv cache, warmup model) took 9 s",
     )
     assert edges(text, "kernel_warmup") == [("start", 10.0)]
 

@@ -189,15 +189,20 @@ class Timeline:
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
                 self._saw_beginning = self._saw_beginning or event.line is None
-            case Note() if event.topic == "begins_here":
-                self.by_rank, self._gaps, self._untimed = {}, [], []
-                self.started_at = self.last_at = None
-                self._first_line = None
-            case Note() if event.topic in _OF_KERNELS and event.time is not None:
-                self._own(event.rank or 0).go_on(KERNELS, event.time)
-            case Note() if event.topic == "elided":
-                for own in self.by_rank.values():
-                    own.is_cut = True
+            case Note():
+                self._note(event)
+
+    def _note(self, note: Note) -> None:
+        """What a note states about the lines around it."""
+        if note.topic == "begins_here":
+            self.by_rank, self._gaps, self._untimed = {}, [], []
+            self.started_at = self.last_at = None
+            self._first_line = None
+        elif note.topic == "elided":
+            for own in self.by_rank.values():
+                own.is_cut = True
+        elif note.topic in _OF_KERNELS and note.time is not None:
+            self._own(note.rank or 0).go_on(KERNELS, note.time)
 
     def _fill(self, gap: GapSeen) -> None:
         """What a line without a timestamp states as its time lies in the gap around it."""
