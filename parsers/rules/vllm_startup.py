@@ -319,6 +319,19 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "task",
+        "This model supports multiple tasks",
+        r"This model supports multiple tasks: .{1,300}?\. Defaulting to '(?P<value>\w{1,40})'",
+        build=_setting("task", text_of),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 02-21 07:31:58 [config.py:549] This model supports multiple tasks: "
+                "{'score', 'embed', 'generate'}. Defaulting to 'generate'.",
+                {"settings": {"task": "generate"}},
+            ),
+        ),
+    ),
+    LineRule(
         "architecture",
         "Resolved architecture",
         r"Resolved architecture: (?P<value>[\w.-]{1,120})",

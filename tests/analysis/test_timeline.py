@@ -264,6 +264,17 @@ def test_when_a_capture_began_behind_a_warm_up_of_kernels_is_unknown():
     assert (whole["kernel_warmup"], whole["graph_capture"]) == (11.0, 64.0)
 
 
+def test_a_setting_ends_the_import_of_a_program_that_makes_an_engine():
+    time = time_of(
+        PhaseMarked(name="import", edge="start", time=0.0, line=1),
+        ConfigRecorded(settings={"task": "generate"}, time=28.0, line=2),
+        PhaseMarked(name="start_engine", edge="start", time=346.0, line=3),
+        EngineInitialized(duration_s=4.0, time=350.0, line=4),
+    )
+    assert totals(time)["import"] == 28.0
+    assert totals(time)["configure"] == 318.0
+
+
 def test_captures_that_memory_is_estimated_with_are_a_part_of_that():
     time = time_of(
         PhaseMarked(name="graph_memory_profile", edge="start", time=1.0, rank=1),

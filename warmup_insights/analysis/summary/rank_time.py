@@ -349,7 +349,7 @@ class RankTime:
             self.last = time
 
 
-def take_mark(  # noqa: C901 - a table: one case for each kind
+def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
     own: RankTime, event: Event, time: float
 ) -> None:
     """Begin or end the phase that an event marks."""
@@ -381,6 +381,9 @@ def take_mark(  # noqa: C901 - a table: one case for each kind
             own.is_initialized = True
             _loaded(own, event, time)
             own.begin(SERVER_START, time)
+        case ConfigRecorded() if own.doing == "import" and event.settings:
+            # A program makes the configuration behind its imports, with no line where it begins.
+            own.begin("configure", time)
         case ConfigRecorded() | WarmupFinished():
             own.touch(time)
 
