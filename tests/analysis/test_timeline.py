@@ -14,6 +14,7 @@ from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     EngineInitialized,
+    Failure,
     GapSeen,
     GraphsCaptured,
     KVCacheAllocated,
@@ -273,6 +274,17 @@ def test_a_setting_ends_the_import_of_a_program_that_makes_an_engine():
     )
     assert totals(time)["import"] == 28.0
     assert totals(time)["configure"] == 318.0
+
+
+def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
+    """One rank failed, and the engine states for a minute that it waits for it."""
+    time = time_of(
+        PhaseMarked(name="configure", edge="start", time=0.0, line=1),
+        PhaseMarked(name="kv_cache", edge="end", time=10.0, line=2),
+        Note(topic="waiting", text="No broadcast block found", time=70.0, line=4),
+        Failure(failure="error", message="e", time=12.0, rank=3, line=3),
+    )
+    assert time["wall_s"] == 12.0
 
 
 def test_captures_that_memory_is_estimated_with_are_a_part_of_that():
