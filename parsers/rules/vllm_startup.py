@@ -142,10 +142,17 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "banner_version",
         (" version ", "vLLM API server version"),
-        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
+        # A source tree that was not installed is `dev` (`version.py`).
+        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
+        r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
         build=_banner,
         starts=1,
         samples=(
+            Sample(
+                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:458]  ▄▄ ▄█ "
+                "█     █     █ ▀▄▀ █  version dev",
+                {"version": "dev"},
+            ),
             Sample(
                 "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
                 "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
