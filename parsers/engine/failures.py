@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
+    EXECUTING,
     FailureLine,
     FrameSeen,
     Origin,
@@ -131,7 +132,8 @@ class Traceback:
             self._lines, self._has_frame = [], False
         for item in matched.made:
             if isinstance(item, FrameSeen):
-                self._has_frame = self._has_frame or not is_at_work(item)
+                is_start = not is_at_work(item) and item.phase != EXECUTING
+                self._has_frame = self._has_frame or is_start
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None
                 self._is_proven = self._is_proven or failed or self._has_frame

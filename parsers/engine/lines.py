@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from parsers.base import LineRule
+from parsers.engine.copies import Copies
 from parsers.engine.dispatch import Dispatcher, Matched
 from parsers.engine.envelope import Record, clean, peel, peel_redrawn
 from parsers.engine.evidence import (
@@ -101,6 +102,7 @@ class LineParser:
         self._clock = clock or Clock()
         self._timezone = timezone
         self._fronts = Fronts()
+        self._copies = Copies()
         self._sources: dict[str | None, Source] = {}
         self._source: str | None = None
         self._read_from(None)
@@ -213,7 +215,7 @@ class LineParser:
 
     def _keep_like(self, rule: LineRule, record: Record, run: OpenRun) -> None:
         """Keep what a statistics line looks like, and whose it is."""
-        if run.waits_for_request(self._line):
+        if run.waits_for_request(self._line) or self._copies.are_of(record):
             return
         text = self._text.rstrip()
         head = text.removesuffix(record.message)
@@ -243,6 +245,8 @@ class LineParser:
     def _dispatch_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         record.message = record.message.rstrip()
+        if self._copies.has(record, time):
+            return
         found = self._dispatch.find(record.message, record.level, record.file)
         matched = None
         if found is not None:

@@ -281,6 +281,8 @@ AT_WORK = "at_work"
 """What an engine does that was made: it waits for requests, or answers them."""
 IN_REQUEST = "request"
 """The same, where one request failed."""
+EXECUTING = "executing"
+"""The model runs: for requests, or in a start for a profiling run or a warm-up."""
 
 
 class ErrorFollowed(Signal, frozen=True, gc=False):
@@ -292,8 +294,8 @@ class ErrorIgnored(Signal, frozen=True, gc=False):
 
 
 class FrameSeen(Signal, frozen=True, gc=False):
-    """A function in a traceback that shows what the engine did: a stage, AT_WORK or
-    IN_REQUEST."""
+    """A function in a traceback that shows what the engine did: a stage, AT_WORK,
+    IN_REQUEST or EXECUTING."""
 
     phase: str
 

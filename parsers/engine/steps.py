@@ -137,6 +137,8 @@ class RankState:
     """Whether a CPU's worker warms its model, the first run of it included (vLLM
     `v1/worker/cpu_model_runner.py warming_up_model`)."""
     is_warming_kernels: bool = False
+    has_captured: bool = False
+    """Whether graphs were captured since kernels began to be warmed up."""
     precompile: PrecompileStarted | None = None
     full_bar: str | None = None
     """Name of the bar that was drawn last, if it was full."""
@@ -289,10 +291,11 @@ def follow_stage(state: RankState, event: Event) -> None:
 def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[Event]:
     """The end of kernel warm-ups that print none: where the capture of graphs began.
 
-    vLLM `gpu_worker.py compile_or_warm_up_model` runs one after the other.
+    vLLM `gpu_worker.py compile_or_warm_up_model` runs one after the other. Where no line
+    states how long the capture took, it is unknown when it began.
     """
     if isinstance(event, PhaseMarked) and event.name == "kernel_warmup":
-        state.is_warming_kernels = event.edge == "start"
+        state.is_warming_kernels, state.has_captured = event.edge == "start", False
         return []
     if not state.is_warming_kernels:
         return []
@@ -301,9 +304,12 @@ def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[
     elif isinstance(event, EngineInitialized):
         seconds = 0.0
     else:
+        is_capture = isinstance(event, PhaseMarked) and event.name == "graph_capture"
+        state.has_captured = state.has_captured or is_capture
         return []
     state.is_warming_kernels = False
-    if event.time is None:
+    is_unknown = state.has_captured and isinstance(event, EngineInitialized)
+    if event.time is None or is_unknown:
         return []
     return [
         PhaseMarked(

@@ -14,6 +14,7 @@ from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
+    EXECUTING,
     IN_REQUEST,
     ArtifactFrame,
     BarUpdate,
@@ -129,7 +130,7 @@ class RunTracker:
         self.failures = Failures()
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
-        self._has_model = self._has_cache = False
+        self._has_model = self._has_cache = self._is_made = False
         self._is_whole = True
         """No lines were cut out of the start, and no request is answered in it."""
         self._has_routes = False
@@ -221,7 +222,10 @@ class RunTracker:
                 self.failures.was_at_work = True
             case ServerReady():
                 return self.failures.ready(event.line)
+            case GraphsCaptured():
+                self._is_made = self._is_made or self._has_cache
             case EngineInitialized():
+                self._is_made = True
                 ends = [
                     end
                     for rank, each in self._ranks.items()
@@ -309,6 +313,10 @@ class RunTracker:
                 state.padding_sizes.append(made.size)
             case ShapeBegun():
                 return self._step(state, _shape_step(state, made), origin)
+            case FrameSeen() if made.phase == EXECUTING:
+                # With no stage above it, and all that runs the model in a start is over.
+                if self._is_made and state.frame is None:
+                    self.failures.was_at_work, state.frame = True, AT_WORK
             case FrameSeen():
                 self.failures.was_at_work |= is_at_work(made)
                 if made.phase == IN_REQUEST:
@@ -331,6 +339,8 @@ class RunTracker:
                 return self.failures.stop(made, origin, in_start=self._is_in_start())
             case StatisticsLine() | RequestLine() | ResponseLine():
                 self._is_whole = False
+                is_foreign = isinstance(made, ResponseLine)  # of any web server
+                self.failures.was_at_work |= self._has_cache and not is_foreign
                 return self.usage.take(made, origin, is_ready=self.failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
+    EXECUTING,
     IN_REQUEST,
     ErrorFollowed,
     ErrorIgnored,
@@ -41,6 +42,7 @@ _FRAMES = {
     "from_cli_args": "", "create_engine_config": "",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
+    "execute_model": EXECUTING,
     "build_app": SERVER_START, "init_app_state": SERVER_START,
     **dict.fromkeys(
         ("run_busy_loop", "_handle_client_request", "run_engine_loop", "_run_engine",
@@ -51,7 +53,8 @@ _FRAMES = {
 those of servers, executors and engines that run only in a start and in several stages; AT_WORK
 for the loops of an engine that was made (`v1/engine/core.py`, `engine/
 async_llm_engine.py`, `engine/multiprocessing/engine.py`, `worker/worker_base.py`), and of
-a program that calls it (`entrypoints/llm.py`)."""
+a program that calls it (`entrypoints/llm.py`); EXECUTING for what profiling runs and warm-ups
+call as well (`worker/model_runner.py profile_run`, `v1/worker/gpu/warmup.py`)."""
 _OF_REQUESTS = (
     "serving*.py", "batch_serving.py", "*_tool_parser.py", "*reasoning_parser*.py",
     "speech_to_text.py",

@@ -142,10 +142,17 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "banner_version",
         (" version ", "vLLM API server version"),
-        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version (?P<version>\d[\w.+-]{0,80})\s*$",
+        # A source tree that was not installed is `dev` (`version.py`).
+        r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
+        r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
         build=_banner,
         starts=1,
         samples=(
+            Sample(
+                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:458]  ▄▄ ▄█ "
+                "█     █     █ ▀▄▀ █  version dev",
+                {"version": "dev"},
+            ),
             Sample(
                 "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
                 "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
@@ -315,6 +322,19 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                 "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
                 "max_num_batched_tokens=1024.",
                 {"settings": {"max_num_batched_tokens": 1024}},
+            ),
+        ),
+    ),
+    LineRule(
+        "task",
+        "This model supports multiple tasks",
+        r"This model supports multiple tasks: .{1,300}?\. Defaulting to '(?P<value>\w{1,40})'",
+        build=_setting("task", text_of),  # type: ignore[arg-type]
+        samples=(
+            Sample(
+                "INFO 02-21 07:31:58 [config.py:549] This model supports multiple tasks: "
+                "{'score', 'embed', 'generate'}. Defaulting to 'generate'.",
+                {"settings": {"task": "generate"}},
             ),
         ),
     ),

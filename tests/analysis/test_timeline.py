@@ -14,11 +14,13 @@ from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     EngineInitialized,
+    Failure,
     GapSeen,
     GraphsCaptured,
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
     PhaseMarked,
     RunStarted,
     ServerReady,
@@ -244,6 +246,53 @@ def test_an_event_before_its_line_does_not_go_back():
         PhaseMarked(name="server_start", edge="start", time=95.0, line=3),
     )
     assert time["wall_s"] == 95.0
+
+
+def test_when_a_capture_began_behind_a_warm_up_of_kernels_is_unknown():
+    """Only its end has a line, so the warm-up lasted until its own last line at least."""
+    lines = [
+        PhaseMarked(name="start_engine", edge="start", time=0.0, line=1),
+        PhaseMarked(name="kernel_warmup", edge="start", time=1.0, line=2),
+        Note(topic="kernel_warmup", text="Warmed up 2 kernels", time=10.0, line=3),
+        PhaseMarked(name="graph_capture", edge="end", time=74.0, line=4),
+    ]
+    assert totals(time_of(*lines)) == {"kernel_warmup": 9.0}
+    took = [
+        PhaseMarked(name="kernel_warmup", edge="end", time=12.0, line=5),
+        GraphsCaptured(duration_s=64.0, time=76.0, line=5),
+    ]
+    whole = totals(time_of(*lines, *took))
+    assert (whole["kernel_warmup"], whole["graph_capture"]) == (11.0, 64.0)
+
+
+def test_a_setting_ends_the_import_of_a_program_that_makes_an_engine():
+    time = time_of(
+        PhaseMarked(name="import", edge="start", time=0.0, line=1),
+        ConfigRecorded(settings={"task": "generate"}, time=28.0, line=2),
+        PhaseMarked(name="start_engine", edge="start", time=346.0, line=3),
+        EngineInitialized(duration_s=4.0, time=350.0, line=4),
+    )
+    assert totals(time)["import"] == 28.0
+    assert totals(time)["configure"] == 318.0
+
+
+def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
+    """One rank failed, and the engine states for a minute that it waits for it."""
+    time = time_of(
+        PhaseMarked(name="configure", edge="start", time=0.0, line=1),
+        PhaseMarked(name="kv_cache", edge="end", time=10.0, line=2),
+        Note(topic="waiting", text="No broadcast block found", time=70.0, line=4),
+        Failure(failure="error", message="e", time=12.0, rank=3, line=3),
+    )
+    assert time["wall_s"] == 12.0
+
+
+def test_captures_that_memory_is_estimated_with_are_a_part_of_that():
+    time = time_of(
+        PhaseMarked(name="graph_memory_profile", edge="start", time=1.0, rank=1),
+        PhaseMarked(name="graph_capture", edge="end", time=8.0, rank=1),
+    )
+    assert totals(time) == {"graph_memory_profile": 7.0}
 
 
 def test_the_end_of_a_stage_twice_bounds_no_time():

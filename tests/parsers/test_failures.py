@@ -1312,3 +1312,42 @@ def test_a_key_that_was_looked_for_is_named_by_the_error_that_follows(
     found = read(start + "".join(f"{head}{line}\n" for line in lines))[0][0]
     (failure,) = of(Failure, found)
     assert failure.message == cause
+
+
+MADE = (
+    "(EngineCore pid=7) INFO 07-16 10:00:02 [kv_cache_utils.py:1337] GPU KV cache size: "
+    "1,600 tokens\n"
+    "(EngineCore pid=7) INFO 07-16 10:00:04 [core.py:298] init engine (profile, create kv "
+    "cache, warmup model) took 2.50 s\n"
+)
+RAN_OUT = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+EXECUTES = IN_VLLM.format("v1/worker/gpu_worker.py", "execute_model") + "\n"
+WARMS = IN_VLLM.format("v1/worker/gpu/warmup.py", "warmup_kernels") + "\n"
+LOAD = (
+    "(APIServer pid=1) INFO 07-16 10:00:09 [loggers.py:310] Engine 000: Avg prompt "
+    "throughput: 3.0 tokens/s, Avg generation throughput: 4.0 tokens/s, Running: 1 reqs, "
+    "Waiting: 0 reqs, GPU KV cache usage: 5.7%, Prefix cache hit rate: 0.0%\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "served"),
+    [
+        # The model runs for requests alone once what warms it up is over.
+        (MADE + EXECUTES + RAN_OUT, True),
+        (MADE + WARMS + EXECUTES + RAN_OUT, False),
+        (EXECUTES + RAN_OUT, False),
+        (MADE + RAN_OUT, False),
+        # Statistics are printed of a server that is ready.
+        (MADE + LOAD + RAN_OUT, True),
+    ],
+)
+def test_the_innermost_functions_of_a_traceback_show_an_engine_at_work(text, served):
+    found = events(START + text + "\n")
+    assert (len(of(ServingFailure, found)), len(of(Failure, found))) == (
+        (1, 0) if served else (0, 1)
+    )
+
+
+def test_a_traceback_through_the_model_alone_is_of_no_start():
+    assert read((EXECUTES + RAN_OUT + "\n").encode())[0] == {}

@@ -39,6 +39,17 @@ def test_kernel_warmup_ends_where_the_capture_of_graphs_began():
     assert edges(text, "kernel_warmup") == [("start", 10.0), ("end", 14.0)]
 
 
+def test_a_kernel_warmup_ends_nowhere_where_the_capture_states_no_time():
+    text = info(10, "kernel_warmup.py:65", "Warming up ll_bf16 router GEMM kernels.")
+    text += info(40, "custom_all_reduce.py:213", "Registering 14 cuda graph addresses")
+    text += info(
+        43,
+        "core.py:340",
+        "init engine (profile, create kv cache, warmup model) took 9 s",
+    )
+    assert edges(text, "kernel_warmup") == [("start", 10.0)]
+
+
 def test_a_kernel_warmup_that_is_skipped_does_not_begin():
     text = info(
         10, "cutedsl_warmup.py:96", "Skipping CuTeDSL warmup on non-CUDA platform."

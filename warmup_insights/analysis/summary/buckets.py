@@ -130,6 +130,8 @@ class _PhaseFacts:
     may_skip: bool = False
     """Whether a number that is not there may be of a bucket that did not run: vllm-gaudi
     passes over lengths above the most tokens of a step (`warmup_graphs`)."""
+    runs_last: bool = False
+    """Whether the bucket with the last number runs in any case: the smallest one."""
     last_index: int = 0
     summary: CaptureSummary | None = None
     captured: set[Bucket] = field(default_factory=set)
@@ -335,7 +337,7 @@ class Buckets:
         seen = len(buckets) or len(facts.steps)
         # A warm-up that is over went on to its last bucket.
         is_over = facts.reached_end or self._is_finished
-        has_end = facts.reached_end or not facts.last_index
+        has_end = facts.reached_end or not facts.runs_last
         if not (facts.has_hole or self._is_elided or (is_over and not has_end)):
             return seen
         has_all = self._is_elided or not facts.may_skip
@@ -387,6 +389,7 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
         if index not in (facts.last_index, facts.last_index + 1, 1):
             facts.has_hole = True
         facts.may_skip = facts.may_skip or mode is None
+        facts.runs_last = event.phase in PHASES
         facts.last_index = index
     if index == event.total:
         facts.reached_end = True

@@ -153,8 +153,11 @@ _STAGES = {
     "profile_run": "profile_run",
     "kv_cache": "kv_cache",
 }
+CAPTURES, KERNELS, GRAPH_PROFILE = (
+    "graph_capture", "kernel_warmup", "graph_memory_profile",
+)  # fmt: skip
 PHASE_OF: dict[type[Event], str] = {
-    GraphsCaptured: "graph_capture", KVCacheAllocated: "kv_cache",
+    GraphsCaptured: CAPTURES, KVCacheAllocated: "kv_cache",
     SamplerWarmup: "sampler_warmup", DefragWarmup: "defrag_warmup",
 }  # fmt: skip
 """Events of one phase to its name."""
@@ -276,7 +279,29 @@ class RankTime:
             return self.touch(time)  # a later line shows once more that it ended
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
-        self.end(event.name, time, event.duration_s)
+        is_capture = event.name == CAPTURES and event.duration_s is None
+        if is_capture and self.doing in (KERNELS, GRAPH_PROFILE):
+            self._capture_in(time)
+        elif began is not None and self.doing is None and time < (self.last or time):
+            # A later line states how long what follows took.
+            self.spans.append(Span(event.name, began, time, BOUNDED))
+        else:
+            self.end(event.name, time, event.duration_s)
+
+    def go_on(self, name: str, time: float) -> None:
+        """A line shows that this rank is not done with `name`."""
+        if self.doing == name:
+            self._settle(time, name)
+
+    def _capture_in(self, time: float) -> None:
+        """Captures that end where no line states that they began (vLLM
+        `custom_all_reduce.py capture`): those that memory is estimated with are a part of
+        that; when those behind the warm-up of kernels began is unknown."""
+        if self.doing == GRAPH_PROFILE:
+            self._settle(time, GRAPH_PROFILE)
+            return
+        self.ended[CAPTURES] = self.last = time
+        self.doing = self.since = None
 
     def _settle(self, time: float, following: str, *, is_end: bool = False) -> None:
         """What this rank does goes on until another stage begins, or is over, at `time`,
@@ -402,6 +427,9 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
             own.begin(SERVER_START, time)
         case WarmupFinished():
             _warmed(own, event, time)
+        case ConfigRecorded() if own.doing == "import" and event.settings:
+            # A program makes the configuration behind its imports, with no line where it begins.
+            own.begin("configure", time)
         case ConfigRecorded():
             own.touch(time)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
+    KERNELS,
     MEASURED,
     STAMP_S,
     STEPS,
@@ -60,6 +61,8 @@ READY_WITHIN_S = 60.0
 MAX_GAPS = 200
 _FIRST_STAGES = ("import", "configure", "model_switch")
 
+_OF_KERNELS = ("kernel_warmup", "autotune")
+"""Notes that are printed while kernels are warmed up."""
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
@@ -68,7 +71,7 @@ _ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 _SERVED = (RuntimeCompile, RequestServed)
 _AFTER_READY = (ServerReady, ServingFailure)
 _AT_WORK = (Note, ShutdownRequested)
-"""A start that is not over goes on until then at least."""
+"""A start that is not over, and did not fail before, goes on until then at least."""
 _LASTING = (CompileFinished, GraphsCaptured, MemoryMeasured, PhaseMarked)
 """What states how long it took when it is over."""
 _SPECIAL = frozenset(
@@ -88,6 +91,9 @@ class Timeline:
         self.started_at: float | None = None
         self.ready_at: float | None = None
         self.last_at: float | None = None
+        self._worked_at = -math.inf
+        """When something was printed that shows a start going on, and no more."""
+        self._failed_at = math.inf
         self.warmup_s: float | None = None
         self.engine_init_s: float | None = None
         self._init_rank: int | None = None
@@ -141,7 +147,7 @@ class Timeline:
         if time is None or kind is GapSeen:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
-            self.last_at = max(self.last_at, time)
+            self._worked_at = max(self._worked_at, time)
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
@@ -182,6 +188,7 @@ class Timeline:
                 self._is_failed = True
             case Failure():
                 self._is_failed = self._is_over = True
+                self._failed_at = event.time or 0.0
             case ServerReady() if event.time is not None and (
                 self.ready_at is None
                 or 0 <= event.time - self.ready_at <= READY_WITHIN_S
@@ -191,13 +198,21 @@ class Timeline:
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
                 self._saw_beginning = self._saw_beginning or event.line is None
-            case Note() if event.topic == "begins_here":
-                self.by_rank, self._gaps, self._untimed = {}, [], []
-                self.started_at = self.last_at = None
-                self._first_line = None
-            case Note() if event.topic == "elided":
-                for own in self.by_rank.values():
-                    own.is_cut = True
+            case Note():
+                self._note(event)
+
+    def _note(self, note: Note) -> None:
+        """What a note states about the lines around it."""
+        if note.topic == "begins_here":
+            self.by_rank, self._gaps, self._untimed = {}, [], []
+            self.started_at = self.last_at = None
+            self._worked_at = -math.inf
+            self._first_line = None
+        elif note.topic == "elided":
+            for own in self.by_rank.values():
+                own.is_cut = True
+        elif note.topic in _OF_KERNELS and note.time is not None:
+            self._own(note.rank or 0).go_on(KERNELS, note.time)
 
     def _fill(self, gap: GapSeen) -> None:
         """What a line without a timestamp states as its time lies in the gap around it."""
@@ -341,17 +356,20 @@ class Timeline:
         """Ready, or the last event; the last line of a start of which no end is known."""
         if self.ready_at is not None:
             return self.ready_at
-        if self._is_over or self._is_ready or self.last_at is None:
-            return self.last_at
-        if not any(own.spans or own.doing for own in self.by_rank.values()):
-            return self.last_at
+        if self.last_at is None:
+            return None
+        is_beyond = self._worked_at > self._failed_at
+        last_at = self.last_at if is_beyond else max(self.last_at, self._worked_at)
+        is_over = self._is_over or self._is_ready
+        if is_over or not any(own.spans or own.doing for own in self.by_rank.values()):
+            return last_at
         last_line = self._failed_line or math.inf
         waited = [
             gap.time + gap.duration_s
             for gap in self._gaps
             if gap.time is not None and gap.next_line <= last_line
         ]
-        return max([self.last_at, *waited])
+        return max([last_at, *waited])
 
     def _ranks(self, start: float, end: float) -> list[RankPhases]:
         """The phases of each rank; empty where there is one."""

@@ -1,0 +1,88 @@
+"""Records that two handlers print, and equal ones that one handler prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helpers import events, of, summary_of
+from warmup_insights.model.events import PhaseMarked
+
+START = (
+    ("init.py", "Automatically detected platform cuda."),
+    ("core.py", "Initializing a V1 LLM engine (v0.11.0) with config: model='a/b', "
+                "tensor_parallel_size=1, device_config=cuda"),
+    ("gpu_model_runner.py", "Starting to load model a/b..."),
+    ("default_loader.py", "Loading weights took 3.5 seconds"),
+    ("gpu_model_runner.py", "Model loading took 2.5 GiB and 4.5 seconds"),
+    ("backends.py", "Dynamo bytecode transform time: 2.25 s"),
+    ("backends.py", "Compiling a graph for dynamic shape takes 7.75 s"),
+    ("monitor.py", "torch.compile takes 10.00 s in total"),
+    ("gpu_worker.py", "Available KV cache memory: 6.25 GiB"),
+    ("kv_cache_utils.py", "GPU KV cache size: 48,128 tokens"),
+    ("gpu_model_runner.py", "Graph capturing finished in 4 secs, took 0.50 GiB"),
+    ("core.py", "init engine (profile, create kv cache, warmup model) took 20.5 seconds"),
+    ("api_server.py", "Starting vLLM API server 0 on http://localhost:8000"),
+    ("launcher.py", "Available routes are:"),
+    ("loggers.py", "Engine 000: Avg prompt throughput: 5.0 tokens/s, Avg generation "
+                   "throughput: 6.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV "
+                   "cache usage: 2.0%, Prefix cache hit rate: 0.0%"),
+    ("loggers.py", "Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+                   "throughput: 2.0 tokens/s, Running: 2 reqs, Waiting: 0 reqs, GPU KV "
+                   "cache usage: 3.0%, Prefix cache hit rate: 0.0%"),
+    ("loggers.py", "Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+                   "throughput: 2.0 tokens/s, Running: 2 reqs, Waiting: 0 reqs, GPU KV "
+                   "cache usage: 3.0%, Prefix cache hit rate: 0.0%"),
+)  # fmt: skip
+VLLM = "{process}INFO 07-16 10:02:{second:02d} [{file}:7] {message}\n"
+FORMATS = {
+    "the same": VLLM,
+    "dated": "{process}2026-07-16 10:02:{second:02d},250 - vllm.{module} - INFO - "
+             "{message}\n",
+    "without a time": "{process}INFO:vllm.{module}:{message}\n",
+}  # fmt: skip
+
+
+def printed(*formats: str, process: str) -> str:
+    return "".join(
+        each.format(
+            process=process, second=2 * index, file=file, message=message,
+            module=file.removesuffix(".py"),
+        )
+        for index, (file, message) in enumerate(START)
+        for each in formats
+    )  # fmt: skip
+
+
+def summary(text: str) -> Any:
+    found = summary_of(events(text))
+    parts = ("status", "memory", "config", "notes", "compile", "time")
+    return without_lines({key: found[key] for key in parts})
+
+
+def without_lines(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_lines(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: without_lines(item) for key, item in value.items() if "line" not in key
+    }
+
+
+@pytest.mark.parametrize("other", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("process", ["", "(EngineCore pid=7) "], ids=["bare", "named"])
+def test_records_that_two_handlers_print_count_once(other, process):
+    once = printed(VLLM, process=process)
+    twice = printed(VLLM, other, process=process)
+    assert summary(twice) == summary(once)
+
+
+def test_equal_records_of_one_handler_count_each():
+    line = (
+        "(Worker_TP0 pid=7) INFO 07-16 10:02:{} [custom_all_reduce.py:213] Registering 14 "
+        "cuda graph addresses\n"
+    )
+    head = "(Worker_TP0 pid=7) INFO 07-16 10:02:00 [gpu_worker.py:1] Another line\n"
+    assert len(of(PhaseMarked, events(head + line.format(10) + line.format(10)))) == 2
