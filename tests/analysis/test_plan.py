@@ -422,7 +422,9 @@ def test_the_version_of_vllm_gaudi_counts_where_it_was_recorded(recorded, expect
     assert rules_version(summary_of(events)) == expected
 
 
-@pytest.mark.parametrize("value", ["inf", 1e400, "nan", 10**400], ids=lambda v: str(v)[:4])
+@pytest.mark.parametrize(
+    "value", ["inf", 1e400, "nan", 10**400], ids=lambda v: str(v)[:4]
+)
 def test_a_limit_that_is_no_finite_number_is_unknown(value):
     summary = summary_of([started(), config(max_num_seqs=value)])
     assert bucketing_inputs(summary) == ({}, {})
