@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.bucketing.base import GeneratedBuckets, StrategyName
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES
@@ -18,7 +19,7 @@ from warmup_insights.bucketing.padding import (
     parse_lengths,
     try_settings,
 )
-from warmup_insights.bucketing.versions import version_of_run
+from warmup_insights.bucketing.versions import NEWEST_RELEASE
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
@@ -65,22 +66,14 @@ def read_lengths(text: str, assumption: str, longest: int) -> LengthDistribution
 
 def limits_of(summary: RunSummary) -> dict[str, int]:
     """The limits that a run states, by the names of the form."""
-    config, memory = summary.config, summary.memory_or_none
-    known = {name: config.get(name) for name in DEFAULTS}
-    known["block_size"] = known["block_size"] or memory.block_size
-    known["num_hpu_blocks"] = memory.num_kv_blocks
-    return {
-        name: int(value)
-        for name, value in known.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
-    }
+    stated, _ = bucketing_inputs(summary)
+    stated["num_hpu_blocks"] = stated.pop("num_kv_blocks", 0)
+    return {name: value for name, value in stated.items() if value >= 1}
 
 
 def version_of(summary: RunSummary | None) -> str:
     """The engine version whose rules fit a run, else the newest release."""
-    if summary is None:
-        return version_of_run(None, None)
-    return version_of_run(summary.engine.name, summary.engine.version)
+    return NEWEST_RELEASE if summary is None else rules_version(summary)
 
 
 def variables_of(summary: RunSummary) -> str:

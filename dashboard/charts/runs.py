@@ -27,15 +27,8 @@ from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import run_name
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import status_of
+from warmup_insights.storage.queries import RUN_COLUMNS
 from warmup_insights.units import format_duration
-
-RUN_COLUMNS = (
-    "run_id", "label", "notes", "engine", "version", "model", "device_kind",
-    "device_name", "status", "started_at", "created_at", "updated_at", "heartbeat_at",
-    "synthetic", "source_kind", "source_name", "num_events", "process", "ready_s",
-    "warmup_s", "captured_percent", "num_kv_blocks", "missed", "doubtful",
-    "start",
-)  # fmt: skip
 
 
 def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

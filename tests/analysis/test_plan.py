@@ -41,7 +41,7 @@ from warmup_insights.analysis.plan.planning import (
     smallest_reserve,
     utilization_for,
 )
-from warmup_insights.analysis.plan.regenerate import rules_version
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.versions import version_of_run
@@ -420,6 +420,14 @@ def test_buckets_are_generated_by_the_rules_of_the_runs_own_version(version):
 def test_the_version_of_vllm_gaudi_counts_where_it_was_recorded(recorded, expected):
     events = [started(version="0.19.0"), config(vllm_gaudi_version=recorded)]
     assert rules_version(summary_of(events)) == expected
+
+
+@pytest.mark.parametrize(
+    "value", ["inf", 1e400, "nan", 10**400], ids=lambda v: str(v)[:4]
+)
+def test_a_limit_that_is_no_finite_number_is_unknown(value):
+    summary = summary_of([started(), config(max_num_seqs=value)])
+    assert bucketing_inputs(summary) == ({}, {})
 
 
 def test_buckets_of_two_dimensions_cannot_be_generated_anew(seed_run):

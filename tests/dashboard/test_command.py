@@ -11,9 +11,11 @@ from dashboard import comparing, configurations, lab, server
 from dashboard.charts.buckets import buckets_frame
 from dashboard.server import environment, known, options, read_settings
 from dashboard.text import markdown, sentence
+from tests.analysis import builders
 from tests.dashboard.test_pages import open_page
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.pareto import configuration_rows
+from warmup_insights.analysis.plan.regenerate import rules_version
 from warmup_insights.bucketing.padding import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
@@ -234,6 +236,17 @@ def test_the_lab_starts_from_a_run(full_database):
     costs = lab.seconds_per_bucket(rows)
     assert costs["prompt"] == pytest.approx((1 + 2 + 3 + 4 + 3) / 4)
     assert costs["decode"] == pytest.approx((1 + 2 + 3 + 1.5) / 3)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"), [({}, "v0.19.0"), ({"vllm_gaudi_version": "0.26.0"}, "v0.26.0")]
+)  # fmt: skip
+def test_the_lab_takes_the_rules_that_a_plan_of_the_run_takes(recorded, expected):
+    engine = builders.started(version="0.19.0")
+    settings = builders.config(max_num_seqs="32", **recorded)
+    summary = builders.summary_of([engine, settings])
+    assert lab.version_of(summary) == rules_version(summary) == expected
+    assert lab.limits_of(summary) == {"max_num_seqs": 32}
 
 
 def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):

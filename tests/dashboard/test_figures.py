@@ -31,7 +31,7 @@ from dashboard.charts.memory import (
     graph_shares,
     reserved_used,
 )
-from dashboard.charts.runs import RUN_COLUMNS, runs_frame, runs_table, trend_frame
+from dashboard.charts.runs import runs_frame, runs_table, trend_frame
 from dashboard.charts.steps import (
     capture_bars,
     capture_frame,
@@ -91,6 +91,7 @@ from warmup_insights.model.summary import (
 )
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
+from warmup_insights.storage.queries import RUN_COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -238,9 +238,14 @@ def ingest(
     outcomes = [] if ray is None else _ingest_on_ray(db, files, options, ray)
     with storage.EventStore(db) as store:
         if follow:
-            outcomes = [
-                _follow(store, files, options, until_ready, timeout, json_lines)
-            ]
+            # The help of this command loads no parser.
+            from warmup_insights.cli.following import follow as follow_log
+
+            outcome = follow_log(
+                store, files, options, until_ready=until_ready, timeout_s=timeout,
+                json_lines=json_lines,
+            )  # fmt: skip
+            outcomes = [outcome]
         elif ray is None:
             outcomes = _ingest_here(store, files, options, jobs, run)
         outcomes += unread
@@ -264,23 +269,6 @@ def _found(
         except InputError as problem:
             unread.append(Outcome(path, state="failed", error=str(problem)))
     return files, unread
-
-
-def _follow(
-    store: EventStore,
-    files: list[str],
-    options: Options,
-    until_ready: bool,
-    timeout: float | None,
-    json_lines: bool,
-) -> Outcome:
-    # The help of this command loads no parser.
-    from warmup_insights.cli.following import follow
-
-    return follow(
-        store, files, options, until_ready=until_ready, timeout_s=timeout,
-        json_lines=json_lines,
-    )  # fmt: skip
 
 
 def _joined(

@@ -42,9 +42,9 @@ def open_device(
             f"--memory and --threads are for the cpu device only; {choice} has its own"
         )
     if choice.startswith("simulated:"):
-        from warmup_insights.devices.simulated import SimulatedDevice, find_profile
+        from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
 
-        return SimulatedDevice(find_profile(choice.partition(":")[2]))
+        return SimulatedDevice(PROFILES[choice.partition(":")[2]])
     try:
         return _open_torch_device(choice, memory_bytes, num_threads)
     except ModuleNotFoundError as error:

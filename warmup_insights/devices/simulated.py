@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmup_insights.devices.base import Graph, MemoryReading, WorkspaceDevice
-from warmup_insights.errors import SettingError
 from warmup_insights.units import GIB
 
 
@@ -96,11 +95,3 @@ class SimulatedDevice(WorkspaceDevice):
             "simulated_bandwidth_bytes_per_s": figures.bandwidth_bytes_per_s,
             "simulated_flops_per_s": figures.flops_per_s,
         }
-
-
-def find_profile(name: str) -> DeviceProfile:
-    """The profile of that name. Raises SettingError."""
-    if name not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise SettingError(f"Unknown simulated device {name!r}; use one of {known}")
-    return PROFILES[name]

@@ -30,7 +30,7 @@ from warmup_insights.ingest.log import (
     read_log,
 )
 from warmup_insights.ingest.outcome import Options, no_room
-from warmup_insights.storage.rows import event_payload, read_payload, to_json
+from warmup_insights.storage.rows import to_json
 
 PROGRESS = struct.Struct(">qq")
 """Bytes read and bytes written; short enough to be sent at once by many processes."""
@@ -106,49 +106,17 @@ def read_to_file(path: str, options: Options, target: str) -> None:
 
 
 _LENGTH = struct.Struct(">I")
-_MSGPACK, _JSON = b"m", b"j"
-
-
-class _Payloads(msgspec.Struct, tag=True):
-    """Events with text or numbers that MessagePack cannot hold, each as JSON text."""
-
-    digest: str
-    batch: list[tuple[int, list[str]]]
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Events | LogEnd)
-_json_decoder: msgspec.json.Decoder[_Payloads | LogEnd] = msgspec.json.Decoder(
-    _Payloads | LogEnd
-)
+_decoder: msgspec.json.Decoder[Part] = msgspec.json.Decoder(Events | LogEnd)
 
 
 def encode_part(part: Part) -> bytes:
-    """A part of a log as bytes."""
-    try:
-        return _MSGPACK + _encoder.encode(part)
-    except (UnicodeEncodeError, OverflowError):
-        # Half a surrogate pair, or a number of more than 64 bits, from a hostile log.
-        plain: _Payloads | Part = part
-        if isinstance(part, Events):
-            batch = [(ordinal, [*map(event_payload, e)]) for ordinal, e in part.batch]
-            plain = _Payloads(part.digest, batch)
-        return _JSON + to_json(msgspec.to_builtins(plain)).encode()
+    """A part of a log as JSON; half a surrogate pair, from a hostile log, is replaced."""
+    return to_json(part).encode()
 
 
 def decode_part(data: bytes) -> Part:
     """The part of a log in these bytes."""
-    body = memoryview(data)[1:]
-    if data.startswith(_MSGPACK):
-        return _decoder.decode(body)
-    part = _json_decoder.decode(body)
-    if isinstance(part, LogEnd):
-        return part
-    batch = [
-        (ordinal, [e for e in map(read_payload, payloads) if e is not None])
-        for ordinal, payloads in part.batch
-    ]
-    return Events(part.digest, batch)
+    return _decoder.decode(data)
 
 
 def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:

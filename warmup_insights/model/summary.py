@@ -7,7 +7,9 @@ what is unknown is None. `BucketRow` holds what became of one bucket; both are s
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -1008,10 +1010,9 @@ class RunSummary(Part, frozen=True, kw_only=True):
             value = self.config.get(name)
             if isinstance(value, bool) or value is None:
                 continue
-            try:
-                return float(value)
-            except (TypeError, ValueError):
-                continue
+            with suppress(TypeError, ValueError, OverflowError):
+                if math.isfinite(number := float(value)):
+                    return number
         return None
 
     @property

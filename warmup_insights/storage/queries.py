@@ -34,11 +34,12 @@ _SEARCHED = (
     "run_id", "label", "notes", "model", "source_name", "device_name", "engine",
 )  # fmt: skip
 _TIMES = ("started_at", "created_at", "updated_at", "heartbeat_at")
-_LISTED = (
+RUN_COLUMNS = (
     "run_id", "label", "notes", "engine", "version", "model", "device_kind",
     "device_name", "status", *_TIMES, "synthetic", "source_kind", "source_name",
-    "num_events", "process",
+    "num_events", "process", *FIGURES, "doubtful", "start",
 )  # fmt: skip
+"""Of a run list: columns of a run, then those of its summary."""
 _NUMBERS = (*FIGURES, *_TIMES, "num_events")
 _NUMERIC = {int, float, bool, type(None)}
 _INFINITE = frozenset({float("inf"), float("-inf")})
@@ -113,10 +114,8 @@ class Queries(ABC):
         as columns; sorted by `newest` or by one of them, unknown last.
         """
         columns: dict[str, sa.ColumnElement[Any]] = {
-            **{name: runs.c[name] for name in _LISTED},
-            **{name: run_summaries.c[name] for name in FIGURES},
-            "doubtful": run_summaries.c.doubtful,
-            "start": run_summaries.c.start,
+            name: (runs if name in runs.c else run_summaries).c[name]
+            for name in RUN_COLUMNS
         }
         keys = {"newest": _started, **columns}
         if order not in keys:
