@@ -695,3 +695,48 @@ def test_graphs_beyond_a_single_sum_have_the_memory_of_equal_ones_as_well():
     assert format_bytes(decode.graph_used_bytes) in note
     own = planner.plan(PlanSettings())
     assert not any("as much as another" in note for note in own.notes)
+
+
+def log_with_steps():
+    """A log in developer mode: free memory before each bucket, and its bar's times."""
+    planner = log_with_sums()
+    summary = planner.summary
+    events = [
+        started(version="0.26.0"), budget(), cache(1104), config(**LIMITS_1K),
+    ]  # fmt: skip
+    for phase in ("prompt", "decode"):
+        buckets = summary.phase(phase).buckets
+        events.append(generated(phase, buckets))
+        events += [
+            step(
+                phase,
+                bucket,
+                memory_bytes=64 * MIB,
+                duration_s=0.5,
+                resolution_s=0.01,
+                index=number,
+            )
+            for number, bucket in enumerate(reversed(buckets), 1)
+            if phase == "decode" or bucket[2] == 0
+        ]
+    events += [
+        CaptureSummary(phase="prompt", captured_reported=30, used_bytes=448 * MIB),
+        CaptureSummary(phase="decode", captured_reported=19, used_bytes=1216 * MIB),
+        *finished(allocated_bytes=1664 * MIB),
+    ]
+    return planner_of(events, source_kind="log")
+
+
+def test_a_graph_takes_what_its_step_took_where_a_log_states_that():
+    """vllm-gaudi makes the graph of a bucket in its step; a sum need not be divided."""
+    plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
+    decode = plan.phases["decode"]
+    assert decode.captured > 19
+    assert round(decode.graph_used_bytes / MIB) == decode.captured * 64
+    assert not any("as much as another" in note for note in plan.notes)
+
+
+def test_the_times_of_a_progress_bar_are_those_of_single_buckets():
+    plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
+    assert plan.time.source == "per bucket"
+    assert plan.time.warmup_range_s is not None
