@@ -456,9 +456,7 @@ def _seconds_of(
             continue
         step = step_s if row.resolution_s is None else row.resolution_s
         alone = frozenset({row.bucket})
-        found.append(
-            Observation(alone, cost.duration_s, step, _is_typical(cost, step))
-        )
+        found.append(Observation(alone, cost.duration_s, step, _is_typical(cost, step)))
     return found
 
 

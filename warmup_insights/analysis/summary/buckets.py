@@ -119,6 +119,8 @@ class _PhaseFacts:
     omitted_listed: int | None = None
     steps: set[tuple[int | None, Bucket | None]] = field(default_factory=set)
     """Number and bucket of each step that finished, in whatever mode."""
+    together_s: float | None = None
+    """Of steps whose time is known together alone."""
     declared: dict[int, Bucket] = field(default_factory=dict)
     """Number of a step in graph mode to its bucket."""
     reached_end: bool = False
@@ -220,6 +222,7 @@ class Buckets:
         _count_step(facts, event)
         if event.bucket is None:
             return
+        facts.together_s = sum_known((facts.together_s, event.group_duration_s))
         fate = facts.fates[event.bucket]
         fate.warmed = fate.warmed or event.is_finished
         fate.executed = event.executed or fate.executed
@@ -300,7 +303,7 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=sum_known(row.duration_s for row in own),
+            steps_s=sum_known((first.together_s, *(row.duration_s for row in own))),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
