@@ -650,12 +650,13 @@ LIMITS_1K = {
 }
 
 
-def log_with_sums(version="0.26.0"):
+def log_with_sums(version="0.26.0", **settings):
     """A log that states its buckets and what all graphs of a phase took together."""
     inputs = {**LIMITS_1K, "block_size": 128, "num_kv_blocks": 1104}
     made = generate(settings_from_mapping(inputs, {}, engine_version="0.26.0"))
     events = [
-        started(version=version), budget(), cache(1104), config(**LIMITS_1K),
+        started(version=version), budget(), cache(1104),
+        config(**LIMITS_1K, **settings),
         generated("prompt", [tuple(bucket) for bucket in made.prompt]),
         generated("decode", [tuple(bucket) for bucket in made.decode]),
         CaptureSummary(phase="prompt", captured_reported=30, used_bytes=168 * MIB),
@@ -740,3 +741,13 @@ def test_the_times_of_a_progress_bar_are_those_of_single_buckets():
     plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
     assert plan.time.source == "per bucket"
     assert plan.time.warmup_range_s is not None
+
+
+def test_torch_compile_makes_a_graph_of_a_prompt_of_any_length():
+    """`_use_graphs` of vllm-gaudi has a limit, and is asked in lazy mode alone."""
+    limit = {"max_cudagraph_capture_size": 512}
+    lazy, compiled = (
+        log_with_sums(bridge_mode=mode, **limit).plan(PlanSettings()).phases["prompt"]
+        for mode in ("lazy", "eager")
+    )
+    assert compiled.captured > lazy.captured

@@ -337,6 +337,8 @@ class Evidence:
         size = summary.memory_or_none.block_size
         if summary.engine.name != "vllm-gaudi" or limit is None or size is None:
             return True
+        if str(summary.config.get("bridge_mode", "lazy")) != "lazy":
+            return True  # `torch.compile` has no limit
         try:
             is_older = Version(summary.engine.version or "0") < _LIMIT_SINCE
         except InvalidVersion:

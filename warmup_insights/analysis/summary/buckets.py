@@ -250,6 +250,10 @@ class Buckets:
             bucket = declared
         facts.captured.add(ran)
         fate = facts.fates[bucket]
+        is_known = event.time is not None and fate.graph_steps is None
+        if is_known and fate.runs is not None and fate.runs.first.time == event.time:
+            # One execution, whose step states no mode.
+            fate.graph_steps, fate.runs = fate.runs, None
         if fate.captures is None:
             position = self._position_with(fate.graph_steps, rank)
             fate.captures = _Steps(event, position)
@@ -367,10 +371,9 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
     if index is not None and mode == "graph":
         # What has no room is left out, but of buckets that ran before.
         facts.has_hole = facts.has_hole or (index > 1 and not facts.steps)
-    elif index is not None:
-        if index not in (facts.last_index, facts.last_index + 1, 1):
-            facts.has_hole = True
-        facts.last_index = index
+    elif index not in (None, facts.last_index, facts.last_index + 1, 1):
+        facts.has_hole = True
+    facts.last_index = index or facts.last_index
     if index == event.total:
         facts.reached_end = True
     if event.is_finished:
