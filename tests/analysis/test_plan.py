@@ -740,7 +740,7 @@ def test_a_graph_takes_what_its_step_took_where_a_log_states_that():
 def test_the_times_of_a_progress_bar_are_those_of_single_buckets():
     plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
     assert plan.time.source == "per bucket"
-    assert plan.time.warmup_range_s is not None
+    assert plan.time.warmup_range_s is None  # what the collector took is not known
 
 
 def test_torch_compile_makes_a_graph_of_a_prompt_of_any_length():
