@@ -200,7 +200,7 @@ class TimePlan:
     are off by as much as the fit is, the garbage collector is as quick or slow as in the
     quickest or slowest stretch of it, and starts of the same settings differ by a tenth;
     None where single buckets have no time, and of a log, which does not state what the
-    collector took.
+    garbage collector took.
     """
 
     warmup_s: float | None
