@@ -95,6 +95,8 @@ class PendingStep:
     origin: Origin
     bar_s: float | None = None
     bar_error_s: float | None = None
+    group_size: int = 1
+    """With how many steps, itself the last, it has `bar_s` together."""
     executed: Bucket | None = None
 
 
@@ -188,17 +190,20 @@ def end_step(
     state.step = None
     made, origin = step.signal, step.origin
     is_next = _is_next(made, following)
-    duration = step.bar_s
+    is_group = step.group_size > 1
+    duration = step.bar_s if not is_group else None
     began, ended = origin.time, end.time if end is not None else None
     is_bounded = duration is None and is_next and is_finished
     if is_bounded and began is not None and ended is not None and ended >= began:
-        duration = ended - began
+        duration, is_group = ended - began, False
     free_after = following.free_bytes if following and is_next else None
     return [
         WarmupStep(
             phase=made.phase, mode=made.mode, bucket=made.bucket, index=made.index,
             total=made.total, duration_s=duration,
             resolution_s=_resolution(step, end),
+            group_size=step.group_size if is_group else None,
+            group_duration_s=step.bar_s if is_group else None,
             free_before_bytes=made.free_bytes,
             free_after_bytes=free_after,
             memory_bytes=_memory(state, made.free_bytes, free_after),
@@ -354,13 +359,17 @@ def warmup_bar(
     if made.done <= clock.done or (made.place == made.done < made.total):
         # Drawn again for the next item: the average is still that of the last update.
         return []
+    step = state.step
+    own = step if step is not None and step.signal.phase == phase else None
+    if own is not None and own.signal.index > made.done:
+        # Drawn again below the line of the next item; its own update was left out.
+        return []
     items = made.done - clock.done
     took, error = _took(clock, made, items)
     first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
-    step = state.step
-    if step is not None and step.signal.phase == phase:
-        if step.signal.index == made.done and items == 1:
-            step.bar_s, step.bar_error_s = took, error
+    if own is not None:
+        if own.signal.index == made.done and took is not None:
+            own.bar_s, own.bar_error_s, own.group_size = took, error, items
         return []
     if clock.has_lines or state.is_validating:
         return []

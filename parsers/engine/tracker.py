@@ -153,6 +153,14 @@ class RunTracker:
         """Whether an API server started that listed no routes yet."""
         return self.is_server and not self._has_routes
 
+    def _at_work(self, state: RankState) -> RankState:
+        """What was going on in the process of an error: an engine without workers prints
+        no rank but before the lines of a traceback, where torch does (`[rank0]:`)."""
+        alone = self._ranks.get(None)
+        is_idle = state.step is None and state.stage is None and not state.clocks
+        is_busy = alone is not None and (alone.step or bar_phase(alone))
+        return alone if alone is not None and is_idle and is_busy else state
+
     def _is_in_start(self) -> bool:
         """Whether an engine of which no line states that it is ready is none yet: a server
         has such a line, another program only until it has a KV cache."""
@@ -282,20 +290,22 @@ class RunTracker:
                 state.ignored_line = origin.line
             case FailureLine() if made.is_bare and state.is_ignored(origin.line):
                 state.ignored_line = None
+            case FailureLine() if made.message.startswith("raise "):
+                return []  # the source line of a frame
             case FailureLine():
                 is_of_engine = state.frame is not None or names_engine(made.message)
                 if made.is_elsewhere and not is_of_engine:
                     return []
-                step = state.step
-                phase = bar_phase(state) or (
-                    state.stage if step is None else step.signal.phase
+                at = self._at_work(state)
+                phase = bar_phase(at) or (
+                    at.stage if at.step is None else at.step.signal.phase
                 )
                 if state.frame and (state.frame, phase) not in _INSIDE:
                     phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
                 state.frame = None
                 self.failures.take(made, origin, phase, is_of_start=is_of_start)
-                return end_step(state, origin, is_finished=False)
+                return end_step(at, origin, is_finished=False)
             case ModelNamed():
                 if not self._has_model:
                     self._has_model = True

@@ -62,6 +62,13 @@ def _ignored(
     return LineRule(name, hint, pattern, samples=(Sample(line),))
 
 
+def _overridden(match: re.Match[str]) -> list[Made]:
+    return [
+        ConfigRecorded(environment={match["key"]: match["value"]}),
+        Note(topic="setting_ignored", text=text_of(match[0])),
+    ]
+
+
 def _setting(match: re.Match[str]) -> Made:
     key, value = match["key"], match["value"]
     defaults = [key] if match["default"] == value else []
@@ -227,13 +234,10 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "bucket_setting_overwritten",
         (
             "will be overwritten",
-            "Overriding bucketing strategy",
-            "is deprecated",
             " is higher than max_blocks",
         ),
         r"(?P<text>Using Exponential Strategy - Your configuration .{1,200}|"
-        r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300}|VLLM_EXPONENTIAL_BUCKETING is .{1,300}|"
-        r"Overriding bucketing strategy .{1,200})",
+        r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300})",
         Note,
         fixed={"topic": "setting_ignored"},
         device="hpu",
@@ -253,9 +257,26 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "bucket_strategy_overridden",
+        "Overriding bucketing strategy",
+        r"Overriding bucketing strategy \w{1,60} with \w{1,60} due to "
+        r"(?P<key>VLLM_EXPONENTIAL_BUCKETING)=(?P<value>\w{1,10})",
+        build=_overridden,
+        device="hpu",
+        samples=(
+            Sample(
+                "WARNING 08-21 07:43:17 [common.py:140] Overriding bucketing strategy "
+                "ExponentialBucketingStrategy with LinearBucketingStrategy due to "
+                "VLLM_EXPONENTIAL_BUCKETING=false",
+                {"environment": {"VLLM_EXPONENTIAL_BUCKETING": "false"}},
+            ),
+        ),
+    ),
+    LineRule(
         "bucket_setting_old_name",
-        "not set, using ",
-        r"(?P<text>VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200})",
+        ("not set, using ", "VLLM_EXPONENTIAL_BUCKETING is deprecated"),
+        r"(?P<text>VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
+        r"VLLM_EXPONENTIAL_BUCKETING is deprecated .{1,200})",
         Note,
         fixed={"topic": "setting_renamed"},
         device="hpu",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import ROOT, folded, read
-from warmup_insights.analysis.oddities import lacks
+from warmup_insights.analysis.oddities import lacks, oddities
+from warmup_insights.model.events import (
+    BucketsGenerated,
+    ConfigRecorded,
+    EngineInitialized,
+    RunStarted,
+    WarmupFinished,
+)
 
 SAMPLES = ROOT / "sample_logs"
 
@@ -56,6 +63,19 @@ def test_no_level_logs_the_division_of_memory_on_a_cpu():
     )
     runs, _ = read(log)
     assert lacks(folded(runs[0]).summary) == []
+
+
+def test_an_eager_start_of_gaudi_ran_no_bucket_that_a_log_could_name():
+    events = [
+        RunStarted(engine="vllm-gaudi", version="0.26.0", time=1.0),
+        ConfigRecorded(settings={"enforce_eager": True}, time=1.0),
+        BucketsGenerated(phase="prompt", count=1, buckets=[(1, 128, 0)], time=2.0),
+        WarmupFinished(duration_s=0.0, time=3.0),
+        EngineInitialized(duration_s=2.0, time=3.0),
+    ]
+    summary = folded(events).summary
+    assert lacks(summary) == []
+    assert any("with enforce_eager" in text for text in oddities(summary))
 
 
 def test_a_recording_lacks_nothing():

@@ -658,12 +658,13 @@ LIMITS_1K = {
 }
 
 
-def log_with_sums(version="0.26.0"):
+def log_with_sums(version="0.26.0", **settings):
     """A log that states its buckets and what all graphs of a phase took together."""
     inputs = {**LIMITS_1K, "block_size": 128, "num_kv_blocks": 1104}
     made = generate(settings_from_mapping(inputs, {}, engine_version="0.26.0"))
     events = [
-        started(version=version), budget(), cache(1104), config(**LIMITS_1K),
+        started(version=version), budget(), cache(1104),
+        config(**LIMITS_1K, **settings),
         generated("prompt", [tuple(bucket) for bucket in made.prompt]),
         generated("decode", [tuple(bucket) for bucket in made.decode]),
         CaptureSummary(phase="prompt", captured_reported=30, used_bytes=168 * MIB),
@@ -703,3 +704,58 @@ def test_graphs_beyond_a_single_sum_have_the_memory_of_equal_ones_as_well():
     assert format_bytes(decode.graph_used_bytes) in note
     own = planner.plan(PlanSettings())
     assert not any("as much as another" in note for note in own.notes)
+
+
+def log_with_steps():
+    """A log in developer mode: free memory before each bucket, and its bar's times."""
+    planner = log_with_sums()
+    summary = planner.summary
+    events = [
+        started(version="0.26.0"), budget(), cache(1104), config(**LIMITS_1K),
+    ]  # fmt: skip
+    for phase in ("prompt", "decode"):
+        buckets = summary.phase(phase).buckets
+        events.append(generated(phase, buckets))
+        events += [
+            step(
+                phase,
+                bucket,
+                memory_bytes=64 * MIB,
+                duration_s=0.5,
+                resolution_s=0.01,
+                index=number,
+            )
+            for number, bucket in enumerate(reversed(buckets), 1)
+            if phase == "decode" or bucket[2] == 0
+        ]
+    events += [
+        CaptureSummary(phase="prompt", captured_reported=30, used_bytes=448 * MIB),
+        CaptureSummary(phase="decode", captured_reported=19, used_bytes=1216 * MIB),
+        *finished(allocated_bytes=1664 * MIB),
+    ]
+    return planner_of(events, source_kind="log")
+
+
+def test_a_graph_takes_what_its_step_took_where_a_log_states_that():
+    """vllm-gaudi makes the graph of a bucket in its step; a sum need not be divided."""
+    plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
+    decode = plan.phases["decode"]
+    assert decode.captured > 19
+    assert round(decode.graph_used_bytes / MIB) == decode.captured * 64
+    assert not any("as much as another" in note for note in plan.notes)
+
+
+def test_the_times_of_a_progress_bar_are_those_of_single_buckets():
+    plan = log_with_steps().plan(PlanSettings(max_num_seqs=13))
+    assert plan.time.source == "per bucket"
+    assert plan.time.warmup_range_s is None  # what the collector took is not known
+
+
+def test_torch_compile_makes_a_graph_of_a_prompt_of_any_length():
+    """`_use_graphs` of vllm-gaudi has a limit, and is asked in lazy mode alone."""
+    limit = {"max_cudagraph_capture_size": 512}
+    lazy, compiled = (
+        log_with_sums(bridge_mode=mode, **limit).plan(PlanSettings()).phases["prompt"]
+        for mode in ("lazy", "eager")
+    )
+    assert compiled.captured > lazy.captured

@@ -33,11 +33,23 @@ def run(*events, version="0.26.0", **settings):
         ({"VLLM_CONTIGUOUS_PA": "true", "use_contiguous_pa": "False"}, (False, "exp")),
         ({"bucketing_strategy": "lin"}, (False, "lin")),
         ({"VLLM_EXPONENTIAL_BUCKETING": "False"}, (False, "lin")),
+        (
+            {"VLLM_EXPONENTIAL_BUCKETING": "false", "bucketing_strategy": "exp"},
+            (False, "lin"),
+        ),
     ],
 )
 def test_what_was_printed_counts_like_what_was_set(stated, expected):
     settings = bucketing_settings(run(**stated))
     assert (settings.use_contiguous_pa, settings.strategy) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["num_speculative_tokens", "speculative_config.num_speculative_tokens"]
+)
+def test_tokens_that_are_proposed_make_more_decode_buckets(name):
+    few, many = generate(bucketing_settings(run())), run(**{name: 2})
+    assert len(generate(bucketing_settings(many)).decode) > len(few.decode)
 
 
 def test_a_limit_without_a_default_is_needed():
@@ -91,5 +103,5 @@ def test_lists_that_follow_from_defaults_are_planned_with_other_limits():
     change = PlanSettings(max_num_seqs=8)
     planned = planned_buckets(run(*lists), 100, change, {})
     assert max(batch for batch, *_ in planned.lists["decode"]) == 8
-    with pytest.raises(InputError, match="as they were"):
+    with pytest.raises(InputError, match="do not follow"):
         planned_buckets(run(*lists, max_num_seqs=4), 100, change, {})

@@ -21,6 +21,7 @@ from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     CompileFinished,
+    RunFinished,
     RunStarted,
     ServerReady,
     WarmupStep,
@@ -198,3 +199,21 @@ def test_a_compilation_is_of_a_start():
     found = CompileFinished(what="total", duration_s=18.2, time=20.0)
     (sentence, *_) = start_sentences(folded([found]).summary)
     assert "no start-up" not in sentence.lower()
+
+
+def test_a_recording_is_no_log():
+    end = RunFinished(status="interrupted", time=9.0)
+    events = [RunStarted(engine="vllm", time=1.0), end]
+    first = start_sentences(folded(events, source_kind="recorder").summary)[0]
+    assert "recording ends before the server was ready" in first
+    first = start_sentences(folded(events, source_kind="log").summary)[0]
+    assert "log has no line that the server was ready" in first
+
+
+def test_a_command_that_failed_before_a_hook_saw_why_failed():
+    ended = [
+        RunStarted(engine="vllm", time=1.0),
+        RunFinished(status="failed", time=9.0),
+    ]
+    first = start_sentences(folded(ended, source_kind="recorder").summary)[0].lower()
+    assert first.startswith("failed after 8 s, without an error that was seen")

@@ -457,3 +457,34 @@ def test_missing_kernels_are_shown_where_the_start_failed(status):
     summary = folded([Note(topic="kernels_missing", text=text), ended]).summary
     assert summary.status == status
     assert any(text in line for line in oddities(summary)) == (status == "failed")
+
+
+def test_a_step_without_a_mode_and_its_capture_are_one_cost():
+    """As recordings have it where `torch.compile` made what the step compiled."""
+    made = {"duration_s": 3.0, "memory_bytes": 7, "time": 5.0, "index": 1}
+    result = folded(
+        [
+            RunStarted(engine="vllm-gaudi"),
+            generated(),
+            step(PROMPT[0], total=3, **made),
+            GraphCaptured(phase="prompt", bucket=PROMPT[0], total=3, **made),
+        ]
+    )
+    [row] = [row for row in result.rows if row.warmed]
+    assert (row.duration_s, row.memory_bytes) == (3.0, 7)
+    assert result.summary.phase("prompt").steps_s == 3.0
+
+
+def test_a_bucket_without_a_graph_is_no_hole_between_those_that_have_one():
+    """vllm-gaudi runs a prompt that is too long for a graph in the middle of others."""
+    modes = enumerate(["graph", "eager", "graph"], 1)
+    events = [
+        step(bucket, index=index, total=4, mode=mode)
+        for bucket, (index, mode) in zip(PROMPT, modes, strict=True)
+    ]
+    failed = [
+        RunStarted(engine="vllm-gaudi"),
+        *events,
+        Failure(failure="error", message="gone"),
+    ]
+    assert summary_of(failed)["buckets"]["prompt"]["warmed"] == 3

@@ -69,6 +69,58 @@ def test_updates_that_were_left_out_are_told_together():
     assert found[3].group_duration_s == pytest.approx(1.0, abs=0.05)
 
 
+LINE = "[Warmup][Decode][{}/{}] batch_size:1 query_len:1 num_blocks:{} free_mem:9 GiB"
+
+
+def bar_with_lines(times: list[float]) -> str:
+    """The same in developer mode: the bar is drawn anew below the line of each bucket."""
+    items = seconds = elapsed = waited = 0.0
+    text, rate, waiting, total = "", "?item/s", 0, len(times) + 1
+    for index, took in enumerate(times):
+        clock = divmod(int(elapsed), 60)
+        bar = BAR.format(0, index, total, *clock, rate, max(0, index - 1), total)
+        text += "\r     \r" + LINE.format(index + 1, total, 10 + index) + f"\n\r{bar}\n"
+        elapsed, waiting, waited = elapsed + took, waiting + 1, waited + took
+        clock = divmod(int(elapsed), 60)
+        text += "\r" + BAR.format(0, index, total, *clock, rate, index, total)
+        if waited >= UPDATE_S:
+            items, seconds = 0.3 * waiting + 0.7 * items, 0.3 * waited + 0.7 * seconds
+            rate, waiting, waited = drawn(seconds / items), 0, 0.0
+            text += "\r" + BAR.format(0, index + 1, total, *clock, rate, index, total)
+    return text + "\r     \r" + LINE.format(total, total, 10 + len(times)) + "\n"
+
+
+@given(st.lists(st.sampled_from([0.04, 0.09, 0.2, 0.7, 3.0]), min_size=2, max_size=30))
+def test_a_bar_below_the_line_of_the_next_bucket_is_no_update(times):
+    """Drawn again without one, as a step was too short, it has the average of before."""
+    found = steps_of(bar_with_lines(times))[: len(times)]
+    assert [step.index for step in found] == list(range(1, len(times) + 1))
+    together = 0.0
+    for step, took in zip(found, times, strict=True):
+        together += took
+        if step.duration_s is not None:
+            assert step.duration_s == pytest.approx(took, abs=step.resolution_s + 1e-3)
+        if step.group_duration_s is not None:
+            assert step.duration_s is None
+            assert step.group_size > 1
+            near = step.resolution_s + 1e-3
+            assert step.group_duration_s == pytest.approx(together, abs=near)
+        if step.duration_s is not None or step.group_duration_s is not None:
+            together = 0.0
+    assert together < UPDATE_S
+
+
+def test_steps_that_have_a_time_together_count_in_the_sum():
+    lists = (
+        "INFO 07-16 10:00:00 [common.py:85] Generated 6 decode buckets [bs, query, "
+        "num_blocks]: [(1, 1, 10), (1, 1, 11), (1, 1, 12), (1, 1, 13), (1, 1, 14), "
+        "(1, 1, 15)]\n"
+    )
+    bar = bar_of([1.0, 0.04, 0.03, 0.93, 2.0])
+    decode = folded(events(lists + bar + "\n")).summary.phase("decode")
+    assert decode.steps_s == pytest.approx(4.0, abs=0.1)
+
+
 def test_steps_are_named_from_the_end_of_the_list():
     lists = (
         "INFO 07-16 10:00:00 [common.py:85] Generated 3 decode buckets [bs, query, "

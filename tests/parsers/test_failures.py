@@ -1351,3 +1351,25 @@ def test_the_innermost_functions_of_a_traceback_show_an_engine_at_work(text, ser
 
 def test_a_traceback_through_the_model_alone_is_of_no_start():
     assert read((EXECUTES + RAN_OUT + "\n").encode())[0] == {}
+
+
+def test_a_traceback_with_a_rank_is_that_of_the_engine_that_prints_none():
+    """torch puts a rank before what a process raised, and vLLM only where it has workers."""
+    found = folded(
+        events(
+            "INFO 07-16 10:00:00 [core.py:71] Initializing a V1 LLM engine (v0.26.0) with "
+            "config: model='m'\n"
+            "\rDecode warmup processing:   0%|  | 0/2 [00:00<?, ?item/s]\n"
+            "[Warmup][Decode][1/2] batch_size:12 query_len:1 num_blocks:72 free_mem:9 GiB\n"
+            "[rank0]: Traceback (most recent call last):\n"
+            '[rank0]:   File "/x/vllm_gaudi/v1/worker/hpu_model_runner.py", line 6, in '
+            "warmup_model\n"
+            "[rank0]:     self.warmup_graphs(\n"
+            '[rank0]:   File "/x/vllm/ngram_proposer.py", line 1, in propose\n'
+            '[rank0]:     raise IndexError("index 4 is out of bounds")\n'
+            "[rank0]: IndexError: index 4 is out of bounds\n"
+        )
+    )
+    failure = found.summary.failure
+    assert (failure.phase, failure.bucket) == ("decode", (12, 1, 72))
+    assert failure.message == "IndexError: index 4 is out of bounds"

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.vllm_plugin.running import run_standin
+from warmup_insights.analysis.summary import summarize
 
 RUNNER = "vllm_gaudi.v1.worker.hpu_model_runner"
 COMMON = "vllm_gaudi.extension.bucketing.common"
@@ -176,6 +177,20 @@ def test_an_engine_that_uses_no_graphs_for_a_shape_has_none_of_it(tmp_path):
     ran = run_standin("v0_26", tmp_path, STANDIN_BYPASS="1", STANDIN_STEPS="[]")
     assert {step.mode for step in ran.steps()} == {"eager"}
     assert ran.events("graph_captured") == []
+
+
+def test_torch_compile_captures_nothing_and_each_step_is_one_cost(tmp_path):
+    ran = run_standin("v0_26", tmp_path, STANDIN_COMPILE="1", STANDIN_STEPS="[]")
+    assert ran.events("graph_captured") == []
+    steps = ran.steps()
+    assert {step.mode for step in steps} == {None}
+    assert {step.compiled for step in steps} == {0, 1}
+    summary = summarize(ran.runs()[0], ran.events()).summary
+    for phase in ("prompt", "decode"):
+        own = [step for step in steps if step.phase == phase]
+        part = summary.phase(phase)
+        assert part.captured is None
+        assert part.steps_s == pytest.approx(sum(step.duration_s for step in own))
 
 
 def test_validation_passes_are_time_and_not_warmup(tmp_path):

@@ -112,6 +112,24 @@ def _sampler(summary: RunSummary) -> Iterator[str]:
             yield "Bucketing is off, so nothing was warmed up: every new shape compiles."
         else:
             yield "Warm-up was skipped: every bucket compiles when it is first needed."
+    elif _is_eager(summary):
+        yield (
+            "Nothing was warmed up with enforce_eager: every bucket compiles when it is "
+            "first needed."
+        )
+
+
+def _is_eager(summary: RunSummary) -> bool:
+    """Whether vllm-gaudi ran no bucket for it is eager (`hpu_model_runner.py`,
+    `warmup_model`)."""
+    made = [part for part in (summary.buckets or {}).values() if part.generated]
+    return (
+        summary.engine.name == "vllm-gaudi"
+        and summary.status == "finished"
+        and str(summary.config.get("enforce_eager")) == "True"
+        and bool(made)
+        and all(part.warmed is None for part in made)
+    )
 
 
 _TOPICS = {
@@ -156,6 +174,8 @@ def lacks(summary: RunSummary) -> list[str]:
 
 
 def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
+    if _is_eager(summary):
+        return
     phases = [name for name in PHASES if summary.phase(name).generated]
     without = [name for name in phases if summary.phase(name).steps_s is None]
     if without:

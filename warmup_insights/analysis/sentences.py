@@ -120,7 +120,13 @@ def _reached(summary: RunSummary, after: str) -> str:
     if summary.serving is not None and summary.serving.end is not None:
         return f"stopped{after}, before the log has a line that the server was ready"
     stage = progress_text(summary.progress)
+    if summary.status == "failed":
+        return (
+            f"failed{after}, without an error that was seen; the last stage is {stage}"
+        )
     ends = "" if summary.progress.stage == "starting" else f"; it ends with {stage}"
+    if not summary.is_log:
+        return f"the recording ends before the server was ready{ends and f', with {stage}'}"
     return f"the log has no line that the server was ready{ends}"
 
 

@@ -337,6 +337,8 @@ class Evidence:
         size = summary.memory_or_none.block_size
         if summary.engine.name != "vllm-gaudi" or limit is None or size is None:
             return True
+        if str(summary.config.get("bridge_mode", "lazy")) != "lazy":
+            return True  # `torch.compile` has no limit
         try:
             is_older = Version(summary.engine.version or "0") < _LIMIT_SINCE
         except InvalidVersion:
@@ -374,8 +376,8 @@ def phase_costs(evidence: Evidence, phase: str) -> PhaseCosts:
     timed = (_constant, *features)
     rows, is_log = evidence.of(phase), evidence.summary.is_log
     step_s = LOG_TIME_STEP_S if is_log else 0.0
-    own = [(r.bucket, cost) for r, cost in evidence.captures() if r.phase == phase]
-    captures = _seconds_of(own, step_s)
+    own = [r for r, _ in evidence.captures() if r.phase == phase]
+    captures = _seconds_of(((r, r.capture) for r in own), step_s)
     if is_log:
         # Where it is cut, of stretches of them.
         captures += _between(evidence, phase, lambda cost: cost.time, 1.0, step_s)
@@ -383,7 +385,7 @@ def phase_costs(evidence: Evidence, phase: str) -> PhaseCosts:
         _cost(graph_memory(evidence, phase), features),
         _cost(captures, timed, keeps_sum=True),
         _cost(
-            _seconds_of(((r.bucket, r.run) for r in rows), step_s),
+            _seconds_of(((r, r.run) for r in rows), step_s),
             timed,
             keeps_sum=True,
         ),
@@ -408,9 +410,13 @@ def graph_memory(evidence: Evidence, phase: str) -> list[Observation]:
     part, engine = summary.phase(phase), summary.engine.name
     step = _memory_step(summary)
     taken: dict[Bucket, int] = {}
-    for row in evidence.of(phase):
-        if row.capture is not None and row.capture.memory_bytes is not None:
-            taken[row.ran_as] = taken.get(row.ran_as, 0) + row.capture.memory_bytes
+    rows = evidence.of(phase)
+    # vllm-gaudi: the step of a bucket makes the graph, which a log does not state apart.
+    in_runs = engine == "vllm-gaudi" and all(row.capture is None for row in rows)
+    for row in rows:
+        cost = row.run if in_runs else row.capture
+        if cost is not None and cost.memory_bytes is not None:
+            taken[row.ran_as] = taken.get(row.ran_as, 0) + cost.memory_bytes
     found = [
         Observation(frozenset({shape}), float(size), step)
         for shape, size in taken.items()
@@ -443,16 +449,17 @@ def _summed_shapes(evidence: Evidence, phase: str) -> frozenset[Bucket]:
 
 
 def _seconds_of(
-    steps: Iterable[tuple[Bucket, StepCost | None]], step_s: float
+    steps: Iterable[tuple[BucketRow, StepCost | None]], step_s: float
 ) -> list[Observation]:
-    """Durations of single runs or captures."""
-    return [
-        Observation(
-            frozenset({bucket}), cost.duration_s, step_s, _is_typical(cost, step_s)
-        )
-        for bucket, cost in steps
-        if cost is not None and cost.duration_s is not None
-    ]
+    """Durations of single runs or captures; those of a progress bar are finer than lines."""
+    found = []
+    for row, cost in steps:
+        if cost is None or cost.duration_s is None:
+            continue
+        step = step_s if row.resolution_s is None else row.resolution_s
+        alone = frozenset({row.bucket})
+        found.append(Observation(alone, cost.duration_s, step, _is_typical(cost, step)))
+    return found
 
 
 def _is_typical(cost: StepCost, step_s: float) -> bool:

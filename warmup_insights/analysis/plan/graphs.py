@@ -199,7 +199,8 @@ class TimePlan:
     where the warm-up lies if buckets scatter as they did in the run, those that did not run
     are off by as much as the fit is, the garbage collector is as quick or slow as in the
     quickest or slowest stretch of it, and starts of the same settings differ by a tenth;
-    None where single buckets have no time.
+    None where single buckets have no time, and of a log, which does not state what the
+    garbage collector took.
     """
 
     warmup_s: float | None
@@ -238,6 +239,8 @@ def plan_time(
         return _average_time(summary, lists, own_lists, graphs, own_graphs)
     rest = max(0.0, measured - sum(own))
     total = sum(parts) + rest
+    if summary.is_log:  # which has no word of the garbage collector
+        return TimePlan(total, None, *parts, rest, _error(costs), "per bucket")
     timed = list(_timed(costs, lists, graphs))
     scatter = SPREAD * math.sqrt(sum(c.variance(own) for c, own in timed))
     doubt = sum(cost.doubt(own) for cost, own in timed)

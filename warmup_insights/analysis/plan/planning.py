@@ -153,9 +153,9 @@ def planned_buckets(
     if known is None:
         if change.changes_buckets:
             raise InputError(
-                "The run does not state all of max_num_seqs, block_size, "
-                "max_num_batched_tokens and max_model_len as they were; its buckets "
-                "cannot be generated with other variables or by other rules"
+                "The buckets of the run do not follow from the settings that it states "
+                "(a bucket file, or a limit that is missing); they cannot be generated "
+                "with other variables or by other rules"
             )
         note = "Buckets are those of the run; with another KV cache they may differ."
         notes = (note,) if num_blocks != old_blocks else ()

@@ -25,6 +25,8 @@ Lists = dict[str, list[Bucket]]
 _LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
 _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
 """Of vLLM and of vllm-gaudi, where the run states none."""
+_SPECULATIVE = ("num_speculative_tokens", "speculative_config.num_speculative_tokens")
+"""As it is recorded, and as a server prints its arguments."""
 _VARIABLES = ("VLLM_", "PT_HPU_")
 _FEATURES = {
     "use_contiguous_pa": "VLLM_CONTIGUOUS_PA",
@@ -39,16 +41,17 @@ _NAMED, _EXPONENTIAL = "VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"
 def strategy_of(summary: RunSummary) -> str | None:
     """`exp`, `lin` or `pad`; None where nothing shows it.
 
-    What the engine printed counts before what was set.
+    What made the lists counts before what was set, and of settings the older one, which
+    the runtime does not know when it prints the strategy (`get_bucketing_strategy`).
     """
     printed = [summary.phase(phase).strategy or "" for phase in PHASES]
+    old = summary.config.get(_EXPONENTIAL)
+    if old is not None:
+        printed.append("exp" if read_boolean(str(old)) else "lin")
     for text in (*printed, str(summary.config.get("bucketing_strategy") or "")):
         for name in ("exp", "lin", "pad"):
             if text.lower().startswith(name):
                 return name
-    old = summary.config.get(_EXPONENTIAL)
-    if old is not None:
-        return "exp" if read_boolean(str(old)) else "lin"
     if rules_of(rules_version(summary)).names_strategies:
         requested = str(summary.config.get(_NAMED, "")).lower()
         return requested if requested in ("exp", "lin", "pad") else None
@@ -85,6 +88,7 @@ def bucketing_inputs(summary: RunSummary) -> tuple[dict[str, Any], dict[str, str
     memory = summary.memory_or_none
     limits["block_size"] = limits["block_size"] or memory.block_size
     limits["num_kv_blocks"] = memory.num_kv_blocks
+    limits["num_speculative_tokens"] = summary.setting(*_SPECULATIVE)
     inputs = {name: int(value) for name, value in limits.items() if value is not None}
     variables = {
         name: _text(value)

@@ -123,6 +123,8 @@ class _PhaseFacts:
     omitted_listed: int | None = None
     steps: set[tuple[int | None, Bucket | None]] = field(default_factory=set)
     """Number and bucket of each step that finished, in whatever mode."""
+    together_s: float | None = None
+    """Of steps whose time is known together alone."""
     declared: dict[int, Bucket] = field(default_factory=dict)
     """Number of a step in graph mode to its bucket."""
     reached_end: bool = False
@@ -234,6 +236,7 @@ class Buckets:
         _count_step(facts, event)
         if event.bucket is None:
             return
+        facts.together_s = sum_known((facts.together_s, event.group_duration_s))
         fate = facts.fates[event.bucket]
         fate.warmed = fate.warmed or event.is_finished
         fate.executed = event.executed or fate.executed
@@ -261,6 +264,10 @@ class Buckets:
             bucket = declared
         facts.captured.add(ran)
         fate = facts.fates[bucket]
+        is_known = event.time is not None and fate.graph_steps is None
+        if is_known and fate.runs is not None and fate.runs.first.time == event.time:
+            # One execution, whose step states no mode.
+            fate.graph_steps, fate.runs = fate.runs, None
         if fate.captures is None:
             position = self._position_with(fate.graph_steps, rank)
             fate.captures = _Steps(event, position)
@@ -314,7 +321,7 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=sum_known(row.duration_s for row in own),
+            steps_s=sum_known((first.together_s, *(row.duration_s for row in own))),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
@@ -390,7 +397,7 @@ def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:
             facts.has_hole = True
         facts.may_skip = facts.may_skip or mode is None
         facts.runs_last = event.phase in PHASES
-        facts.last_index = index
+    facts.last_index = index or facts.last_index
     if index == event.total:
         facts.reached_end = True
     if event.is_finished:

@@ -124,7 +124,7 @@ def end_step(
         time=step.began,
     )
     graph = phase, step.executed or step.bucket
-    is_new = graph not in state.captured and _made_graph(step, compiled)
+    is_new = graph not in state.captured and _made_graph(step)
     if outcome.error is None and is_new:
         state.captured.add(graph)
         session.emit(
@@ -156,16 +156,15 @@ def _graph_mode(step: Step) -> str | None:
     return "graph" if step.uses_graph else "eager"
 
 
-def _made_graph(step: Step, compiled: Compiled | None) -> bool:
+def _made_graph(step: Step) -> bool:
     """Evidence that a graph exists now that did not exist before.
 
     In lazy mode the engine requests a graph (`_use_graphs`), and one is recorded when
     the shape runs for the first time, whether its recipes are compiled now or come from
-    a cache on disk. Otherwise nothing is recorded, and a graph is what was compiled.
+    a cache on disk. With `torch.compile` nothing is recorded as a graph, so nothing is
+    captured; what a step compiled is counted in it.
     """
-    if step.uses_graph is None:
-        return compiled is not None and compiled.count > 0
-    return step.uses_graph and step.is_first_seen is not False
+    return bool(step.uses_graph) and step.is_first_seen is not False
 
 
 def executed_shape(session: Session, call: Call) -> Watch:

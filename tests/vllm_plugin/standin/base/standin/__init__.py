@@ -7,7 +7,7 @@ of a forward pass), `STANDIN_FAIL` (name of a place that raises ValueError),
 `STANDIN_PREFILLS` (how many requests without context may share a prefill batch),
 `STANDIN_NO_DISPATCHER` (the bridge publishes nothing),
 `STANDIN_CACHED` (recipes come from a cache on disk), `STANDIN_BYPASS` (the engine asks
-for no graph).
+for no graph), `STANDIN_COMPILE` (`torch.compile`: nobody asks, new shapes compile).
 """
 
 from __future__ import annotations
