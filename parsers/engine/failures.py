@@ -377,9 +377,11 @@ class Failures:
 
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:
-        the innermost error is printed first, and can lead through a compiler alone."""
+        the innermost error is printed first, and can lead through a compiler alone. Last
+        what the heading names: a worker of V0 logs its method above the traceback."""
         later = (c for c in self._causes if c.origin.line > cause.origin.line)
-        for c in (cause, *later):
+        heading = (self._heading,) if self._heading is not None else ()
+        for c in (cause, *later, *heading):
             yield from (p for text, p in _STATED_PHASES.items() if text in c.message)
             if c.phase and c.phase != AT_WORK:
                 yield c.phase

@@ -479,6 +479,12 @@ TEXTS = [
      "model_unsupported", "that knows the model", {}),
     ("ValueError: Loading lora [\"a failed: No adapter found for /out/checkpoint-57\"]",
      "model_access", "/out/checkpoint-57 as the hub", {}),
+    ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "
+     "1.00M smem.", "device_unsupported", "--max-model-len", {}),
+    ("RuntimeError: Ninja build failed. Ninja output: ptxas fatal   : Value 'sm_199a' is not "
+     "defined for option 'gpu-name'", "build_failed", "newer CUDA toolkit", {}),
+    ("RuntimeError: nvcc fatal   : A single input file is required for a non-link phase when an "
+     "outputfile is specified", "build_failed", "newer CUDA toolkit", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
      "Used 32.42M of 16.00M vmem.", "device_unsupported", "newer tpu-inference", {}),
 ]  # fmt: skip

@@ -1312,3 +1312,17 @@ def test_a_key_that_was_looked_for_is_named_by_the_error_that_follows(
     found = read(start + "".join(f"{head}{line}\n" for line in lines))[0][0]
     (failure,) = of(Failure, found)
     assert failure.message == cause
+
+
+def test_a_worker_of_v0_names_its_method_above_the_traceback():
+    """0.9 `executor/multiproc_worker_utils.py _run_worker_process`."""
+    line = (
+        "(VllmWorkerProcess pid=7) ERROR 08-04 16:54:59 multiproc_worker_utils.py:238] "
+    )
+    text = (
+        f"{line}Exception in worker VllmWorkerProcess while processing method "
+        f"determine_num_available_blocks.\n{line}torch.OutOfMemoryError: CUDA out of memory. "
+        "Tried to allocate 20.00 GiB.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.phase == "profile_run"

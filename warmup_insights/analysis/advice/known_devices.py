@@ -121,7 +121,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",
               "the memory of the device has no part in it"),
           _ON_CHIP)),
-        (r"memory space [sv]mem",
+        (r"memory space smem",
+         "A kernel needs more of the scalar memory of the TPU than it has",
+         (Way("a smaller --max-model-len or --max-num-seqs, or a larger --block-size: the table of "
+              "the blocks of all requests lies there",
+              "shorter requests, or fewer at once"),
+          Way("a newer tpu-inference, whose kernels need less of it", "another image"),
+          _ON_CHIP)),
+        (r"memory space vmem",
          "A kernel needs more of the memory on the chip of the TPU than it has",
          (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
               "--xla_tpu_scoped_vmem_limit_kib with more", "none known"),

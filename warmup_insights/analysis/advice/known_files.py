@@ -18,8 +18,8 @@ _LOCAL_COPY = Way(
     "a local folder with the weights as --model, and HF_HUB_OFFLINE=1", "disk"
 )
 _SAME_RELEASE = Way(
-    "versions that were released together: a fresh environment with one `pip install vllm`, "
-    "or the image of the release",
+    "versions that were released together: the image of the release, or a fresh environment as "
+    "it is installed for this device (for CUDA one `pip install vllm`)",
     "another image",
 )
 _COMPLETE = Way(
@@ -364,19 +364,21 @@ ROWS: tuple[KnownError, ...] = (
               "one cold start"),
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
           EAGER)),
-        (r"PTXASError|PTXAS error|ptxas fatal",
-         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
-         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
-              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
-          Way("torch and Triton of a release that was made for this device", "another image"))),
-        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not)",
-         "The compiler of CUDA (nvcc) is of another version than the kernels or the device need",
+        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
+         r"A single input file is required)|ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
+         "The compiler of CUDA (nvcc, ptxas) is of another version than the kernels or the device "
+         "need",
          (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
               "(`nvcc --version`); an older one for a device that it has left out",
               "some GB of image"),
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"PTXASError|PTXAS error|ptxas fatal",
+         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
+         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
+              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
+          Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
          r"cudaErrorStreamCapture|stream is capturing",
          "A graph was not captured",
