@@ -77,6 +77,15 @@ def _failure(
     return build
 
 
+def _repr(match: re.Match[str]) -> list[Made]:
+    """An error as Python represents it, which a bracket ends."""
+    text = match["text"].rstrip()
+    if not text.endswith(("')", '")', "',)", '",)')):
+        return []
+    message = f"{match['name']}: {text.rstrip(',)')[:-1]}"
+    return [FailureLine(message, "error", is_detail=True)]
+
+
 def _failure_at_work(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
@@ -98,7 +107,7 @@ def _refused(match: re.Match[str]) -> Made:
 
 
 _ERROR = (
-    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
     r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
@@ -157,6 +166,26 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 {
                     "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
                     "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_repr",
+        ("Error('", 'Error("'),
+        # Triton `compiler/errors.py`: below the source of a kernel stands what was raised.
+        r"(?P<name>[A-Z]\w{1,60}Error)\(['\"](?P<text>.{1,1000})",
+        build=_repr,
+        levels=("ERROR", "CRITICAL"),
+        not_files=(*_OF_REQUESTS, _LOOP),
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=9) ERROR 05-06 06:47:41 [multiproc_executor.py:852] "
+                'ValueError("type fp8e9 not supported in this architecture. The supported fp8 '
+                "dtypes are ('fp8e4b15', 'fp8e5')\")",
+                {
+                    "message": "ValueError: type fp8e9 not supported in this architecture. The "
+                    "supported fp8 dtypes are ('fp8e4b15', 'fp8e5')"
                 },
             ),
         ),
@@ -400,6 +429,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_iteration",
+        "Engine iteration timed out",
+        r"Engine iteration timed out.{0,100}",
+        build=_failure_at_work,
+        levels=("ERROR",),
+        samples=(
+            Sample(
+                "ERROR 02-18 10:00:00 async_llm_engine.py:886] Engine iteration timed out. "
+                "This should never happen!",
+                {"message": "Engine iteration timed out. This should never happen!"},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_server",
         "Application startup failed",
         # uvicorn `lifespan/on.py`, of any web server.
@@ -493,6 +536,28 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             Sample(
                 "  what():  CUDA error: an illegal memory access was encountered",
                 {"message": "CUDA error: an illegal memory access was encountered"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_watchdog",
+        "Watchdog caught collective operation timeout",
+        # torch `csrc/distributed/c10d/ProcessGroupNCCL.cpp`, which ends the process.
+        r"(?:.{0,120}\] )?(?P<text>Watchdog caught collective operation timeout: .{1,600})",
+        build=_thrown,
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "[rank1]:[E428 12:40:21.113215690 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
+                "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
+                "timing out.",
+                {
+                    "message": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+                    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 "
+                    "milliseconds before timing out.",
+                    "is_bare": True,
+                },
             ),
         ),
     ),

@@ -318,8 +318,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "encoder_profile_short",
         "too short to hold the multi-modal embeddings",
-        r"The sequence length used for profiling .{1,120} is too short to hold the multi-modal "
-        r"embeddings in the worst case \(.{1,300}?\)",
+        r"The sequence length used for profiling \([^()]{1,80}\) is too short to hold the "
+        r"multi-modal embeddings in the worst case \([^()]{1,300}\)",
         "multimodal",
         "WARNING 08-04 16:54:49 [profiling.py:247] The sequence length used for profiling "
         "(max_num_batched_tokens / max_num_seqs = 4096) is too short to hold the multi-modal "

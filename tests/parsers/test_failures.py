@@ -1326,3 +1326,35 @@ def test_a_worker_of_v0_names_its_method_above_the_traceback():
     )
     (failure,) = of(Failure, events(START + text))
     assert failure.phase == "profile_run"
+
+
+def test_what_triton_prints_below_a_kernel_is_the_rest_of_its_error():
+    """Triton `compiler/errors.py CompilationError`: place, source, and what was raised."""
+    text = "\n".join(
+        CORE.format(5, line)
+        for line in (
+            "triton.compiler.errors.CompilationError: at 1:0:",
+            "def some_kernel(",
+            "^",
+            "ValueError(\"type fp8e9 not supported in this architecture. Only ('a', 'b')\")",
+        )
+    )
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == (
+        "triton.compiler.errors.CompilationError: at 1:0: ValueError: type fp8e9 not supported "
+        "in this architecture. Only ('a', 'b')"
+    )
+
+
+def test_an_error_without_a_name_of_its_own_is_one():
+    (failure,) = of(Failure, events(START + "Exception: data did not match\n"))
+    assert failure.message == "Exception: data did not match"
+
+
+def test_a_collective_that_timed_out_ends_the_start():
+    text = (
+        "[rank1]:[E428 12:40:21.113 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=1) ran for 600029 milliseconds.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("Watchdog caught collective")
