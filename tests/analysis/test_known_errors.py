@@ -479,6 +479,60 @@ TEXTS = [
      "model_unsupported", "that knows the model", {}),
     ("ValueError: Loading lora [\"a failed: No adapter found for /out/checkpoint-57\"]",
      "model_access", "/out/checkpoint-57 as the hub", {}),
+    ("AssertionError: Microbatching currently only supports the deepep_low_latency and "
+     "deepep_high_throughput all2all backend. naive is not supported. To fix use "
+     "--all2all-backend=deepep_low_latency.", "setting_refused",
+     "--all2all-backend deepep_low_latency", {"all2all_backend": "deepep_low_latency"}),
+    ("ValueError: NvFp4 MoE backend 'SOME_KERNELS' does not support the deployment "
+     "configuration since kernel does not support ('standard',) activation format.",
+     "setting_refused", "--moe-backend auto", {}),
+    ("AssertionError: Scaling method \"ScaleMethodString.X\" is not supported for runtime scale "
+     "patching (graph recompile reduction)", "setting_refused", "RUNTIME_SCALE_PATCHING=0",
+     {"RUNTIME_SCALE_PATCHING": "0"}),
+    ("ValueError: Attempted to assign 2048 x 3 = 6144 image tokens to 2048 placeholders",
+     "setting_refused", "more than 6144", {}),
+    ("ValueError: The quantization method x is deprecated and will be removed in future versions "
+     "of vLLM. To bypass, set `--allow-deprecated-quantization`.", "setting_refused",
+     "--allow-deprecated-quantization", {}),
+    ("ValueError: You can use float16 instead by explicitly setting the `dtype` flag in CLI, for "
+     "example: --dtype=half.", "setting_refused", "--dtype=half,", {}),
+    ("ValueError: attention_backend and attention_config.backend are mutually exclusive",
+     "setting_refused", "one of the two", {}),
+    ("ValueError: Cannot set both `pooling_type` and `seq_pooling_type`", "setting_refused",
+     "one of the two", {}),
+    ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
+     "that the message lists", {}),
+    ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",
+     "setting_refused", "speculative_max_model_len", {}),
+    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "node_rank",
+     {}),
+    ("ImportError: libSynapse.so.1.99: cannot open shared object file: No such file or "
+     "directory", "missing_tool", "vLLM for Gaudi", {}),
+    ("RuntimeError: Failed to load the tokenizer. Consider setting `trust_remote_code=True`.",
+     "model_unsupported", "newer transformers", {}),
+    ("Exception: data did not match any variant of untagged enum PreTokenizerWrapper at line 7 "
+     "column 3", "model_unsupported", "newer transformers", {}),
+    ("ValueError: vLLM only supports modules_to_save being None.", "model_unsupported",
+     "without modules_to_save", {}),
+    ("ValueError: Found unknown quantization='nvfp9' in config", "model_unsupported",
+     "--config-format mistral", {}),
+    ("NotImplementedError: No compressed-tensors compatible scheme was found.",
+     "model_unsupported", "compressed-tensors", {}),
+    ("AttributeError: 'SomeTokenizer' object has no attribute 'vocab'", "packages_mismatch",
+     "transformers_version", {}),
+    ("AttributeError: 'MistralSomeImageProcessor' object has no attribute 'fetch'",
+     "packages_mismatch", "transformers_version", {}),
+    ("NotImplementedError: Encoder self-attention and encoder/decoder cross-attention are not "
+     "implemented for TritonMLAImpl", "device_unsupported", "--attention-backend", {}),
+    ("RuntimeError: CUDASymmetricMemoryAllocator::rendezvous: detected allocations from "
+     "overlapping devices", "ranks_not_connected", "VLLM_ALLREDUCE_USE_SYMM_MEM=0",
+     {"VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}),
+    ("RuntimeError: Failed: CUDA error /w/DeepEP/csrc/deep_ep.cpp:226 'invalid resource handle'",
+     "ranks_not_connected", "allgather_reducescatter", {}),
+    ("RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0",
+     "ranks_not_connected", "CCL_WORKER_AFFINITY", {}),
+    ("Engine iteration timed out. This should never happen!", "ranks_not_connected",
+     "VLLM_ENGINE_ITERATION_TIMEOUT_S=3600", {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
     ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "
      "1.00M smem.", "device_unsupported", "--max-model-len", {}),
     ("RuntimeError: Ninja build failed. Ninja output: ptxas fatal   : Value 'sm_199a' is not "
@@ -590,3 +644,22 @@ def test_a_gaudi_that_is_not_acquired_may_have_the_driver_of_another_release():
     for status in ("synStatus=8 [Device not found]", "synStatus=26 [Generic failure]"):
         text = _ways(f"RuntimeError: {status} Device acquire failed.")
         assert "the driver of the image's release" in text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: lora_a_scale_stacked must be provided for w8a8 quantization",
+        "AssertionError: sample_rate must be in (0, 1.0], got 3",
+        "ValueError: do not use --some-option here",
+    ],
+)
+def test_what_is_no_option_of_the_engine_is_not_called_one(message):
+    assert known_error(message) is None
+
+
+def test_packages_of_a_gaudi_are_not_installed_as_those_of_cuda():
+    text = _ways(
+        "ImportError: cannot import name 'some' from 'vllm.utils' (/x/utils.py)"
+    )
+    assert "as it is installed for this device" in text

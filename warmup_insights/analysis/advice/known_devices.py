@@ -116,6 +116,12 @@ ROWS: tuple[KnownError, ...] = (
               "the engine picks one that fits"),
           Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "
               "message names them"))),
+        (r"(?:[Ee]ncoder|[Cc]ross).{0,80}attention.{0,40}(?:is|are) not implemented for (\w{1,60})",
+         "The attention backend has none for an encoder, which the model needs",
+         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits, where there is one"),
+          Way("a newer vLLM, or another --attention-backend, where none was set: {1} is that "
+              "of this device", "another image"))),
         (r"out of resource: shared memory|OutOfResources",
          "A Triton kernel needs more shared memory than the multiprocessor has",
          (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",

@@ -341,6 +341,30 @@ ROWS: tuple[KnownError, ...] = (
         (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
          "A step takes fewer tokens than drafts are set aside for",
          _room_for_drafts),
+        (r"Microbatching currently only supports the (\w{1,60}) and (\w{1,60}) all2all backend",
+         "Two batches at once (--enable-dbo) run on other kernels between the experts only",
+         (Way("--all2all-backend {1}, or {2}, with the DeepEP kernels in the image",
+              "none", {"all2all_backend": "{1}"}),
+          Way("no --enable-dbo", "communication is not hidden behind computation"))),
+        (r"MoE [Bb]ackend '?[\w./-]{1,60}'? does not support the deployment configuration"
+         r"(?: since (.{1,200}))?",
+         "The kernels that were chosen for the experts do not run in this configuration",
+         (Way("no choice of your own: --moe-backend auto, and no VLLM_USE_FLASHINFER_MOE_... or "
+              "VLLM_FLASHINFER_MOE_BACKEND", "the engine picks kernels that run here"),
+          Way("what the reason in the message needs; an activation format follows from "
+              "--all2all-backend (deepep_low_latency makes the batched one)",
+              "other communication between the experts"))),
+        (r"not supported for runtime scale patching",
+         "The scaling of this FP8 model cannot be patched at run time",
+         (Way.that_sets("graphs are compiled for each scale", RUNTIME_SCALE_PATCHING="0"),)),
+        (r"Attempted to assign .{1,120}? = (\d{1,9}) .{1,40}?tokens to (\d{1,9}) placeholders",
+         "An image or video makes another number of tokens than the prompt has room for",
+         (Way("--max-model-len and --max-num-batched-tokens of more than {1}, where the prompt "
+              "was cut to {2}", "more memory for activations"),
+          Way("fewer or smaller images (--limit-mm-per-prompt, --mm-processor-kwargs)",
+              "requests with more of them are refused, or detail"),
+          Way("vLLM and transformers of one release, where their processors count in another "
+              "way", "another image"))),
         (r"bucket_step must be positive",
          "A bucket range has no step",
          (_POSITIVE_STEP,)),
@@ -487,25 +511,43 @@ ROWS: tuple[KnownError, ...] = (
     ),
 )  # fmt: skip
 
+_RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
+
 LAST: tuple[KnownError, ...] = rows(
     "setting_refused",
     (r"(--[a-z][a-z-]{1,60}) requires (--[a-z][a-z-]{1,60})",
      "An option needs another one",
      (Way("{2} as well", "none"), Way("no {1}", "what it does"))),
-    (r"(?:ValueError|NotImplementedError): [^:]{1,200}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
-     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b)",
-     "The engine refuses a combination of settings",
-     (Way("one of the two that the message names left out",
-          "what it does; another version may know both"),)),
     (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
      "The engine asks for a variable",
      (Way("{1}, as the message asks for it", "what the message states"),)),
+    (rf"{_RAISED}.{{1,400}}?\b(?<!not )(?:[Uu]se|[Uu]sing|[Ss]et|[Ss]etting|[Pp]ass|[Ss]pecify|"
+     r"[Ee]nable|[Aa]dd|[Ii]ncrease|for example:?) (?:the )?[`'\"]?(--[a-z][a-z\d-]{1,60}"
+     r"(?:=[\w.]{0,40}\w)?)",
+     "The engine asks for an option",
+     (Way("{1}, as the message asks for it", "what the message states"),)),
+    (rf"{_RAISED}[^:]{{1,200}}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
+     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b|"
+     r"(?:is|are) (?:not |in)compatible with\b|(?:is|are) mutually exclusive|cannot both be\b|"
+     r"can only be (?:set|used|enabled) (?:with|when|if)\b|should only be set when\b)|"
+     rf"{_RAISED}Cannot (?:set|use|specify|enable) both ",
+     "The engine refuses a combination of settings",
+     (Way("one of the two that the message names left out, or what it needs as well",
+          "what it does; another version may know both"),)),
+    (rf"{_RAISED}[^:]{{0,80}}?(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b"
+     r".{1,200}?(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|currently only support)\b"
+     r"[\w ]{0,30}(?:are\b|is\b|:|=)",
+     "The engine has no such value",
+     (Way("one of those that the message lists, or a newer version that has it", "none"),)),
     (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
           "the error names it", "none"),)),
-    (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
-     r"(?:(?:must|should|has to|needs to) be\b|cannot be other)",
+    (r"(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
+     r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
+     r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
+     r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
+     r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
      "The engine refuses a value",
      (Way("{1}, an option or a value in the files of the model, as the message asks for it",
           "none"),)),
