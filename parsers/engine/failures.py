@@ -53,7 +53,8 @@ before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_
 _START_FAILED = re.compile(
     r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start|"
     r"Failed to infer device type|No package metadata was found for vllm|"
-    r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: "
+    r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
+    r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol"
 )
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"

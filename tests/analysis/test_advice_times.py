@@ -670,3 +670,21 @@ def test_an_engine_that_failed_while_it_served_has_no_whole_start_without_readin
         ServingFailure(failure="error", message="no", time=1_000_060.0),
     ]
     assert facts_of(events).start is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "is_offered"),
+    [
+        ({"enable_lora": True}, "0.19.1", True),
+        ({"enable_lora": True}, "0.10.2", False),
+        ({"enable_lora": False}, "0.19.1", False),
+        ({"enable_lora": True, "cudagraph_specialize_lora": False}, "0.19.1", False),
+    ],
+)
+def test_batches_without_adapters_need_no_graphs_of_their_own(
+    settings, version, is_offered
+):
+    events = captured(SIZES, 200.0, 1.81, **settings)
+    events[0] = changed(events[0], version=version)
+    ways = [way.suggestion for way in found(events, "capture_sizes").ways]
+    assert any("cudagraph_specialize_lora" in way for way in ways) is is_offered

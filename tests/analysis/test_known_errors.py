@@ -531,6 +531,8 @@ TEXTS = [
      "ranks_not_connected", "allgather_reducescatter", {}),
     ("RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0",
      "ranks_not_connected", "CCL_WORKER_AFFINITY", {}),
+    ("ImportError: /x/vllm/_C.abi3.so: undefined symbol: _ZN3c104SomeEv", "packages_mismatch",
+     "torch of the version", {}),
     ("Engine iteration timed out. This should never happen!", "ranks_not_connected",
      "VLLM_ENGINE_ITERATION_TIMEOUT_S=3600", {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
     ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "

@@ -881,3 +881,15 @@ def test_memory_that_ran_out_while_loading_is_not_all_of_the_weights():
     )  # fmt: skip
     assert "ran out while weights were loaded" in found.title
     assert "did not fit" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "is_offered"),
+    [("hpu", "model_warmup", True), ("hpu", "load_model", False),
+     ("cuda", "model_warmup", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("message", ["NotImplementedError", "KeyError: 0"])
+def test_a_warm_up_that_fails_on_hpu_may_be_left_out(kind, phase, is_offered, message):
+    failure = Failure(failure="error", message=message, phase=phase, line=7)
+    text = offered([started("vllm-fork", device_kind=kind), failure])
+    assert ("VLLM_SKIP_WARMUP=true" in text) is is_offered

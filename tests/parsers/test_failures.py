@@ -1358,3 +1358,19 @@ def test_a_collective_that_timed_out_ends_the_start():
     )
     (failure,) = of(Failure, events(START + text))
     assert failure.message.startswith("Watchdog caught collective")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x/vllm/_C.abi3.so",
+        "/x/habana_frameworks/torch/lib/libhabana_pytorch_plugin.so",
+    ],
+)
+def test_a_compiled_part_of_vllm_that_does_not_load_is_of_a_start(path):
+    text = (
+        'Traceback (most recent call last):\n  File "/x/a.py", line 1, in <module>\n'
+        f"ImportError: {path}: undefined symbol: _ZN3c104SomeEv\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert "undefined symbol" in failure.message

@@ -287,7 +287,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
          (_INTEL_DRIVER,
-          Way("end the process that holds the device (xpu-smi ps), then start again", "none"))),
+          Way("end the process that holds the device (xpu-smi ps), then start again", "none"),
+          Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
+              "is lost when several of them exchange data first", "another image"))),
         (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",

@@ -528,6 +528,13 @@ ROWS: tuple[KnownError, ...] = (
               "another image"),
           Way("a package that was built for this system: another wheel of it, or one built here",
               "another environment"))),
+        (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
+         "A package was built for another torch than is installed",
+         (Way("torch of the version and kind that the package was built for (`pip check`; on "
+              "Gaudi that of its software, which a torch that pip installs replaces)",
+              "another environment"),
+          _SAME_RELEASE,
+          Way("the package built anew against this torch", "time, and a compiler"))),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",

@@ -12,6 +12,7 @@ from warmup_insights.analysis.advice.known_texts import AS_STATED
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
@@ -96,6 +97,7 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
                 "another release of vLLM: a newer one, or the one that last started this model",
                 "another image; an error of a release is in its list of issues",
             ),
+            *_without_warmup(facts, found),
         ],
         "the call finds what it expects",
     )
@@ -224,6 +226,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             *_first_generation(facts),
             *_without_artefacts(facts),
             Way(f"read the traceback around that line; {more}", price),
+            *_without_warmup(facts, found),
         ],
         "shows which call failed, and with what",
     )
@@ -239,6 +242,22 @@ def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
             "artefact, which an earlier start may have left",
             "one cold start; with no error then, remove the cache (VLLM_CACHE_ROOT)",
         )
+
+
+def _without_warmup(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """A warm-up on HPU failed, which serving does without (vllm-gaudi `hpu_model_runner.py
+    warmup_model`)."""
+    stage = found.phase or ""
+    is_warming = stage.startswith("model_warmup") or stage in PHASES
+    if facts.summary.device.kind != "hpu" or not is_warming or found.is_serving:
+        return
+    mode = has_setting(facts.summary, "VLLM_DEVELOPER_MODE")
+    yield Way(
+        "VLLM_SKIP_WARMUP=true"
+        + (" with VLLM_DEVELOPER_MODE=1" if mode else "")
+        + ", until a release in which the warm-up of this model does not fail",
+        "each shape compiles when a request needs it",
+    )
 
 
 def _first_generation(facts: RunFacts) -> Iterator[Way]:
