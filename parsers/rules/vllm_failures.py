@@ -12,6 +12,7 @@ from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
     IN_REQUEST,
+    AssertionSeen,
     ErrorFollowed,
     ErrorIgnored,
     FailureLine,
@@ -331,6 +332,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
                 "(256)MB",
                 {"kind": None},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_assertion",
+        "assert ",
+        r"\s{0,12}(?P<text>assert \S.{0,300})",
+        AssertionSeen,
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(
+            Sample(
+                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866]     assert some_tensors "
+                "is not None",
+                {"text": "assert some_tensors is not None"},
             ),
         ),
     ),

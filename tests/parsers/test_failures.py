@@ -1374,3 +1374,21 @@ def test_a_compiled_part_of_vllm_that_does_not_load_is_of_a_start(path):
     )
     (failure,) = of(Failure, events(text))
     assert "undefined symbol" in failure.message
+
+
+@pytest.mark.parametrize("between", ["", "           ^^^^^^^^^^^\n"])
+def test_an_assertion_without_a_text_has_its_line_of_source(between):
+    text = (
+        f"{CORE.format(5, '    assert some_tensors is not None')}\n"
+        + (CORE.format(5, between) if between else "")
+        + f"{CORE.format(5, 'AssertionError')}\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "AssertionError: assert some_tensors is not None"
+
+
+def test_an_assertion_that_is_far_above_is_of_another_error():
+    lines = ["    assert x"] + ['  File "/x/core.py", line 1, in run'] * 4
+    text = "\n".join(CORE.format(5, line) for line in [*lines, "AssertionError"])
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == "AssertionError"
