@@ -108,7 +108,7 @@ def _refused(match: re.Match[str]) -> Made:
 
 
 _ERROR = (
-    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
     r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
@@ -116,7 +116,7 @@ _ERROR = (
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""

@@ -216,8 +216,15 @@ ROWS: tuple[KnownError, ...] = (
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
+          Way("VLLM_LOGGING_LEVEL=DEBUG: lines `... platform is not available because` name "
+              "the reason for each; a library of another CUDA in LD_LIBRARY_PATH is one",
+              "a longer log"),
           Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
               "as vllm with +cpu in its version", "much slower"))),
+        (r"NVMLError_NotSupported",
+         "The monitoring library of the driver does not answer here (WSL2, Jetson)",
+         (Way.that_sets("processes start anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
+          Way("a newer vLLM, which does so under WSL2 by itself", "another image"))),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"

@@ -62,6 +62,15 @@ _MORE_HOST = Way(
 
 ROWS: tuple[KnownError, ...] = (
     *rows(
+        "host_limit",
+        (r"[Uu]nable to pin host memory|\bmlock\b.{0,80}(?:failed|Cannot)|memlock",
+         "The process may not lock memory of the host",
+         (Way("no limit for locked memory: --ulimit memlock=-1 in Docker, LimitMEMLOCK=infinity "
+              "for the container runtime of a Kubernetes node (`ulimit -l` shows it)", "none"),
+          Way("a smaller buffer on the host (of the KV connector or --cpu-offload-gb)",
+              "less that is kept there"))),
+    ),
+    *rows(
         "port_in_use",
         (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
          "A port is taken",
@@ -232,6 +241,11 @@ ROWS: tuple[KnownError, ...] = (
          "The folder of the model is not there, or has no configuration",
          (Way("config.json (params.json of a Mistral model) and the weights in {1}, as the "
               "process sees it: check the path and the mount", "none"),)),
+        (r"(?:Repo id must|HFValidation).{0,300}'([\w./-]{1,150}):((?:I?Q\d|BF16|F16|F32)\w{0,20})'",
+         "This version does not read the name of a GGUF file behind a colon",
+         (Way("a newer vLLM, which takes {1}:{2}", "another image"),
+          Way("the GGUF file in a local folder as --model, with --tokenizer of the model it was "
+              "made from", "a download"))),
         (r"RepositoryNotFound|RevisionNotFound|404 Client Error|(?<!Local)EntryNotFound|HFValidationError|"
          r"Repo id must|Invalid repository ID|not a valid model identifier|"
          r"is not a local folder|Can't load the (?:configuration|model|config)\b",
@@ -260,8 +274,13 @@ ROWS: tuple[KnownError, ...] = (
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
+        (r"No tokenizer file found in directory",
+         "The folder was taken for one of Mistral's form, and has no tokenizer of that",
+         (Way("--tokenizer-mode hf", "none", {"tokenizer_mode": "hf"}),
+          Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
+              "another download"))),
         (r"does not appear to have a file named|Cannot find any model weights|"
-         r"Could not detect config format|No (?:safetensors|tokenizer file|config file found)",
+         r"Could not detect config format|No (?:safetensors|config file found)",
          "A file of the model is missing", (_COMPLETE,)),
         (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
          r"incomplete metadata|failed finding central directory|unexpected EOF",
@@ -331,6 +350,14 @@ ROWS: tuple[KnownError, ...] = (
               "(`pip check`), or a newer vLLM", "another image"),
           Way("a tokenizer.json that these versions read: the revision of the model before, or "
               "--tokenizer with another folder", "another download"))),
+        (r"Tokenizer class \S{1,80} does not exist",
+         "The installed transformers does not know the tokenizer of the model",
+         (Way("a newer transformers, as the model card or `transformers_version` in its "
+              "config.json names it, as far as the release of vLLM allows it; or a newer vLLM",
+              "another image"),
+          Way("--trust-remote-code, with --revision of a commit whose code was read, where the "
+              "model brings this class", "code of the repository runs in the engine",
+              {"trust_remote_code": True}))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
          r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
@@ -483,7 +510,8 @@ ROWS: tuple[KnownError, ...] = (
               "models that need the newer one do not load"),
           Way("vLLM 0.12 or newer, in a fresh environment", "another image"))),
         (r"'\w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)' object has no attribute|"
-         r"'list' object has no attribute 'keys'|Failed to apply \w{1,60}Processor\b",
+         r"'list' object has no attribute 'keys'|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
+         r"Failed to apply \w{1,60}Processor\b",
          "The tokenizer or processor of the model and transformers are of different releases",
          (Way("the transformers that the model was made with: `transformers_version` in its "
               "config.json, as far as the release of vLLM allows it (`pip check`)",
@@ -535,6 +563,12 @@ ROWS: tuple[KnownError, ...] = (
               "another environment"),
           _SAME_RELEASE,
           Way("the package built anew against this torch", "time, and a compiler"))),
+        (r"vllm/_\w{1,40}\.\S{0,40}: undefined symbol: _Z\d",
+         "The compiled part of vLLM is not of its sources",
+         (Way("vLLM built anew in an empty build folder, for the devices that are there "
+              "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
+          Way("the wheel or image of the release instead of a build of your own",
+              "another environment"))),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",

@@ -78,6 +78,13 @@ ROWS: tuple[KnownError, ...] = (
               "naive)", "slower between the experts"),
           Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
               "share memory over NVLink", "another image"))),
+        (r"nixlBackendError|NIXL_ERR_BACKEND",
+         "NIXL could not set up its transport",
+         (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
+              "missing (cuda_ipc, cuda_copy: `ucx_info -d`); nixl of the CUDA of torch brings "
+              "such a UCX, unless LD_LIBRARY_PATH names another one first", "another environment"),
+          Way("UCX_TLS unset, or with cuda_ipc and cuda_copy in it; UCX_LOG_LEVEL=info for more",
+              "none"))),
         (r"peer access|cudaIpc|custom_all_reduce",
          "The devices cannot read one another's memory",
          (Way("--disable-custom-all-reduce", "slower small all-reduces",

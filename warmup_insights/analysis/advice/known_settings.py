@@ -235,6 +235,65 @@ def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
         )
 
 
+def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
+    """Experts beside those of the model, or ranks that divide them (vLLM `distributed/eplb/`,
+    `model_executor/layers/fused_moe/layer.py`)."""
+    experts, ranks = int(match[1]), int(match[2])
+    if not experts or not ranks:
+        return
+    yield Way(
+        f"num_redundant_experts larger by {-experts % ranks} in --eplb-config, with "
+        "--enable-eplb",
+        "memory for these experts on some ranks",
+    )
+    fitting = [n for n in range(1, min(ranks, 1025)) if experts % n == 0]
+    if fitting:
+        yield Way(
+            f"{fitting[-1]} ranks, which divide {experts}: they are those of "
+            "--tensor-parallel-size times --data-parallel-size",
+            "each device holds more experts",
+        )
+
+
+_LATER = {
+    "--task": "--runner pooling for embeddings, scores and rewards, with --convert embed or "
+    "classify for a generative model; nothing for generation",
+    "--speculative-model": "--speculative-config with the keys method, model and "
+    "num_speculative_tokens",
+    "--num-speculative-tokens": "num_speculative_tokens in --speculative-config",
+    "--rope-scaling": '--hf-overrides with "rope_scaling" or "rope_parameters", as the '
+    "transformers of the release names it",
+    "--rope-theta": "--hf-overrides, as the transformers of the release names it",
+    "--enable-reasoning": "--reasoning-parser alone",
+    "--guided-decoding-backend": "--structured-outputs-config with the key backend",
+    "--disable-log-requests": "nothing: requests are logged with --enable-log-requests only",
+    "--num-scheduler-steps": "nothing: the V1 engine has no such steps",
+    "--device": "nothing: the build of vLLM or its plugin decides",
+    "--max-seq-len-to-capture": "--max-cudagraph-capture-size, which counts tokens of a batch",
+    "--cuda-graph-sizes": "--cudagraph-capture-sizes",
+    "--swap-space": "nothing: the V1 engine has no such space",
+    "--use-v2-block-manager": "nothing: it is the only one",
+    "--override-pooler-config": "--pooler-config",
+    "--disable-mm-preprocessor-cache": "--mm-processor-cache-gb 0",
+}
+"""Arguments of earlier releases to what vLLM 0.19 has for them (`engine/arg_utils.py`)."""
+
+
+def _later_name(match: re.Match[str]) -> Iterable[Way]:
+    """What later releases have for an argument; it may be one of later releases itself."""
+    later = _LATER.get(match[1])
+    if later is not None:
+        yield Way(
+            f"{later} (instead of {match[1]})", "none; releases before take the old one"
+        )
+        return
+    yield Way(
+        f"`vllm serve --help=all` of this version for what {match[1]} is called, or remove it; "
+        "an argument of a later release needs that release",
+        "none",
+    )
+
+
 def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
     """Steps of whole Mamba chunks, below and above the value given."""
     tokens, chunk = int(match[1]), int(match[2])
@@ -311,6 +370,32 @@ ROWS: tuple[KnownError, ...] = (
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
          _fewer_chips),
+        (r"Pipeline parallelism is not supported for this model|"
+         r"assert intermediate_tensors is not None",
+         "This version does not divide the model into stages",
+         (Way("no --pipeline-parallel-size; the devices by --tensor-parallel-size, as far as the "
+              "attention heads divide among them",
+              "each layer lies on all devices, which exchange more"),
+          Way("a newer vLLM or plugin, whose model has stages (`SupportsPP`)", "another image"))),
+        (r"Hybrid KV cache manager is disabled but failed to convert",
+         "Layers of several kinds cannot share one KV cache, as it was asked for",
+         (Way("no --kv-transfer-config, or --no-disable-hybrid-kv-cache-manager with it, where "
+              "the connector can do with several groups of layers: a connector turns the "
+              "manager of such caches off", "KV cache is not passed on, without a connector"),
+          Way("no --disable-hybrid-kv-cache-manager", "none"))),
+        (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
+         "The experts do not divide among the ranks", _dividing_experts),
+        (r"Block size must be a multiple of (\d{1,6})",
+         "The attention backend takes no blocks of this size",
+         (Way("--block-size {1} or a multiple of it, or none", "none", {"block_size": "{1}"}),)),
+        (r"Invalid value '(.{0,60}?)' (?:for|in) (VLLM_\w{1,80})",
+         "A variable has a value that does not exist",
+         (Way("{2} unset, or with one of the values that the message lists: an empty one, as "
+              "Compose makes it of a variable that is not there, counts as a value", "none"),)),
+        (r"Model ?Runner ?V2 (?:supports|does not|is not)",
+         "The newer model runner does not do this yet",
+         (Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
+          Way("a newer vLLM", "another image"))),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
          _whole_block),
@@ -479,6 +564,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
+        (r"unrecognized arguments?: (--[a-z-]{1,60})",
+         "This version does not know an argument", _later_name),
         (r"unrecognized arguments?: (\S{1,80})",
          "This version does not know an argument",
          (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",

@@ -98,6 +98,11 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
                 "another image; an error of a release is in its list of issues",
             ),
             *_without_warmup(facts, found),
+            Way(
+                "the transformers that the model was made with (`transformers_version` in its "
+                "config.json), where the frames lead through transformers or code of the model",
+                "models that need another one do not load",
+            ),
         ],
         "the call finds what it expects",
     )
