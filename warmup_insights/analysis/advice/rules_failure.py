@@ -224,17 +224,23 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             "a formatter that writes the exception (exc_info) with the line, or stderr"
         )
         price = announces
+    first = [*_first_generation(facts), *_without_artefacts(facts)]
     yield finding_of(
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
         [
-            *_first_generation(facts),
-            *_without_artefacts(facts),
+            *first,
             Way(f"read the traceback around that line; {more}", price),
             *_without_warmup(facts, found),
         ],
-        "shows which call failed, and with what",
+        _effect_of(first),
     )
+
+
+def _effect_of(first: list[Way]) -> str:
+    """What comes of the first way: of another one than reading on, a start without it."""
+    read_on = "shows which call failed, and with what"
+    return "the start gets past this error, if that is its cause" if first else read_on
 
 
 def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
